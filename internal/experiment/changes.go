@@ -90,7 +90,11 @@ func (v changeRules) kinds(kinds []string) {
 
 // able reports a kind that a mesh of the experiment cannot make, with the kinds that it can.
 func (v changeRules) able(path, kind string) {
-	if _, known := metric.ChangeKindOf(kind); !known || !v.local() || !v.doc.Sound("factors") {
+	on := mesh.OnLocal
+	if v.e.onCluster() {
+		on = mesh.OnKubernetes
+	}
+	if _, known := metric.ChangeKindOf(kind); !known || on != v.e.Platform.Kind || !v.doc.Sound("factors") {
 		return
 	}
 	if !v.doc.Has(path) {
@@ -101,18 +105,18 @@ func (v changeRules) able(path, kind string) {
 		if !known {
 			continue
 		}
-		if err := d.CanChange(kind); err != nil {
-			can := metric.ChangeNames(func(k metric.ChangeKind) bool { return d.CanChange(k.Name) == nil })
-			v.report(path, fmt.Sprintf("%s can make: %s; meshes that can make %s: %s", name, listOr(can, "none"), kind, listOr(v.meshesThatChange(kind), "none")),
+		if err := d.CanChange(on, kind); err != nil {
+			can := metric.ChangeNames(func(k metric.ChangeKind) bool { return d.CanChange(on, k.Name) == nil })
+			v.report(path, fmt.Sprintf("%s can make: %s; meshes that can make %s: %s", name, listOr(can, "none"), kind, listOr(v.meshesThatChange(on, kind), "none")),
 				"mesh %s cannot make %s: %v", name, kind, err)
 		}
 	}
 }
 
-// meshesThatChange lists the meshes that can make a kind of change on this machine.
-func (v changeRules) meshesThatChange(kind string) (names []string) {
+// meshesThatChange lists the meshes that can make a kind of change on a platform.
+func (v changeRules) meshesThatChange(on, kind string) (names []string) {
 	for _, name := range v.names.Meshes {
-		if d, known := v.definition(name); known && d.On(mesh.OnLocal) == nil && d.CanChange(kind) == nil {
+		if d, known := v.definition(name); known && d.On(on) == nil && d.CanChange(on, kind) == nil {
 			names = append(names, name)
 		}
 	}
@@ -129,8 +133,8 @@ func listOr(names []string, none string) string {
 // observed reports what keeps the effects of changes from being seen.
 func (v changeRules) observed() {
 	switch e := v.e; {
-	case e.onCluster() && slices.ContainsFunc(e.Changes.Kinds, func(kind string) bool { return kind != metric.EndpointRemoved && kind != metric.EndpointAdded }):
-		v.report("changes.kinds", "write kinds: ["+metric.EndpointRemoved+", "+metric.EndpointAdded+"]", "on a cluster only endpoints change")
+	case e.onCluster() && slices.Contains(e.Changes.Kinds, metric.ProxyRestarted) && slices.Contains(e.Changes.Kinds, metric.EndpointRemoved):
+		v.report("changes.kinds", "measure them in two experiments", "on a cluster %s replaces a pod, and %s has the pods of before", metric.ProxyRestarted, metric.EndpointRemoved)
 	case e.onCluster() && (factorRules{v.validation}).foreign():
 		v.report("changes", "use a topology", "answers of a chart, manifests or a namespace do not show which replica served them")
 	case e.onCluster() && e.Load.Workers > 1:

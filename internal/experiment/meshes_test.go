@@ -88,6 +88,32 @@ func TestMeshesThatCannotBe(t *testing.T) {
 	}
 }
 
+// On a cluster the objects of a mesh decide. Kubernetes alone has endpoints, pods and the application's own version.
+func TestMeshesThatCannotChangeOnClusters(t *testing.T) {
+	_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+platform: {kind: kubernetes}
+factors: {mesh: [none, istio, linkerd], replicas: [2]}
+phases: {measure: 40s}
+changes: {every: 1s, kinds: [weight-shifted, certificate-renewed, control-restarted, proxy-restarted]}
+`), withMeshes())
+	got := printed(err)
+	for _, want := range []string{
+		"bad.yaml:7:30: changes.kinds[0]: mesh none cannot make weight-shifted: it has no proxy",
+		"none can make: route-changed, endpoint-removed, endpoint-added, proxy-restarted; meshes that can make weight-shifted: istio",
+		"changes.kinds[0]: mesh linkerd cannot make weight-shifted: its definition has no object for it in kubernetes.changes",
+		"changes.kinds[1]: mesh istio cannot make certificate-renewed: its definition has no object for it in kubernetes.changes",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the error lacks %q:\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "make proxy-restarted: its") || strings.Contains(got, "istio cannot make weight-shifted") {
+		t.Errorf("the error has a kind that the mesh can make:\n%s", got)
+	}
+}
+
 // A mesh that cannot make a kind of change is named before the run, with the kinds that it can and the meshes that can.
 func TestMeshesThatCannotChange(t *testing.T) {
 	_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -11,6 +12,7 @@ import (
 type ChangeContext struct {
 	Service   string     // whose route or endpoints change
 	Version   int        // of the new route, from 1
+	Before    int        // version of the route before, from 0
 	Endpoints []Endpoint // all of the service after the change
 	Control   map[string]ControlContext
 	// Pod is the replica whose certificate is renewed, with the paths of the new certificate and its key (PEM).
@@ -21,9 +23,12 @@ type ChangeContext struct {
 // reloads are the kinds of changes that a proxy makes by reading its configuration again.
 var reloads = []string{metric.RouteChanged, metric.EndpointRemoved, metric.EndpointAdded, metric.CertificateRenewed}
 
-// CanChange returns an error with the reason if nothing on this machine makes a kind of change. Without a mesh, the
+// CanChange returns an error with the reason if nothing on a platform makes a kind of change. Without a mesh, the
 // application itself changes its version.
-func (d Definition) CanChange(kind string) error {
+func (d Definition) CanChange(platform, kind string) error {
+	if platform == OnKubernetes {
+		return d.canChangeInCluster(kind)
+	}
 	described, _ := metric.ChangeKindOf(kind)
 	switch {
 	case d.Local == nil && kind == metric.RouteChanged:
@@ -42,4 +47,30 @@ func (d Definition) CanChange(kind string) error {
 		return nil
 	}
 	return errors.New("its definition has no request for it in local.changes")
+}
+
+// canChangeInCluster returns why neither Kubernetes nor an object of the mesh makes a kind of change.
+func (d Definition) canChangeInCluster(kind string) error {
+	switch k := d.Kubernetes; {
+	case kind == metric.EndpointRemoved, kind == metric.EndpointAdded, kind == metric.ProxyRestarted:
+		return nil
+	case k == nil && kind == metric.RouteChanged:
+		return nil
+	case k == nil:
+		return errors.New("it has no proxy")
+	case kind == metric.ControlRestarted && len(k.Workloads) == 0:
+		return errors.New("it has no control plane of its own")
+	case kind == metric.ControlRestarted, k.Changes[kind] != "":
+		return nil
+	}
+	return errors.New("its definition has no object for it in kubernetes.changes")
+}
+
+// Change renders the objects of a kind of change, as a stream of YAML.
+func (k Kubernetes) Change(kind string, of ChangeContext) ([]byte, error) {
+	b, err := execute("changes."+kind, k.Changes[kind], of)
+	if err != nil {
+		return nil, fmt.Errorf("render the objects of %s: %w", kind, err)
+	}
+	return b, nil
 }

@@ -60,6 +60,9 @@ type Kubernetes struct {
 	Proxies []Proxy `yaml:"proxies,omitempty" json:"proxies,omitempty"`
 	// Gateway is the ingress gateway, for a load from outside the mesh. If it is absent, load.entry: gateway is refused.
 	Gateway *Gateway `yaml:"gateway,omitempty" json:"gateway,omitempty"`
+	// Changes are streams of YAML that change a route or a policy, by the kind of change. They are applied in the
+	// application's namespace, and are templates over [ChangeContext].
+	Changes map[string]string `yaml:"changes,omitempty" json:"changes,omitempty" in:"change" as:"manifests"`
 	// Plaintext is the policy for requests without TLS from outside the mesh.
 	Plaintext Plaintext `yaml:"plaintext,omitempty" json:"plaintext"`
 	// Leftovers are objects that remain after the charts are uninstalled. tare deletes them and verifies it.

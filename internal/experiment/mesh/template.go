@@ -52,7 +52,7 @@ func fields(sample any) string {
 	case ControlContext:
 		return "fields of ControlContext: Name, IP, Ports, ConfigPath, DataDir, Services, Options, Control, Secret" + fmt.Sprintf(inside, "IP")
 	case ChangeContext:
-		return "fields of ChangeContext: Service, Version, Endpoints, Pod, CertPath, KeyPath, Control, Secret"
+		return "fields of ChangeContext: Service, Version, Before, Endpoints, Pod, CertPath, KeyPath, Control, Secret"
 	case BackgroundContext:
 		return "fields of BackgroundContext: Services, Number, Control, Secret"
 	case CertificateContext:

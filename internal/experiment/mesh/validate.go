@@ -142,6 +142,9 @@ func (v *validation) cluster(k Kubernetes) {
 			v.release(at+".values."+release, release)
 		}
 	}
+	for _, kind := range slices.Sorted(maps.Keys(k.Changes)) {
+		v.oneOf("kubernetes.changes."+kind, kind, metric.ChangeNames(nil)...)
+	}
 	v.proxyValues(k)
 	v.revisions(k.Revisions)
 	for i, p := range k.Proxies {

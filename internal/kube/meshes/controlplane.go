@@ -65,7 +65,7 @@ func (p controlPlane) version(ctx context.Context) (check.Check, error) {
 
 // workload checks how many pods of a workload are ready. A scaled workload must have that number of replicas.
 func (p controlPlane) workload(ctx context.Context, w mesh.Workload, namespace string, replicas int) (check.Check, error) {
-	ref := refOf(w, namespace)
+	ref := RefOf(w, namespace)
 	c := check.Check{Name: ref.String(), Hint: "`kubectl -n " + namespace + " describe pods` shows why"}
 	o, err := p.cluster.Get(ctx, ref)
 	if cluster.IsNotFound(err) {

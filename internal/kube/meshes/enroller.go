@@ -35,7 +35,7 @@ func (e *enroller) enter(ctx context.Context, s cluster.Stamp, namespace string,
 	}
 	scaler := scaler{e.cluster, e.options.Report}
 	for _, w := range enrolled.Workloads {
-		if err := scaler.waitScaled(ctx, refOf(w, namespace), w.Scaled, int32(enrolled.Replicas)); err != nil {
+		if err := scaler.waitScaled(ctx, RefOf(w, namespace), w.Scaled, int32(enrolled.Replicas)); err != nil {
 			return fmt.Errorf("enrol namespace %s: %w", namespace, err)
 		}
 	}

@@ -348,7 +348,7 @@ func versionOf(charts []InstalledChart, requested string) string {
 // waitReady waits for the control plane and for its admission webhooks.
 func (n *installer) waitReady(ctx context.Context) error {
 	for _, w := range n.k.Workloads {
-		if err := n.cluster.WaitReady(ctx, n.options.Report, refOf(w, n.k.Namespace)); err != nil {
+		if err := n.cluster.WaitReady(ctx, n.options.Report, RefOf(w, n.k.Namespace)); err != nil {
 			return err
 		}
 	}

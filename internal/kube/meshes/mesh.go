@@ -216,7 +216,8 @@ var kinds = map[string]schema.GroupVersionKind{
 	"Deployment": cluster.KindDeployment, "StatefulSet": cluster.KindStatefulSet, "DaemonSet": cluster.KindDaemonSet,
 }
 
-func refOf(w mesh.Workload, namespace string) cluster.Ref {
+// RefOf is the object of a workload.
+func RefOf(w mesh.Workload, namespace string) cluster.Ref {
 	return cluster.Ref{Kind: kinds[w.Kind], Namespace: namespace, Name: w.Name}
 }
 

@@ -96,7 +96,8 @@ func (d *derived) always(u Use) {
 		d.add("faults", "apps", []string{"deployments"}, []string{"patch"})
 	}
 	if u.Changes {
-		d.add("changes of endpoints", "", []string{"pods"}, []string{"patch"})
+		d.add("changes of endpoints and pods", "", []string{"pods"}, []string{"patch", "delete"})
+		d.add("restarts of the control plane", "apps", []string{"deployments", "statefulsets", "daemonsets"}, []string{"patch"})
 	}
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", ""}, []string{"create"})
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", "tare"}, []string{"get", "update", "delete"})

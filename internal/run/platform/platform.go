@@ -110,6 +110,8 @@ type Deployment struct {
 	Configurer Configurer
 	// Changer changes routes and endpoints. nil: every change is unsupported.
 	Changer Changer
+	// Restarter restarts proxies and control planes. nil: TaskFaults does.
+	Restarter Restarter
 	// Background changes services that no request calls. nil: there are none.
 	Background Background
 	// Starter stops and starts the entry's pod. nil: it is unsupported.
@@ -267,6 +269,14 @@ type Changer interface {
 	Endpoints() []string
 	// Change returns when the change was accepted, which may be before it takes effect.
 	Change(ctx context.Context, c Change) error
+}
+
+// Restarter ends and starts processes that faults do not hit alone.
+type Restarter interface {
+	// Restartable lists what can be restarted in a plane: of the data plane, with the entry.
+	Restartable(plane metric.Plane) []string
+	// Restart ends one of them and starts it again, or another in its place. It returns when that is ready.
+	Restart(ctx context.Context, plane metric.Plane, id string) error
 }
 
 // Change is one change of the entry.

@@ -35,6 +35,9 @@ func (c *changePhase) plan() (err error) {
 	if local := c.setup.mesh.Local; err == nil && local != nil && local.Sidecar.Reload != nil {
 		c.changes.Restarts = true // of workers
 	}
+	if err == nil {
+		c.changes.Remote = c.deployment.LoadWorkers != nil
+	}
 	return err
 }
 
@@ -43,8 +46,11 @@ func (c *changePhase) run(ctx context.Context, tasks []platform.Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	edges := c.load.edges
 	group.Go(routine.Guarded(func() error { return c.changes.Run(ctx, c.load.profile.Start, edges.begin, edges.end, c.show) }))
-	if c.deployment.CounterRefresh != nil && c.deployment.CounterRefresh.Refresh() > 0 {
-		return group.Wait() // counters of one refresh span several changes
+	switch {
+	case c.deployment.CounterRefresh != nil && c.deployment.CounterRefresh.Refresh() > 0: // counters of one refresh span several changes
+		return group.Wait()
+	case c.changes.Restarts && c.deployment.EndedTasks == nil: // the CPU time of ended pods is unknown
+		return group.Wait()
 	}
 	group.Go(routine.Guarded(func() error {
 		return c.changes.Watch(ctx, edges.begin, edges.end, func(ctx context.Context) (timeline.Clocks, error) { return c.clocks(ctx, tasks) })

@@ -24,6 +24,8 @@ import (
 type Changes struct {
 	// Restarts: processes end and start again, so that they are listed at each change.
 	Restarts bool
+	// Remote: CPU clocks are read over a network.
+	Remote bool
 
 	deployment *platform.Deployment
 	every      time.Duration
@@ -55,7 +57,11 @@ func NewChanges(c experiment.Changes, seed uint64, entry string, d *platform.Dep
 		return nil, fmt.Errorf("changes: %w by the platform", errors.ErrUnsupported)
 	}
 	p := planner{random: rand.New(rand.NewPCG(seed, 0x636861)), endpoints: d.Changer.Endpoints(), tasks: map[metric.Plane][]string{}}
-	if d.TaskFaults != nil {
+	if d.Restarter != nil {
+		for _, plane := range []metric.Plane{metric.Data, metric.Control} {
+			p.tasks[plane] = d.Restarter.Restartable(plane)
+		}
+	} else if d.TaskFaults != nil {
 		for _, v := range d.TaskFaults.Victims() {
 			if v.Plane == metric.Control || v.Service == entry {
 				p.tasks[v.Plane] = append(p.tasks[v.Plane], v.ID)
@@ -190,6 +196,9 @@ const restartGrace = 5 * time.Second
 
 // restart ends a process and starts it again. It returns when the process is ready.
 func (c *Changes) restart(ctx context.Context, next change) error {
+	if c.deployment.Restarter != nil {
+		return c.deployment.Restarter.Restart(ctx, next.described.Plane, next.task)
+	}
 	if err := c.deployment.TaskFaults.End(ctx, next.task, restartGrace); err != nil {
 		return err
 	}
@@ -202,10 +211,11 @@ func (c *Changes) restart(ctx context.Context, next change) error {
 }
 
 // clockLead is how long before a change CPU clocks are read, so that the reading is over when it is made. Where processes end
-// and start again, they are listed before.
+// and start again, they are listed before. The agents of a cluster answer over its API server.
 const (
-	clockLead     = time.Millisecond
-	clockListLead = 25 * time.Millisecond
+	clockLead       = time.Millisecond
+	clockListLead   = 25 * time.Millisecond
+	clockRemoteLead = 100 * time.Millisecond
 )
 
 // Clocks are the CPU times of all planes at one instant.
@@ -221,7 +231,10 @@ func (c *Changes) Watch(ctx context.Context, begin, end time.Time, read func(con
 		return nil
 	}
 	half, lead := c.every/2, clockLead
-	if c.Restarts {
+	switch {
+	case c.Remote:
+		lead = clockRemoteLead
+	case c.Restarts:
 		lead = clockListLead
 	}
 	for i := range 2*len(c.plan) + 1 {

@@ -179,11 +179,12 @@ type state struct {
 	denied   bool
 }
 
-// stateOf reads a value of [load.VersionHeader]. An answer without it is of the first configuration.
+// stateOf reads a value of [load.VersionHeader]. An answer without it is of the first configuration. A proxy may have put its
+// version before the application's.
 func stateOf(text string) state {
 	version, endpoint, _ := strings.Cut(text, " ")
 	n, _ := strconv.Atoi(version)
-	return state{version: n, endpoint: endpoint}
+	return state{version: n, endpoint: endpoint[strings.LastIndexByte(endpoint, ' ')+1:]}
 }
 
 // shows returns whether an answer is of the configuration before a change, or after it. Both are false where it can be of

@@ -64,9 +64,30 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 		if k := s.Meshes[t.Levels.Mesh].Kubernetes; k != nil {
 			use.Mesh = true
 			use.Removed = append(use.Removed, removedWith(*k, use.Installed)...)
+			changed, err := changedBy(*k, x.Changes.Kinds)
+			if err != nil {
+				return nil, err
+			}
+			use.Applied = append(use.Applied, changed...)
 		}
 	}
 	return rbac.For(use), nil
+}
+
+// changedBy are the mesh's objects of kinds of changes. A dry run makes no change.
+func changedBy(k mesh.Kubernetes, kinds []string) (all []*unstructured.Unstructured, err error) {
+	for _, kind := range kinds {
+		text, err := k.Change(kind, mesh.ChangeContext{})
+		if err != nil {
+			return nil, err
+		}
+		objects, err := Objects(text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, objects...)
+	}
+	return all, nil
 }
 
 // removedWith lists the kinds that the removal of a mesh searches for: leftovers of its definition, and objects of its own kinds.

@@ -6,12 +6,19 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -20,10 +27,14 @@ import (
 // show which proxies still use it.
 const labelListed = "tare.dev/listed"
 
-// changer takes endpoints out of the entry's Service, and puts them back.
+// changer changes the endpoints of the entry's Service, applies the mesh's objects of a change, or without a mesh changes the
+// application. It restarts pods of the entry and workloads of the control plane.
 type changer struct {
 	*trial
-	pods *trialPods
+	pods       *trialPods
+	applier    *applier
+	configurer *configurer
+	faults     *faults
 
 	mu  sync.Mutex
 	out map[string]bool // pods that were taken out
@@ -31,7 +42,7 @@ type changer struct {
 
 // Endpoints implements [platform.Changer]. A pod's answers have its name.
 func (c *changer) Endpoints() (all []string) {
-	for _, pod := range c.pods.ofService(c.spec.Topology.EntryName()) {
+	for _, pod := range c.entry() {
 		all = append(all, pod.Name)
 	}
 	slices.Sort(all)
@@ -40,12 +51,57 @@ func (c *changer) Endpoints() (all []string) {
 
 // Change implements [platform.Changer].
 func (c *changer) Change(ctx context.Context, change platform.Change) error {
-	if change.Kind != metric.EndpointRemoved && change.Kind != metric.EndpointAdded {
-		return fmt.Errorf("%s on a cluster: %w", change.Kind, errors.ErrUnsupported)
+	if err := c.spec.Mesh.CanChange(mesh.OnKubernetes, change.Kind); err != nil {
+		return fmt.Errorf("mesh %s: %w: %w", c.spec.Mesh.Name, errors.ErrUnsupported, err)
 	}
+	switch {
+	case change.Kind == metric.EndpointRemoved, change.Kind == metric.EndpointAdded:
+		return c.list(ctx, change.Endpoints)
+	case c.spec.Mesh.Kubernetes == nil:
+		return c.reload(ctx, change.Version)
+	}
+	return c.apply(ctx, change)
+}
+
+// Restartable implements [platform.Restarter]: pods of the entry, and workloads of the control plane.
+func (c *changer) Restartable(plane metric.Plane) (all []string) {
+	k := c.spec.Mesh.Kubernetes
+	switch {
+	case plane == metric.Data:
+		for _, pod := range c.entry() {
+			all = append(all, c.pods.name(pod))
+		}
+		slices.Sort(all)
+	case plane == metric.Control && k != nil:
+		for _, w := range k.Workloads {
+			all = append(all, w.Name)
+		}
+	}
+	return all
+}
+
+// Restart implements [platform.Restarter]: it deletes a pod and waits for another, or rolls a workload.
+func (c *changer) Restart(ctx context.Context, plane metric.Plane, id string) error {
+	if plane == metric.Control {
+		return c.roll(ctx, id)
+	}
+	pod, err := c.pods.find(id + "/" + appContainer)
+	if err != nil {
+		return err
+	}
+	if err := c.faults.deletePod(ctx, pod, graceSeconds*time.Second); err != nil {
+		return err
+	}
+	return c.faults.Restart(ctx, id)
+}
+
+func (c *changer) entry() []*corev1.Pod { return c.pods.ofService(c.spec.Topology.EntryName()) }
+
+// list makes pods of the entry the endpoints of its Service.
+func (c *changer) list(ctx context.Context, endpoints []string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for _, name := range c.Endpoints() {
-		out := !slices.Contains(change.Endpoints, name)
+		out := !slices.Contains(endpoints, name)
 		c.mu.Lock()
 		is := c.out[name]
 		c.mu.Unlock()
@@ -73,4 +129,48 @@ func (c *changer) label(ctx context.Context, pod string, out bool) error {
 	}
 	c.out[pod] = out
 	return nil
+}
+
+// reload gives each replica of the entry a configuration with another version.
+func (c *changer) reload(ctx context.Context, version int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	for _, pod := range c.entry() {
+		group.Go(routine.Guarded(func() error {
+			_, err := c.configurer.Configure(ctx, c.pods.name(pod)+"/"+appContainer, fmt.Appendf(nil, `{"version":%d}`, version))
+			return err
+		}))
+	}
+	return group.Wait()
+}
+
+// apply applies the objects of a change in the trial's namespace, which is removed with them. The results have the change, and no
+// manifest of it.
+func (c *changer) apply(ctx context.Context, change platform.Change) error {
+	text, err := c.spec.Mesh.Kubernetes.Change(change.Kind, mesh.ChangeContext{Service: c.spec.Topology.EntryName(), Version: change.Version,
+		Before: max(0, change.Version-1)})
+	if err != nil {
+		return err
+	}
+	var objects []runtime.Object
+	err = eachObject(text, func(o *unstructured.Unstructured) error {
+		o.SetNamespace(c.namespace)
+		objects = append(objects, o)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.cluster.Apply(ctx, cluster.Stamp{Run: c.options.Run, Labels: c.stampLabels()}, objects...)
+}
+
+// roll replaces the pods of a workload of the control plane, as kubectl rollout restart does, and waits for the new ones.
+func (c *changer) roll(ctx context.Context, name string) error {
+	k := c.spec.Mesh.Kubernetes
+	i := slices.IndexFunc(k.Workloads, func(w mesh.Workload) bool { return w.Name == name })
+	ref := meshes.RefOf(k.Workloads[i], k.Namespace)
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
+	if err := c.cluster.Patch(ctx, ref, patch); err != nil {
+		return err
+	}
+	return c.applier.wait(ctx, ref)
 }

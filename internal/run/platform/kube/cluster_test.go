@@ -158,19 +158,21 @@ func TestPlatform(t *testing.T) {
 		Change:            func(t *testing.T, d *platform.Deployment) { changeEndpoints(t, c, d.Changer) },
 		LoadPods:          []string{"load-0"},
 		Outside:           true,
-		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "Changer", "RequestCounters"},
+		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "Changer", "Restarter", "RequestCounters"},
 		PlatformAbilities: []string{"Faults", "CounterRefresh", "DeploysAtOnce"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})
 }
 
-// changeEndpoints takes the entry's pod out of its Service, and puts it back. Other kinds are refused.
+// changeEndpoints takes the entry's pod out of its Service, and puts it back. Without a mesh, the application has a version, and no
+// policy.
 func changeEndpoints(t *testing.T, c *cluster.Cluster, changer platform.Changer) {
 	t.Helper()
 	endpoints := changer.Endpoints()
-	if err := changer.Change(t.Context(), platform.Change{Kind: metric.RouteChanged, Endpoints: endpoints}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a route was changed: %v", err)
+	if err := changer.Change(t.Context(), platform.Change{Kind: metric.PolicyDenied, Endpoints: endpoints}); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("a policy was made: %v", err)
 	}
+	must.OK(t, changer.Change(t.Context(), platform.Change{Kind: metric.RouteChanged, Version: 3, Endpoints: endpoints}))
 	for _, change := range []platform.Change{{Kind: metric.EndpointRemoved}, {Kind: metric.EndpointAdded, Endpoints: endpoints}} {
 		must.OK(t, changer.Change(t.Context(), change))
 		var listed []string

@@ -126,7 +126,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
 	d.configurer = &configurer{pods: d.pods, admin: admin}
-	d.changer = &changer{trial: t, pods: d.pods}
+	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
 	}}
@@ -148,6 +148,7 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		Configurer:      d.configurer,
 		RequestCounters: d.counters,
 		Changer:         d.changer,
+		Restarter:       d.changer,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers

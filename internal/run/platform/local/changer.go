@@ -50,13 +50,13 @@ func (c *changer) entry() []*pod { return c.layout.pods[c.layout.spec.Topology.E
 // Change implements [platform.Changer].
 func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	definition, service := c.layout.spec.Mesh, c.layout.spec.Topology.EntryName()
-	if err := definition.CanChange(change.Kind); err != nil {
+	if err := definition.CanChange(mesh.OnLocal, change.Kind); err != nil {
 		return fmt.Errorf("mesh %s: %w", definition.Name, err)
 	}
 	if !c.layout.proxied() {
 		return c.reload(ctx, service, change.Version)
 	}
-	of := mesh.ChangeContext{Service: service, Version: change.Version, Control: c.control.contexts(), Secrets: c.workspace.secrets.get}
+	of := mesh.ChangeContext{Service: service, Version: change.Version, Before: max(0, change.Version-1), Control: c.control.contexts(), Secrets: c.workspace.secrets.get}
 	for _, e := range change.Endpoints {
 		at, err := netip.ParseAddrPort(e)
 		if err != nil {

@@ -334,7 +334,7 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 		{platform.Change{Kind: metric.EndpointAdded, Version: 7, Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
 	} {
 		err := d.Changer.Change(t.Context(), c.Change)
-		if can := s.mesh.CanChange(c.Kind) == nil; can != (err == nil) {
+		if can := s.mesh.CanChange(mesh.OnLocal, c.Kind) == nil; can != (err == nil) {
 			t.Errorf("%s: got %v, and the mesh can make it: %v", c.Kind, err, can)
 		}
 		if err == nil {
@@ -368,7 +368,7 @@ func (s suite) certificates(t *testing.T, d *platform.Deployment) {
 	if again := read(t.Context()); again != before {
 		t.Errorf("the serial number is %s, and was %s before", again, before)
 	}
-	if s.mesh.CanChange(metric.CertificateRenewed) != nil {
+	if s.mesh.CanChange(mesh.OnLocal, metric.CertificateRenewed) != nil {
 		return
 	}
 	if err := d.Changer.Change(t.Context(), platform.Change{Kind: metric.CertificateRenewed, Version: 10, Endpoint: endpoint}); err != nil {
