@@ -130,6 +130,9 @@ var documented = map[string]done{
 	"tare size --from runs/curve --rate 800 --prices examples/prices-gcp.yaml": {
 		instead: "tare size --from runs/curve --rate 800 --connections 4 --prices examples/prices-gcp.yaml"},
 	"tare size --from runs/curve --rate 800 --connections 100": {},
+	"tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=8 --out runs/for-shop": {
+		instead: "tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=3 --set phases.measure=1s --plain --out runs/for-shop || [ $? = 3 ]"},
+	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --prices examples/prices-gcp.yaml": {},
 	"tare size --rate 800":                 {by: "TestScripts"},
 	"tare report":                          {instead: "tare report || [ $? = 2 ]"}, // the first has no run
 	"tare run examples/quickstart.yaml":    {add: short + " --out runs/quickstart-1"},

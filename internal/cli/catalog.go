@@ -26,6 +26,7 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newABCommand,
 	newHistoryCommand,
 	newSizeCommand,
+	newForecastCommand,
 	newVerifyCommand,
 	newSignCommand,
 	newImportCommand,

@@ -37,8 +37,9 @@ type Curve struct {
 	Confidence float64 `json:"confidence"` // of bands
 	Points     []Point `json:"points"`     // that it was fitted to
 
-	form form
-	fits [][]float64
+	form   form
+	fits   [][]float64 // of each block
+	blocks []int       // their numbers
 }
 
 // form is a shape of cost: the sum of terms with a factor each.
@@ -166,7 +167,7 @@ func (c *Curve) fit(blocks [][]Point) float64 {
 		if !ok {
 			continue
 		}
-		c.fits = append(c.fits, k)
+		c.fits, c.blocks = append(c.fits, k), append(c.blocks, b[0].Block)
 		for _, p := range b {
 			off := p.Cost/c.value(c.form, k, p.At) - 1
 			sum += off * off

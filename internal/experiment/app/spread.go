@@ -27,6 +27,9 @@ func (s Sizes) Draw() int64 { return int64(s.draw(MaxSize)) }
 // Mean is the mean of the times, without the bound [MaxTime].
 func (t Times) Mean() time.Duration { return time.Duration(t.mean()) }
 
+// Mean is the mean of the sizes in bytes, without the bound [MaxSize].
+func (s Sizes) Mean() float64 { return s.mean() }
+
 // UnmarshalScalar implements [strict.Scalar].
 func (t *Times) UnmarshalScalar(text string) error {
 	s, err := parseSpread(text, t.Wants(), float64(MaxTime), func(text string) (float64, error) {

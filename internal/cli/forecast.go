@@ -1,0 +1,174 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// forecastOptions are the flags of tare forecast.
+type forecastOptions struct {
+	graph, format, prices string
+	rates, from           []string
+}
+
+func newForecastCommand(c *CommandLine) *cobra.Command {
+	o := forecastOptions{format: "text"}
+	names := report.Names(report.ForecastsForms())
+	cmd := &cobra.Command{
+		Use:   "forecast --graph FILE --rate N [RUN…]",
+		Short: "Say what a mesh would cost an application that was not measured",
+		Long: `forecast prints the CPU and memory of the sidecars of an application, what they add to
+its median response, and with --prices their price, each with a range for a new
+deployment. The graph has services, their calls and the sizes of messages: a topology of
+an experiment. Runs have the cost of a call: at least three rates and three blocks of a
+service that calls no other, for each protocol of the graph. Without a run it reads the
+newest one. Each call is predicted from the first run that has its rate and sizes.
+
+What was not measured is refused, with the command that measures it. Sidecars below the
+measured rates have a wide range. Latency is refused where requests queue.`,
+		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[50, 200, 1000]' --out runs/curve
+  tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/curve
+  tare forecast --graph app.yaml --rate checkout=300 --rate admin=5 --from runs/curve runs/payloads
+  tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			o.from = append(o.from, args...)
+			f, err := c.forecasts(o)
+			if err != nil {
+				return err
+			}
+			return report.Write(c.Out, f, report.ForecastsForms(), o.format)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.graph, "graph", "", "`file` of services and their calls, or the name of a topology")
+	f.StringArrayVar(&o.rates, "rate", nil, "`[SERVICE=]N`: requests per second from outside, at the entry or another service; repeatable")
+	f.StringArrayVar(&o.from, "from", nil, "results `directory` with curves; repeatable; default: the newest run")
+	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
+	_ = cmd.MarkFlagFilename("prices", "yaml", "yml")
+	_ = cmd.MarkFlagDirname("from")
+	_ = cmd.RegisterFlagCompletionFunc("graph", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return app.Names(), cobra.ShellCompDirectiveDefault
+	})
+	choice(cmd, &o.format, "format", "output format: "+strings.Join(names, ", "), names)
+	return cmd
+}
+
+func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
+	none := report.Forecasts{}
+	if o.graph == "" {
+		return none, hint.Usage(errors.New("--graph is missing"), "write a file of services and their calls, such as examples/graphs/shop.yaml")
+	}
+	g, err := readGraph(o.graph)
+	if err != nil {
+		return none, hint.InvalidFile(err)
+	}
+	rates, err := entryRates(o.rates, g.Entry)
+	if err != nil {
+		return none, err
+	}
+	var prices *answer.Prices
+	var month *predict.Prices
+	currency := ""
+	if o.prices != "" {
+		if prices, err = answer.ReadPrices(o.prices); err != nil {
+			return none, hint.InvalidFile(err)
+		}
+		month, currency = &predict.Prices{Core: prices.Core.Month}, prices.Currency
+		if prices.GiB != nil {
+			month.MiB = prices.GiB.Month / 1024
+		}
+	}
+	paths, err := c.orNewest(o.from)
+	if err != nil {
+		return none, err
+	}
+	dirs, closeAll, err := openAll(paths)
+	defer closeAll()
+	if err != nil {
+		return none, err
+	}
+	var sources []predict.Source
+	for _, d := range dirs {
+		run, err := compare.Read(d, compare.Options{})
+		if err != nil {
+			return none, err
+		}
+		sources = append(sources, predict.Source{Dir: d.Path(), Run: run})
+	}
+	costs, err := predict.CostsOf(sources)
+	if err != nil {
+		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
+	}
+	all, err := predict.Forecasts(costs, g, rates, month)
+	if err != nil {
+		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
+	}
+	return report.NewForecasts(g, rates, all, currency)
+}
+
+// readGraph reads a topology, by name or file.
+func readGraph(name string) (g predict.Graph, err error) {
+	if !app.IsFile(name) && !slices.Contains(app.Names(), name) {
+		return g, hint.Usage(fmt.Errorf("--graph %.60q is neither a topology nor a file", name), "write a path such as ./app.yaml, or one of "+strings.Join(app.Names(), ", "))
+	}
+	if !app.IsFile(name) {
+		g.Topology, err = app.Load(name)
+		return g, err
+	}
+	data, err := strict.ReadFile(name)
+	if err != nil {
+		return g, err
+	}
+	if g.Topology, err = app.Decode(name, data); err != nil {
+		return g, err
+	}
+	doc, err := strict.Parse(name, data)
+	if err != nil {
+		return g, err
+	}
+	g.Where = func(service, call int) string {
+		path := fmt.Sprintf("services[%d]", service)
+		if call >= 0 {
+			path += fmt.Sprintf(".calls[%d]", call)
+		}
+		at := doc.At(path)
+		return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
+	}
+	return g, nil
+}
+
+// entryRates reads rates from outside. Without a service it is the rate of the entry.
+func entryRates(texts []string, entry string) (map[string]float64, error) {
+	if len(texts) == 0 {
+		return nil, hint.Usage(errors.New("--rate is missing"), "write the requests/s from outside: --rate 300, or --rate checkout=300")
+	}
+	rates := map[string]float64{}
+	for _, text := range texts {
+		name, number, named := strings.Cut(text, "=")
+		if !named {
+			name, number = entry, text
+		}
+		n, err := strict.Number(number)
+		if err != nil || !(n > 0) {
+			return nil, hint.Usage(fmt.Errorf("--rate %.60q is not a number above 0", text), "write the requests/s from outside: --rate 300, or --rate checkout=300")
+		}
+		if _, twice := rates[name]; twice {
+			return nil, hint.Usage(fmt.Errorf("--rate has %s twice", name), "write one rate for each service")
+		}
+		rates[name] = n
+	}
+	return rates, nil
+}

@@ -1,0 +1,300 @@
+package predict
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Source is a run with curves, and its results directory.
+type Source struct {
+	Dir string
+	Run *compare.Run
+}
+
+// Costs are the costs of the sidecars of one mesh, over the rate and the sizes of messages.
+type Costs struct {
+	Factors plan.Factors // without the axes and the protocol
+	Mesh    string       // name of the definition
+
+	key        string
+	confidence float64
+	sources    []*source
+}
+
+// callAxes are the quantities that the cost of a call depends on.
+var callAxes = []string{experiment.RateFactor, experiment.RequestSizeFactor, experiment.ResponseSizeFactor}
+
+// protocolFactor has a source of its own for each level.
+const protocolFactor = "protocol"
+
+// noMesh is the level of the factor mesh without one.
+const noMesh = "none"
+
+// source has the curves of one protocol of one run.
+type source struct {
+	dir, protocol string
+	points        map[quantity][]Point
+	curves        map[quantity]*Curve
+	missing       map[quantity]error // why there is no curve
+}
+
+// quantity is a cost of a call. A sidecar passes inbound calls to its application, and outbound calls of it to others.
+// The latency is of both sidecars of a call.
+type quantity string
+
+const (
+	inboundCPU     quantity = "CPU of inbound calls"
+	outboundCPU    quantity = "CPU of outbound calls"
+	inboundMemory  quantity = "memory of inbound calls"
+	outboundMemory quantity = "memory of outbound calls"
+	addedLatency   quantity = "latency" // of the median response, ms
+)
+
+// quantities of every source. Latency may be missing, and outbound costs if no service of a graph calls another.
+var quantities = []quantity{inboundCPU, outboundCPU, inboundMemory, outboundMemory, addedLatency}
+
+// CostsOf returns the costs of each mesh that the runs measured. Only runs of a service that calls no other have costs:
+// its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone.
+func CostsOf(sources []Source) (all []*Costs, err error) {
+	for _, s := range sources {
+		if err := s.collect(&all); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range all {
+		for _, s := range c.sources {
+			s.fit(c.confidence)
+		}
+	}
+	if all == nil {
+		return nil, hint.New("measure a mesh with sidecars on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the runs has a sidecar of a service that calls no other")
+	}
+	return all, nil
+}
+
+// collect adds the trials of a run to the costs of their meshes.
+func (s Source) collect(all *[]*Costs) error {
+	type at struct {
+		place
+		protocol string
+	}
+	places := map[string]at{}
+	for _, t := range s.Run.Plan.Treatments {
+		if t.Control || t.Reference {
+			continue
+		}
+		own := t
+		own.Factors = maps.Clone(t.Factors)
+		delete(own.Factors, protocolFactor)
+		if p, ok := placeOf(s.Run, own, callAxes); ok {
+			places[t.ID] = at{p, cmp.Or(t.Levels.Protocol, app.HTTP1)}
+		}
+	}
+	without := map[string]float64{} // median response without a mesh, by block and place
+	where := func(block int, p at) string {
+		rest := maps.Clone(p.factors)
+		delete(rest, experiment.MeshFactor)
+		return fmt.Sprint(block, p.protocol, p.levels, rest)
+	}
+	median := func(t figures.Measured) (float64, bool) {
+		v, ok := t.Metrics[metric.Of(metric.Latency, "p50")]
+		return v, ok && t.Valid
+	}
+	for i, t := range s.Run.Trials {
+		p, ok := places[s.Run.Trials[i].Treatment]
+		if m, known := median(t); ok && known && p.mesh == noMesh {
+			without[where(t.Block, p)] = m
+		}
+	}
+	for i, t := range s.Run.Trials {
+		p, ok := places[t.Treatment]
+		r := &s.Run.Records[i]
+		if !ok || !t.Valid || t.Control || r.Edges > 1 || r.Load == nil || r.Load.Completed == 0 || t.Metrics[metric.Rate] == 0 {
+			continue
+		}
+		sides := sidecarsOf(r)
+		if len(sides) == 0 {
+			continue
+		}
+		src := costsFor(all, p.place, s.Run.Confidence()).sourceFor(s.Dir, p.protocol)
+		perSecond := t.Metrics[metric.Rate] / float64(r.Load.Completed)
+		for _, side := range sides {
+			var m measured
+			m.add(t.Block, perProxy(callAxes, p.levels, float64(len(side.tasks))), perSecond, side.tasks)
+			src.points[side.cpu] = append(src.points[side.cpu], m.cpu...)
+			src.points[side.memory] = append(src.points[side.memory], m.memory...)
+		}
+		if with, known := median(t); known {
+			if bare, ok := without[where(t.Block, p)]; ok {
+				src.points[addedLatency] = append(src.points[addedLatency], Point{t.Block, perProxy(callAxes, p.levels, float64(len(sides[0].tasks))), with - bare})
+			}
+		}
+	}
+	return nil
+}
+
+// side are the sidecars of a trial that have calls of one direction alone.
+type side struct {
+	cpu, memory quantity
+	tasks       []result.TaskUsage
+}
+
+// sidecarsOf returns the sidecars of the service first, and then those of the load.
+func sidecarsOf(r *result.Record) (all []side) {
+	in, out := side{cpu: inboundCPU, memory: inboundMemory}, side{cpu: outboundCPU, memory: outboundMemory}
+	for _, t := range r.Tasks {
+		if t.Plane != metric.Data || t.Role != mesh.RoleSidecar || t.Missing != "" || t.Ended {
+			continue
+		}
+		if t.Component == app.LoadName {
+			out.tasks = append(out.tasks, t)
+		} else if t.Component == "" {
+			in.tasks = append(in.tasks, t)
+		}
+	}
+	for _, s := range []side{in, out} {
+		if len(s.tasks) > 0 {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// costsFor returns the costs of a mesh, new ones for the first trial with it.
+func costsFor(all *[]*Costs, p place, confidence float64) *Costs {
+	for _, c := range *all {
+		if c.key == p.key {
+			return c
+		}
+	}
+	c := &Costs{Factors: p.factors, Mesh: p.mesh, key: p.key, confidence: confidence}
+	*all = append(*all, c)
+	return c
+}
+
+func (c *Costs) sourceFor(dir, protocol string) *source {
+	for _, s := range c.sources {
+		if s.dir == dir && s.protocol == protocol {
+			return s
+		}
+	}
+	s := &source{dir: dir, protocol: protocol, points: map[quantity][]Point{}, curves: map[quantity]*Curve{}, missing: map[quantity]error{}}
+	c.sources = append(c.sources, s)
+	return s
+}
+
+func (s *source) fit(confidence float64) {
+	for _, q := range quantities {
+		if len(s.points[q]) == 0 {
+			s.missing[q] = fmt.Errorf("%s has no %s", s.dir, q)
+			continue
+		}
+		curve, err := Fit(s.points[q], callAxes, confidence)
+		if err != nil {
+			s.missing[q] = fmt.Errorf("%s, %s: %w", s.dir, q, err)
+			continue
+		}
+		s.curves[q] = curve
+	}
+}
+
+// usual is the size of responses that experiments have by default.
+const usual = 1024
+
+// at returns the place of a call on the axes of a curve. Sizes that the graph does not have are as measured.
+func (c *Curve) placeOf(rate, request, response float64) []float64 {
+	at := []float64{rate, request, response}
+	for i, otherwise := range []float64{0, 0, usual} {
+		if math.IsNaN(at[i]) {
+			at[i] = min(max(otherwise, c.Axes[i].From), c.Axes[i].To)
+		}
+	}
+	return at
+}
+
+// costs returns the cost at a place in each deployment.
+func (c *Curve) costs(at []float64) map[int]float64 {
+	all := map[int]float64{}
+	for i, b := range c.blocks {
+		all[b] = c.value(c.form, c.fits[i], at)
+	}
+	return all
+}
+
+// covers returns nil if a curve of the source has a call at a rate, or else the reason.
+func (s *source) covers(q quantity, c Call, rate float64) error {
+	curve := s.curves[q]
+	if curve == nil {
+		return s.missing[q]
+	}
+	at := curve.placeOf(max(rate, curve.Axes[0].From), c.Request, c.Response)
+	_, err := curve.At(at...)
+	return err
+}
+
+// find returns the first source that has a call. The error is of the source that is nearest: the last one of the protocol.
+func (c *Costs) find(q quantity, call Call, rate float64) (*source, error) {
+	var measured []string
+	var err error
+	for _, s := range c.sources {
+		measured = append(measured, s.protocol)
+		if s.protocol != call.Protocol {
+			continue
+		}
+		if err = s.covers(q, call, rate); err == nil {
+			return s, nil
+		}
+	}
+	if err == nil {
+		slices.Sort(measured)
+		err = fmt.Errorf("calls by %s were not measured, only by %s", call.Protocol, slices.Compact(measured))
+	}
+	return nil, err
+}
+
+// common is the correlation of the CPU of both sidecars of a trial, around their means at each place. It is the share of
+// the variance that is common to sidecars which run at once. Without both sidecars it is 1, the widest.
+func (c *Costs) common() float64 {
+	var both, in, out float64
+	for _, s := range c.sources {
+		x, y := deviations(s.points[inboundCPU]), deviations(s.points[outboundCPU])
+		for trial, d := range x {
+			if e, ok := y[trial]; ok {
+				both, in, out = both+d*e, in+d*d, out+e*e
+			}
+		}
+	}
+	if in*out == 0 {
+		return 1
+	}
+	return min(1, max(0, both/math.Sqrt(in*out)))
+}
+
+// deviations are the shares by which costs deviate from the mean at their place, by block and place.
+func deviations(points []Point) map[string]float64 {
+	sums, counts := map[string]float64{}, map[string]float64{}
+	for _, p := range points {
+		at := fmt.Sprint(p.At)
+		sums[at] += p.Cost
+		counts[at]++
+	}
+	all := map[string]float64{}
+	for _, p := range points {
+		at := fmt.Sprint(p.At)
+		all[fmt.Sprint(p.Block, at)] = p.Cost*counts[at]/sums[at] - 1
+	}
+	return all
+}

@@ -1,0 +1,425 @@
+package predict
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// Forecast is the predicted cost of the sidecars of one mesh around an application.
+type Forecast struct {
+	Mesh       string       `json:"mesh"`    // name of the definition
+	Factors    plan.Factors `json:"factors"` // of the treatments that were measured, without rate, sizes and protocol
+	Confidence float64      `json:"confidence"`
+	From       []string     `json:"from"`   // results directories of the curves
+	Blocks     int          `json:"blocks"` // deployments of the run with the fewest
+
+	// Common is the share of the variance of deployments that is common to sidecars which run at once.
+	Common float64 `json:"common"`
+
+	CPU     Amount  `json:"cpu"`               // cores of all sidecars
+	Memory  Amount  `json:"memory"`            // MiB of all sidecars
+	Latency *Amount `json:"latency,omitempty"` // added to the median response, ms
+	// NoLatency is the reason for a missing latency.
+	NoLatency string   `json:"no_latency,omitempty"`
+	Path      []string `json:"path,omitempty"`  // the critical path: services, the entry first
+	Month     *Amount  `json:"month,omitempty"` // money, for a month of CPU and memory as used
+
+	Services []ServiceCost `json:"services"` // in the order of the graph
+}
+
+// ServiceCost is the cost of the sidecars of a service.
+type ServiceCost struct {
+	Service  string  `json:"service"`
+	Replicas int     `json:"replicas"`
+	Rate     float64 `json:"rate"`  // requests/s that it receives
+	Calls    float64 `json:"calls"` // requests/s that it sends to other services
+	CPU      Amount  `json:"cpu"`   // cores of all its sidecars
+	Memory   Amount  `json:"memory"`
+}
+
+// Amount is a prediction with its interval for a new deployment.
+type Amount struct {
+	Estimate float64 `json:"estimate"`
+	Low      float64 `json:"low"`
+	High     float64 `json:"high"`
+	Causes   Causes  `json:"causes"`
+}
+
+// Causes are half widths of intervals from one cause alone. The square of an interval's half width is the sum of their squares.
+type Causes struct {
+	Curve      float64 `json:"curve"`      // the mean of the deployments that were measured, common to all sidecars
+	Deployment float64 `json:"deployment"` // how much a new deployment deviates
+	Graph      float64 `json:"graph"`      // calls per request that were counted in a sample
+	Range      float64 `json:"range"`      // sidecars below the measured rates, whose cost is only bounded
+}
+
+// Prices are the prices of a month, of a core and of a MiB.
+type Prices struct{ Core, MiB float64 }
+
+// Forecasts returns the forecast for each mesh. rates are requests/s from outside, by service.
+func Forecasts(all []*Costs, g Graph, rates map[string]float64, prices *Prices) (forecasts []Forecast, err error) {
+	flow, err := g.Spread(rates)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		f, err := c.forecast(g, flow, rates, prices)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Mesh, err)
+		}
+		forecasts = append(forecasts, f)
+	}
+	return forecasts, nil
+}
+
+func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *Prices) (f Forecast, err error) {
+	f = Forecast{Mesh: c.Mesh, Factors: c.Factors, Confidence: c.confidence}
+	proxies, err := c.proxies(g, flow)
+	if err != nil {
+		return f, err
+	}
+	f.From, f.Blocks = usedBy(proxies)
+	e := estimator{confidence: c.confidence, blocks: f.Blocks, common: c.common(), more: c.counted(g, rates)}
+	f.Common = e.common
+	cpu, memory := weights{cores: 1}, weights{mib: 1}
+	f.CPU, f.Memory = e.amount(proxies, cpu), e.amount(proxies, memory)
+	if prices != nil {
+		month := e.amount(proxies, weights{prices.Core, prices.MiB})
+		f.Month = &month
+	}
+	alone := e
+	for i, p := range proxies {
+		alone.only = []int{i}
+		f.Services = append(f.Services, ServiceCost{Service: p.service, Replicas: int(p.replicas), Rate: flow.Rates[p.service], Calls: p.calls,
+			CPU: alone.amount(proxies, cpu), Memory: alone.amount(proxies, memory)})
+	}
+	latency, path, err := c.latency(g, flow, rates)
+	if err != nil {
+		f.NoLatency = err.Error()
+		return f, nil
+	}
+	f.Latency, f.Path = &latency, path
+	return f, nil
+}
+
+// proxy are the sidecars of a service.
+type proxy struct {
+	service     string
+	replicas    float64
+	calls       float64 // requests/s to other services
+	cpu, memory []part  // of one sidecar
+	// scale and unsure are for rates below the measured ones: the CPU is from the measured share to the whole of the cost
+	// at the lowest rate, because fixed work is in it.
+	scale, unsure float64
+}
+
+// part is a cost at a place of a curve, with its weight.
+type part struct {
+	source *source
+	curve  *Curve
+	at     []float64
+	weight float64
+}
+
+// proxies returns the sidecars of each service. Calls through a sidecar share its fixed work and its wake-ups, so each call
+// costs as much as in a sidecar that has all calls of the service at the same rate.
+func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
+	var refused []refusal
+	for i, s := range g.Services {
+		p := proxy{service: s.Name, replicas: float64(max(1, s.Replicas)), scale: 1}
+		type pass struct {
+			Call
+			cpu, memory quantity
+		}
+		var passes []pass
+		var total float64
+		for _, call := range flow.Calls {
+			if call.To == s.Name {
+				passes = append(passes, pass{call, inboundCPU, inboundMemory})
+				total += call.Rate
+			}
+			if call.From == s.Name {
+				passes = append(passes, pass{call, outboundCPU, outboundMemory})
+				total += call.Rate
+				p.calls += call.Rate
+			}
+		}
+		if passes == nil { // no request: it only waits
+			idle := g.callOf(Edge{To: s.Name}, 0, i, -1, app.CallOptions{})
+			passes = append(passes, pass{idle, inboundCPU, inboundMemory})
+		}
+		each := total / p.replicas
+		for _, x := range passes {
+			weight := 1 / float64(len(passes))
+			if total > 0 {
+				weight = x.Rate / total
+			}
+			for _, of := range []struct {
+				q     quantity
+				parts *[]part
+			}{{x.cpu, &p.cpu}, {x.memory, &p.memory}} {
+				src, err := c.find(of.q, x.Call, each)
+				if err != nil {
+					refused = append(refused, refusal{x.Call, s.Name, err})
+					break
+				}
+				curve := src.curves[of.q]
+				lowest := curve.Axes[0].From
+				*of.parts = append(*of.parts, part{src, curve, curve.placeOf(max(each, lowest), x.Request, x.Response), weight})
+				if of.q == x.cpu && each < lowest {
+					p.scale, p.unsure = (1+each/lowest)/2, (1-each/lowest)/2
+				}
+			}
+		}
+		all = append(all, p)
+	}
+	if refused != nil {
+		return nil, c.refuse(g, flow, refused)
+	}
+	return all, nil
+}
+
+// weights are the price of a core and of a MiB.
+type weights struct{ cores, mib float64 }
+
+// cost is the cost of a proxy's replicas, with the value of each part.
+func (p proxy) cost(w weights, value func(part) float64) (sum float64) {
+	for _, x := range p.cpu {
+		sum += w.cores * p.scale * x.weight * value(x)
+	}
+	for _, x := range p.memory {
+		sum += w.mib * x.weight * value(x)
+	}
+	return sum * p.replicas
+}
+
+// estimator combines the costs of proxies.
+type estimator struct {
+	confidence float64
+	blocks     int
+	common     float64   // share of the variance of deployments that is common to their sidecars
+	more       [][]proxy // proxies with one more standard error of a counted call
+	only       []int     // proxies that count, nil for all
+}
+
+// amount is the sum of the costs of proxies. The error of curves is common to all. Of the deviation of a new deployment a
+// part is common too, because the machine is slow for all at once, and the rest is of each proxy by itself.
+func (e estimator) amount(proxies []proxy, w weights) Amount {
+	counts := func(i int) bool { return e.only == nil || slices.Contains(e.only, i) }
+	sum := func(all []proxy, value func(part) float64) (total float64) {
+		for i, p := range all {
+			if counts(i) {
+				total += p.cost(w, value)
+			}
+		}
+		return total
+	}
+	var apart, together, unsure float64
+	for i, p := range proxies {
+		if !counts(i) {
+			continue
+		}
+		_, own := spread(partsOf([]proxy{p}), func(value func(part) float64) float64 { return p.cost(w, value) })
+		noise := p.cost(w, func(x part) float64 { return x.curve.Noise * mean(x) })
+		apart += (own + noise*noise) / p.replicas
+		together += math.Sqrt(own + noise*noise)
+		unsure += p.unsure * p.cost(weights{cores: w.cores}, mean) / p.scale
+	}
+	deployment := e.common*together*together + (1-e.common)*apart
+	curve, _ := spread(partsOf(proxies), func(value func(part) float64) float64 { return sum(proxies, value) })
+	estimate := sum(proxies, mean)
+	var graph float64
+	for _, counted := range e.more {
+		by := sum(counted, mean) - estimate
+		graph += by * by
+	}
+	return newAmount(estimate, curve, deployment, graph, unsure, e.blocks, e.confidence)
+}
+
+// newAmount returns an amount from the variance of each cause, and a bound.
+func newAmount(estimate, curve, deployment, graph, bound float64, blocks int, confidence float64) Amount {
+	half := func(variance float64) float64 {
+		return stats.HalfWidth(math.Sqrt(variance*float64(blocks)), blocks, confidence)
+	}
+	c := Causes{half(curve), half(deployment), half(graph), bound}
+	all := math.Sqrt(c.Curve*c.Curve + c.Deployment*c.Deployment + c.Graph*c.Graph + c.Range*c.Range)
+	return Amount{estimate, max(0, estimate-all), estimate + all, c}
+}
+
+// mean is the mean of a part's cost over deployments.
+func mean(x part) float64 {
+	var sum float64
+	for _, k := range x.curve.fits {
+		sum += x.curve.value(x.curve.form, k, x.at)
+	}
+	return sum / float64(len(x.curve.fits))
+}
+
+// spread returns the variances of a sum of parts: of its mean over the deployments of each run, and of one deployment.
+// The blocks of a run are common to its curves.
+func spread(parts []part, sum func(value func(part) float64) float64) (ofMean, ofOne float64) {
+	type known struct {
+		mean  float64
+		costs map[int]float64
+	}
+	values := map[*Curve]map[string]known{}
+	dirs := map[string]map[int]int{} // number of parts with each block
+	for _, x := range parts {
+		if values[x.curve] == nil {
+			values[x.curve] = map[string]known{}
+		}
+		key := fmt.Sprint(x.at)
+		if _, ok := values[x.curve][key]; !ok {
+			values[x.curve][key] = known{mean(x), x.curve.costs(x.at)}
+		}
+		if dirs[x.source.dir] == nil {
+			dirs[x.source.dir] = map[int]int{}
+		}
+		for _, b := range x.curve.blocks {
+			dirs[x.source.dir][b]++
+		}
+	}
+	for dir, blocks := range dirs {
+		most := 0
+		for _, n := range blocks {
+			most = max(most, n)
+		}
+		var sums []float64
+		for _, b := range slices.Sorted(maps.Keys(blocks)) {
+			if blocks[b] < most {
+				continue
+			}
+			sums = append(sums, sum(func(x part) float64 {
+				v := values[x.curve][fmt.Sprint(x.at)]
+				if x.source.dir == dir {
+					return v.costs[b]
+				}
+				return v.mean
+			}))
+		}
+		sd := stats.SD(sums)
+		ofOne += sd * sd
+		ofMean += sd * sd / float64(len(sums))
+	}
+	return ofMean, ofOne
+}
+
+func partsOf(proxies []proxy) (all []part) {
+	for _, p := range proxies {
+		all = append(append(all, p.cpu...), p.memory...)
+	}
+	return all
+}
+
+// usedBy returns the runs of proxies, and the fewest blocks of a curve.
+func usedBy(proxies []proxy) (dirs []string, blocks int) {
+	for _, x := range partsOf(proxies) {
+		if !slices.Contains(dirs, x.source.dir) {
+			dirs = append(dirs, x.source.dir)
+		}
+		if n := len(x.curve.blocks); blocks == 0 || n < blocks {
+			blocks = n
+		}
+	}
+	return dirs, blocks
+}
+
+// counted returns the proxies with one more standard error of each counted call.
+func (c *Costs) counted(g Graph, rates map[string]float64) (all [][]proxy) {
+	for e, se := range g.Counted {
+		more := g.with(e, se)
+		flow, err := more.Spread(rates)
+		if err != nil {
+			continue
+		}
+		if p, err := c.proxies(more, flow); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// refusal is a call whose cost was not measured.
+type refusal struct {
+	call    Call
+	sidecar string // of this service
+	err     error
+}
+
+// mostRefusals are listed in an error.
+const mostRefusals = 5
+
+func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
+	all = slices.CompactFunc(all, func(a, b refusal) bool { return a.sidecar == b.sidecar && a.err.Error() == b.err.Error() })
+	var lines []error
+	for _, r := range all[:min(len(all), mostRefusals)] {
+		from := r.call.From
+		if from == "" {
+			from = "outside"
+		}
+		lines = append(lines, fmt.Errorf("%ssidecar of %s, calls from %s to %s: %w", g.place(r.call), r.sidecar, from, r.call.To, r.err))
+	}
+	if more := len(all) - len(lines); more > 0 {
+		lines = append(lines, fmt.Errorf("and %d more", more))
+	}
+	return hint.Wrap(errors.Join(lines...), "measure them: "+g.Command(flow))
+}
+
+// Command is a command that measures a mesh over the rates, sizes and protocols of a graph.
+func (g Graph) Command(flow Flow) string {
+	low, high := math.Inf(1), 0.0
+	sizes := map[string][2]float64{}
+	var protocols []string
+	grow := func(name string, x float64) {
+		if math.IsNaN(x) {
+			return
+		}
+		r, ok := sizes[name]
+		if !ok {
+			r = [2]float64{x, x}
+		}
+		sizes[name] = [2]float64{min(r[0], x), max(r[1], x)}
+	}
+	for _, s := range g.Services {
+		var total float64
+		for _, call := range flow.Calls {
+			if call.From == s.Name || call.To == s.Name {
+				total += call.Rate / float64(max(1, s.Replicas))
+			}
+		}
+		if total > 0 {
+			low, high = min(low, total), max(high, total)
+		}
+	}
+	for _, call := range flow.Calls {
+		grow("requestSize", call.Request)
+		grow("responseSize", call.Response)
+		if !slices.Contains(protocols, call.Protocol) {
+			protocols = append(protocols, call.Protocol)
+		}
+	}
+	down, up := twoDigits(low*0.9), twoDigits(high*1.1)
+	if up < 4*down {
+		down = twoDigits(up / 4)
+	}
+	command := fmt.Sprintf("tare run examples/quickstart.yaml --set 'factors.rate=[%g, %g, %g]'", down, twoDigits(math.Sqrt(down*up)), up)
+	for _, name := range slices.Sorted(maps.Keys(sizes)) {
+		if r := sizes[name]; r[1] > 0 {
+			levels := []string{fmt.Sprint(app.Size(math.Floor(r[0]))), fmt.Sprint(app.Size(math.Ceil(r[1])))}
+			command += fmt.Sprintf(" --set 'factors.%s=[%s]'", name, strings.Join(slices.Compact(levels), ", "))
+		}
+	}
+	if len(protocols) > 1 || len(protocols) == 1 && protocols[0] != app.HTTP1 {
+		command += fmt.Sprintf(" --set 'factors.protocol=[%s]'", strings.Join(protocols, ", "))
+	}
+	return command + " --set blocks=8 --out runs/for-" + g.Name
+}

@@ -1,0 +1,53 @@
+package report_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+func TestForecastsAreTablesOfServices(t *testing.T) {
+	g := predict.Graph{Topology: app.Topology{Name: "shop", Entry: "front", Services: []app.Service{{Name: "front", Calls: []app.Call{{Service: "cart"}}}, {Name: "cart", Replicas: 2}}}}
+	cpu := predict.Amount{Estimate: 0.3, Low: 0.25, High: 0.35, Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Graph: 0.001}}
+	memory := predict.Amount{Estimate: 201.2, Low: 199.6, High: 203.1}
+	one := predict.Forecast{Mesh: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Confidence: 0.95, From: []string{"runs/a", "runs/b"}, Blocks: 8, CPU: cpu, Memory: memory,
+		Latency: &predict.Amount{Estimate: 1.23, Low: 1, High: 1.5}, Path: []string{"front", "cart"}, Month: &predict.Amount{Estimate: 6.2, Low: 5, High: 7.5},
+		Services: []predict.ServiceCost{{Service: "front", Replicas: 1, Rate: 300, Calls: 300, CPU: cpu, Memory: memory}, {Service: "cart", Replicas: 2, Rate: 300, CPU: cpu, Memory: memory}}}
+	other := one
+	other.Latency, other.Path, other.Month, other.NoLatency, other.Services = nil, nil, nil, "requests queue", nil
+	f := must.Get(report.NewForecasts(g, map[string]float64{"front": 300}, []predict.Forecast{one, other}, "USD"))(t)
+	var text, json bytes.Buffer
+	forms := report.ForecastsForms()
+	must.OK(t, forms[0].Write(&text, f))
+	must.OK(t, forms[1].Write(&json, f))
+	want := `envoy around shop, 2 services, with 300 requests/s at front:
+  CPU of sidecars:  300m (250m to 350m)
+  memory:           201 MiB (199 to 204)
+  median response:  +1.23 ms (1 to 1.5), on front > cart
+  a month, as used: 6.20 USD (5.00 to 7.50)
+  half of the range of CPU: 50m; from a new deployment alone 40m, the curve 30m, the counts of the graph 1m
+
+  service             requests/s   calls/s   CPU                   memory
+  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)
+  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)
+
+Ranges hold a new deployment with 95 %. From 8 blocks of runs/a and runs/b.
+`
+	if got := text.String(); !strings.HasPrefix(got, want) {
+		t.Errorf("%s, want it to begin with %s", got, want)
+	}
+	for _, part := range []string{"median response:  no forecast: requests queue", "To narrow it: tare run examples/quickstart.yaml --set 'factors.rate=["} {
+		if !strings.Contains(text.String(), part) {
+			t.Errorf("%s has no %q", text.String(), part)
+		}
+	}
+	if !strings.Contains(json.String(), `"schema": "tare.forecast/v1"`) {
+		t.Errorf("%s has no schema", json.String())
+	}
+}
