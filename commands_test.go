@@ -133,6 +133,7 @@ var documented = map[string]done{
 	"tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=8 --out runs/for-shop": {
 		instead: "tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=3 --set phases.measure=1s --plain --out runs/for-shop || [ $? = 3 ]"},
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --prices examples/prices-gcp.yaml": {},
+	"tare forecast --graph traces.json --rate 300 --from runs/for-shop":                                                 {by: "TestScripts"},
 	"tare size --rate 800":                 {by: "TestScripts"},
 	"tare report":                          {instead: "tare report || [ $? = 2 ]"}, // the first has no run
 	"tare run examples/quickstart.yaml":    {add: short + " --out runs/quickstart-1"},

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -10,11 +11,14 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/study/callgraph"
+	"github.com/tare-mesh/tare/internal/study/isotope"
 )
 
 // forecastOptions are the flags of tare forecast.
@@ -32,7 +36,9 @@ func newForecastCommand(c *CommandLine) *cobra.Command {
 		Long: `forecast prints the CPU and memory of the sidecars of an application, what they add to
 its median response, and with --prices their price, each with a range for a new
 deployment. The graph has services, their calls and the sizes of messages: a topology of
-an experiment. Runs have the cost of a call: at least three rates and three blocks of a
+an experiment. It can also be a graph of isotope, or traces in JSON, of Jaeger or
+OpenTelemetry. It can be istio_requests_total, as a proxy prints it, or as Prometheus
+answers a query of a range, which has the rates too. Runs have the cost of a call: at least three rates and three blocks of a
 service that calls no other, for each protocol of the graph. Without a run it reads the
 newest one. Each call is predicted from the first run that has its rate and sizes.
 
@@ -41,7 +47,8 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[50, 200, 1000]' --out runs/curve
   tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/curve
   tare forecast --graph app.yaml --rate checkout=300 --rate admin=5 --from runs/curve runs/payloads
-  tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format json`,
+  tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format json
+  tare forecast --graph traces.json --rate 300 --from runs/curve`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.from = append(o.from, args...)
@@ -53,7 +60,7 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.graph, "graph", "", "`file` of services and their calls, or the name of a topology")
+	f.StringVar(&o.graph, "graph", "", "`file` of services and their calls, of traces or of metrics, or the name of a topology")
 	f.StringArrayVar(&o.rates, "rate", nil, "`[SERVICE=]N`: requests per second from outside, at the entry or another service; repeatable")
 	f.StringArrayVar(&o.from, "from", nil, "results `directory` with curves; repeatable; default: the newest run")
 	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
@@ -71,13 +78,18 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 	if o.graph == "" {
 		return none, hint.Usage(errors.New("--graph is missing"), "write a file of services and their calls, such as examples/graphs/shop.yaml")
 	}
-	g, err := readGraph(o.graph)
+	a, err := readGraph(o.graph)
 	if err != nil {
 		return none, hint.InvalidFile(err)
 	}
-	rates, err := entryRates(o.rates, g.Entry)
-	if err != nil {
-		return none, err
+	for _, n := range a.Notes {
+		c.Notef("%s", n)
+	}
+	g, rates := a.Graph, a.Rates
+	if len(o.rates) > 0 || rates == nil {
+		if rates, err = entryRates(o.rates, g.Entry); err != nil {
+			return none, err
+		}
 	}
 	var prices *answer.Prices
 	var month *predict.Prices
@@ -119,27 +131,30 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 	return report.NewForecasts(g, rates, all, currency)
 }
 
-// readGraph reads a topology, by name or file.
-func readGraph(name string) (g predict.Graph, err error) {
-	if !app.IsFile(name) && !slices.Contains(app.Names(), name) {
-		return g, hint.Usage(fmt.Errorf("--graph %.60q is neither a topology nor a file", name), "write a path such as ./app.yaml, or one of "+strings.Join(app.Names(), ", "))
+// readGraph reads an application: a topology by name or file, a graph of isotope, traces, or the metrics of a mesh.
+func readGraph(name string) (a callgraph.Application, err error) {
+	if slices.Contains(app.Names(), name) {
+		a.Graph.Topology, err = app.Load(name)
+		return a, err
 	}
-	if !app.IsFile(name) {
-		g.Topology, err = app.Load(name)
-		return g, err
-	}
-	data, err := strict.ReadFile(name)
-	if err != nil {
-		return g, err
-	}
-	if g.Topology, err = app.Decode(name, data); err != nil {
-		return g, err
+	data, err := regular.ReadInput(name, callgraph.MaxBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && !app.IsFile(name):
+		return a, hint.Usage(fmt.Errorf("--graph %.60q is neither a topology nor a file", name), "write a path such as ./app.yaml, or one of "+strings.Join(app.Names(), ", "))
+	case err != nil:
+		return a, err
+	case callgraph.Known(data):
+		return callgraph.Read(name, data)
 	}
 	doc, err := strict.Parse(name, data)
 	if err != nil {
-		return g, err
+		return a, err
 	}
-	g.Where = func(service, call int) string {
+	if kind, _ := doc.Text("kind"); kind == "MockServiceGraph" {
+		a.Graph.Topology, a.Notes, err = isotope.Convert(name, data)
+		return a, err
+	}
+	a.Graph.Where = func(service, call int) string {
 		path := fmt.Sprintf("services[%d]", service)
 		if call >= 0 {
 			path += fmt.Sprintf(".calls[%d]", call)
@@ -147,7 +162,8 @@ func readGraph(name string) (g predict.Graph, err error) {
 		at := doc.At(path)
 		return fmt.Sprintf("%s:%d:%d", at.File, at.Line, at.Column)
 	}
-	return g, nil
+	a.Graph.Topology, err = app.Decode(name, data)
+	return a, err
 }
 
 // entryRates reads rates from outside. Without a service it is the rate of the entry.

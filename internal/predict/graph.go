@@ -97,7 +97,7 @@ func (g Graph) callOf(e Edge, rate float64, service, call int, o app.CallOptions
 	if !callee.ResponseSize.IsZero() {
 		c.Response = callee.ResponseSize.Mean()
 	}
-	if g.Unsized || e.From == "" {
+	if g.Unsized && o.RequestSize.IsZero() || e.From == "" {
 		c.Request = math.NaN()
 	}
 	return c

@@ -1,0 +1,262 @@
+// Package callgraph reads applications from what their requests left behind: traces of Jaeger and OpenTelemetry, and
+// the metrics of Istio.
+package callgraph
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/predict"
+)
+
+// MaxBytes bounds a file.
+const MaxBytes = 256 << 20
+
+// Application is what a file shows of an application.
+type Application struct {
+	Graph predict.Graph
+	Rates map[string]float64 // requests/s from outside, by service, nil if the file has none
+	Notes []string           // what the graph leaves out
+}
+
+// Known reports whether data is in one of the formats, and not YAML.
+func Known(data []byte) bool {
+	data = bytes.TrimSpace(data)
+	return len(data) > 0 && (data[0] == '{' || data[0] == '[') || bytes.Contains(data, []byte(requestsTotal+"{"))
+}
+
+// Read reads a file that is [Known]. The error has the place of a mistake in it.
+func Read(file string, data []byte) (Application, error) {
+	c := newCounts()
+	if first := bytes.TrimSpace(data); first[0] != '{' && first[0] != '[' {
+		if err := c.exposition(file, data); err != nil {
+			return Application{}, err
+		}
+		return c.application(file)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for decoder.More() { // a file of OpenTelemetry's collector has a document in each line
+		var d document
+		if err := decoder.Decode(&d); err != nil {
+			return Application{}, at(file, data, decoder.InputOffset(), err)
+		}
+		if err := c.add(d); err != nil {
+			return Application{}, strict.Problems{strict.Position{File: file, Line: 1, Column: 1}.Problem(err.Error(), hint.Of(err))}
+		}
+	}
+	if err := c.spans(c.pending); err != nil {
+		return Application{}, fmt.Errorf("%s: %w", file, err)
+	}
+	return c.application(file)
+}
+
+// document has the fields of all formats.
+type document struct {
+	Data          json.RawMessage `json:"data"`          // traces of Jaeger, or an answer of Prometheus
+	ResourceSpans []resourceSpans `json:"resourceSpans"` // of OpenTelemetry
+	Batches       []resourceSpans `json:"batches"`       // the same, as Tempo has them
+}
+
+func (c *counts) add(d document) error {
+	switch {
+	case d.ResourceSpans != nil || d.Batches != nil:
+		return c.openTelemetry(append(d.ResourceSpans, d.Batches...))
+	case bytes.HasPrefix(bytes.TrimSpace(d.Data), []byte("[")):
+		return c.jaeger(d.Data)
+	case d.Data != nil:
+		return c.prometheus(d.Data)
+	}
+	return hint.New("give traces as Jaeger or OpenTelemetry write them, or an answer of Prometheus", "the file has neither data nor resourceSpans")
+}
+
+// at is an error of JSON with its place.
+func at(file string, data []byte, offset int64, err error) error {
+	var syntax *json.SyntaxError
+	if errors.As(err, &syntax) {
+		offset = syntax.Offset
+	}
+	before := data[:min(max(offset, 0), int64(len(data)))]
+	p := strict.Position{File: file, Line: 1 + bytes.Count(before, []byte("\n")), Column: len(before) - bytes.LastIndexByte(before, '\n')}
+	return strict.Problems{p.Problem("cannot be read as JSON: "+err.Error(), "give the whole file as it was exported")}
+}
+
+// counts are requests between services.
+type counts struct {
+	received map[string]float64     // requests that each service received
+	outside  map[string]float64     // of these, without a caller in the file
+	calls    map[predict.Edge]*edge // from a service to another
+	answers  map[string]*sizes      // bytes of responses
+	grpc     map[string]float64     // of received
+	perTime  bool                   // counts are requests/s
+	pending  []span                 // of all documents of the file
+	notes    []string
+}
+
+// edge are the calls from a service to another.
+type edge struct {
+	calls    float64
+	variance float64 // of calls per request of the caller, 0 if they are not known one by one
+	requests sizes
+	beside   float64 // calls that began before the one before them had ended
+	place    float64 // sum of the numbers of calls before them
+}
+
+// sizes are bytes, and how many messages have them.
+type sizes struct{ bytes, n float64 }
+
+func (s *sizes) add(bytes, n float64) { s.bytes, s.n = s.bytes+bytes, s.n+n }
+
+func newCounts() *counts {
+	return &counts{received: map[string]float64{}, outside: map[string]float64{}, calls: map[predict.Edge]*edge{}, answers: map[string]*sizes{}, grpc: map[string]float64{}}
+}
+
+// edge returns the calls from a service to another.
+func (c *counts) edge(from, to string) *edge {
+	e := predict.Edge{From: from, To: to}
+	if c.calls[e] == nil {
+		c.calls[e] = &edge{}
+	}
+	return c.calls[e]
+}
+
+func (c *counts) note(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+}
+
+// mostCalls bounds the calls of a service for each request.
+const mostCalls = 200
+
+// application returns the graph of the counts.
+func (c *counts) application(file string) (a Application, err error) {
+	if len(c.received) == 0 {
+		return a, hint.New("give a file with requests between services", "%s has no request that a service received", file)
+	}
+	labels := labelsOf(slices.Sorted(maps.Keys(c.received)))
+	g := predict.Graph{Unsized: true, Counted: map[predict.Edge]float64{}}
+	g.Name = "app"
+	base := strings.ToLower(file[strings.LastIndexAny(file, `/\`)+1:])
+	if name, _, _ := strings.Cut(base, "."); app.IsLabel(name) {
+		g.Name = name
+	}
+	names := slices.SortedFunc(maps.Keys(c.received), func(a, b string) int { return cmp.Compare(labels[a], labels[b]) })
+	for _, name := range names {
+		s := app.Service{Name: labels[name]}
+		if a := c.answers[name]; a != nil && a.n > 0 {
+			s.ResponseSize = app.FixedSize(int64(a.bytes / a.n))
+		}
+		if c.grpc[name] > c.received[name]/2 {
+			s.Protocol = app.GRPC
+		}
+		for _, to := range c.calleesOf(name) {
+			e := c.calls[predict.Edge{From: name, To: to}]
+			each := e.calls / c.received[name]
+			if each > mostCalls {
+				return a, fmt.Errorf("%s: %s calls %s %.0f times for each request, more than %d", file, name, to, each, mostCalls)
+			}
+			variance := e.variance
+			if !c.perTime && variance == 0 && each != math.Trunc(each) {
+				variance = each // of counts that are independent
+			}
+			if variance > 0 {
+				g.Counted[predict.Edge{From: labels[name], To: labels[to]}] = math.Sqrt(variance / c.received[name])
+			}
+			s.Calls = append(s.Calls, callsOf(labels[to], each, *e)...)
+		}
+		g.Services = append(g.Services, s)
+	}
+	var most float64
+	for _, name := range slices.Sorted(maps.Keys(c.outside)) {
+		if c.outside[name] > most {
+			most, g.Entry = c.outside[name], labels[name]
+		}
+	}
+	if c.perTime {
+		a.Rates = map[string]float64{}
+		for name, rate := range c.outside {
+			a.Rates[labels[name]] += rate
+		}
+	}
+	first := reporter{}
+	g.Topology = g.Default()
+	g.Topology.Validate(&first, "")
+	if first.err != nil {
+		return a, fmt.Errorf("%s: %w", file, first.err)
+	}
+	a.Graph, a.Notes = g, c.notes
+	return a, nil
+}
+
+// calleesOf are the services that a service calls, in the order of the calls.
+func (c *counts) calleesOf(name string) (all []string) {
+	for e := range c.calls {
+		if e.From == name && c.received[e.To] > 0 {
+			all = append(all, e.To)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int {
+		x, y := c.calls[predict.Edge{From: name, To: a}], c.calls[predict.Edge{From: name, To: b}]
+		return cmp.Or(cmp.Compare(x.place/x.calls, y.place/y.calls), cmp.Compare(a, b))
+	})
+	return all
+}
+
+// callsOf are as many calls as each request makes, the last one with a probability.
+func callsOf(to string, each float64, e edge) (all []app.Call) {
+	c := app.Call{Service: to}
+	if e.requests.n > 0 {
+		c.RequestSize = app.FixedSize(int64(e.requests.bytes / e.requests.n))
+	}
+	c.Alongside = e.beside > e.calls/2
+	for range int(each) {
+		all = append(all, c)
+	}
+	if rest := each - math.Trunc(each); rest > 1e-9 {
+		c.Probability = &rest
+		all = append(all, c)
+	}
+	return all
+}
+
+// labelsOf makes DNS labels of names, all different.
+func labelsOf(names []string) map[string]string {
+	labels, used := map[string]string{}, map[string]bool{}
+	for _, name := range names {
+		label := strings.Map(func(r rune) rune {
+			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+				return r
+			}
+			return '-'
+		}, strings.ToLower(name))
+		label = strings.Trim(label[:min(len(label), 50)], "-")
+		label = cmp.Or(label, "service")
+		unique := label
+		for n := 2; used[unique]; n++ {
+			unique = fmt.Sprintf("%s-%d", label, n)
+		}
+		labels[name], used[unique] = unique, true
+	}
+	return labels
+}
+
+// reporter keeps the first mistake of a topology.
+type reporter struct{ err error }
+
+// Report implements [app.Reporter].
+func (r *reporter) Report(_, message, advice string) {
+	if r.err == nil {
+		r.err = hint.New(advice, "%s", message)
+	}
+}
+
+// Sound implements [app.Reporter].
+func (r *reporter) Sound(string) bool { return r.err == nil }

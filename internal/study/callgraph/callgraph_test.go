@@ -1,0 +1,144 @@
+package callgraph_test
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/study/callgraph"
+)
+
+func read(t *testing.T, name string) callgraph.Application {
+	t.Helper()
+	data := must.Get(os.ReadFile(filepath.Join("testdata", name)))(t)
+	if !callgraph.Known(data) {
+		t.Fatalf("%s is not known", name)
+	}
+	return must.Get(callgraph.Read(filepath.Join("testdata", name), data))(t)
+}
+
+// described are the services of a graph with their calls, as one text.
+func described(g predict.Graph) string {
+	var all []string
+	for _, s := range g.Services {
+		text := strings.Join(strings.Fields(s.Name+" "+s.Protocol+" "+s.ResponseSize.String()), " ")
+		for _, c := range s.Calls {
+			text += " > " + c.Service
+			if c.Probability != nil {
+				text += fmt.Sprintf(" %.3f", *c.Probability)
+			}
+			if c.Alongside {
+				text += " alongside"
+			}
+			if !c.RequestSize.IsZero() {
+				text += " " + c.RequestSize.String()
+			}
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, "; ") + "; entry " + g.Entry
+}
+
+func TestFormats(t *testing.T) {
+	for name, want := range map[string]string{
+		"jaeger.json": "cart grpc; catalog 8000 > stock 0.250; front 16000 > catalog > cart alongside; stock; entry front",
+		"otlp.jsonl":  "api 500 > store > store 0.667; store; web 2000 > api 300; entry web",
+		"istio.prom":  "details 2000; productpage 2000 > details 0.990 400 > reviews 0.980 400; ratings grpc 2000; reviews 2000 > ratings 0.663 400; entry productpage",
+		"range.json":  "details; productpage > details 0.990 > reviews 0.980; ratings grpc; reviews > ratings 0.663; entry productpage",
+	} {
+		if got := described(read(t, name).Graph); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+}
+
+// Counted calls have a standard error: of traces by request, of counters as independent counts.
+func TestCountedCallsHaveErrors(t *testing.T) {
+	jaeger := read(t, "jaeger.json")
+	for e, want := range map[predict.Edge]float64{
+		{From: "front", To: "catalog"}: 0,
+		{From: "catalog", To: "stock"}: math.Sqrt(0.25 * 0.75 / 4),
+	} {
+		if got := jaeger.Graph.Counted[e]; math.Abs(got-want) > 1e-9 {
+			t.Errorf("calls of %v have the standard error %v, want %v", e, got, want)
+		}
+	}
+	if got, want := read(t, "istio.prom").Graph.Counted[predict.Edge{From: "reviews", To: "ratings"}], math.Sqrt(650.0/980)/math.Sqrt(980); math.Abs(got-want) > 1e-9 {
+		t.Errorf("counted calls have the standard error %v, want %v", got, want)
+	}
+	if notes := jaeger.Notes; len(notes) != 1 || !strings.Contains(notes[0], "4 calls have no span") {
+		t.Errorf("notes %q, want the 4 calls of a database", notes)
+	}
+}
+
+// A range query has rates from outside. Its counters restarted: 5, 1005, then 1000 more.
+func TestRangesHaveRates(t *testing.T) {
+	a := read(t, "range.json")
+	if got := a.Rates["productpage"]; math.Abs(got-2000.0/120) > 1e-9 || len(a.Rates) != 1 {
+		t.Errorf("rates %v, want 16.7 requests/s at productpage", a.Rates)
+	}
+	if a := read(t, "istio.prom"); a.Rates != nil {
+		t.Errorf("one reading of counters has rates: %v", a.Rates)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	span := `{"traceID":"1","spanID":"%d","references":[{"refType":"CHILD_OF","spanID":"%d"}],"processID":"%s"}`
+	circle := fmt.Sprintf(`{"data":[{"traceID":"1","spans":[`+span+","+span+","+span+`],"processes":{"a":{"serviceName":"a"},"b":{"serviceName":"b"}}}]}`, 1, 0, "a", 2, 1, "b", 3, 2, "a")
+	for text, want := range map[string]string{
+		"{\n \"data\": [}":                       "x.json:2:12: cannot be read as JSON",
+		`{"spans": []}`:                          "neither data nor resourceSpans",
+		`{"data": []}`:                           "no request that a service received",
+		`{"data": {"resultType": "scalar"}}`:     "expected a matrix or a vector",
+		circle:                                   "the calls form a cycle",
+		requestsTotal + `{destination_app="a" 3`: "x.json:1:1:",
+		`{"data": {"resultType": "vector", "result": [{"metric": {"destination_app": "a"}, "value": [1, "x"]}]}}`: "is not a number",
+	} {
+		if _, err := callgraph.Read("x.json", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	if callgraph.Known([]byte("name: a\nservices: []\n")) {
+		t.Error("a topology is known")
+	}
+}
+
+const requestsTotal = "istio_requests_total"
+
+// Names of services become labels, all different.
+func TestNamesAreLabels(t *testing.T) {
+	text := ""
+	for _, name := range []string{"Order Service", "order_service", "ünï", strings.Repeat("x", 300)} {
+		text += requestsTotal + `{reporter="destination",destination_app="` + name + `"} 3` + "\n"
+	}
+	a := must.Get(callgraph.Read("x.prom", []byte(text)))(t)
+	for _, s := range a.Graph.Services {
+		if !app.IsLabel(s.Name) {
+			t.Errorf("%q is not a label", s.Name)
+		}
+	}
+	if len(a.Graph.Services) != 4 {
+		t.Errorf("%d services, want 4", len(a.Graph.Services))
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, name := range []string{"jaeger.json", "otlp.jsonl", "istio.prom", "range.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(_ *testing.T, data []byte) {
+		if callgraph.Known(data) {
+			_, _ = callgraph.Read("x", data)
+		}
+	})
+}

@@ -1,0 +1,265 @@
+package callgraph
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// span is a span of a trace, of any format.
+type span struct {
+	trace, id, parent string
+	service           string
+	start, end        float64 // in any unit
+	client, message   bool    // the side of the caller; a message of a queue
+	tags              map[string]string
+}
+
+// mostSpans bounds a file.
+const mostSpans = 2_000_000
+
+// jaegerTrace is a trace as Jaeger's interface and its user interface export it.
+type jaegerTrace struct {
+	TraceID string `json:"traceID"`
+	Spans   []struct {
+		TraceID    string `json:"traceID"`
+		SpanID     string `json:"spanID"`
+		Parent     string `json:"parentSpanID"`
+		References []struct {
+			Type   string `json:"refType"`
+			SpanID string `json:"spanID"`
+		} `json:"references"`
+		Start     float64 `json:"startTime"`
+		Duration  float64 `json:"duration"`
+		ProcessID string  `json:"processID"`
+		Tags      []struct {
+			Key   string `json:"key"`
+			Value any    `json:"value"`
+		} `json:"tags"`
+	} `json:"spans"`
+	Processes map[string]struct {
+		ServiceName string `json:"serviceName"`
+	} `json:"processes"`
+}
+
+func (c *counts) jaeger(data []byte) error {
+	var traces []jaegerTrace
+	if err := json.Unmarshal(data, &traces); err != nil {
+		return fmt.Errorf("cannot be read as traces of Jaeger: %w", err)
+	}
+	var all []span
+	for _, t := range traces {
+		for _, s := range t.Spans {
+			x := span{trace: cmp.Or(s.TraceID, t.TraceID), id: s.SpanID, parent: s.Parent, service: t.Processes[s.ProcessID].ServiceName, start: s.Start, end: s.Start + s.Duration, tags: map[string]string{}}
+			for _, r := range s.References {
+				if x.parent == "" || r.Type == "CHILD_OF" {
+					x.parent = r.SpanID
+				}
+			}
+			for _, tag := range s.Tags {
+				x.tags[tag.Key] = fmt.Sprint(tag.Value)
+			}
+			x.client = x.tags["span.kind"] == "client"
+			x.message = x.tags["span.kind"] == "consumer" || x.tags["span.kind"] == "producer"
+			all = append(all, x)
+		}
+	}
+	c.pending = append(c.pending, all...)
+	return nil
+}
+
+// resourceSpans are the spans of a service, by the protocol of OpenTelemetry (OTLP) in JSON.
+type resourceSpans struct {
+	Resource struct {
+		Attributes []attribute `json:"attributes"`
+	} `json:"resource"`
+	ScopeSpans []scopeSpans `json:"scopeSpans"`
+	Earlier    []scopeSpans `json:"instrumentationLibrarySpans"` // before version 0.19
+}
+
+type scopeSpans struct {
+	Spans []struct {
+		TraceID    string      `json:"traceId"`
+		SpanID     string      `json:"spanId"`
+		Parent     string      `json:"parentSpanId"`
+		Kind       any         `json:"kind"` // a number or a name
+		Start      any         `json:"startTimeUnixNano"`
+		End        any         `json:"endTimeUnixNano"`
+		Attributes []attribute `json:"attributes"`
+	} `json:"spans"`
+}
+
+type attribute struct {
+	Key   string         `json:"key"`
+	Value map[string]any `json:"value"`
+}
+
+func (c *counts) openTelemetry(resources []resourceSpans) error {
+	var all []span
+	for _, r := range resources {
+		service := texts(r.Resource.Attributes)["service.name"]
+		for _, scope := range append(r.ScopeSpans, r.Earlier...) {
+			for _, s := range scope.Spans {
+				kind := fmt.Sprint(s.Kind)
+				x := span{trace: s.TraceID, id: s.SpanID, parent: s.Parent, service: service, start: number(s.Start), end: number(s.End), tags: texts(s.Attributes)}
+				x.client = kind == "3" || kind == "SPAN_KIND_CLIENT"
+				x.message = slices.Contains([]string{"4", "5", "SPAN_KIND_PRODUCER", "SPAN_KIND_CONSUMER"}, kind)
+				all = append(all, x)
+			}
+		}
+	}
+	c.pending = append(c.pending, all...)
+	return nil
+}
+
+func texts(attributes []attribute) map[string]string {
+	all := map[string]string{}
+	for _, a := range attributes {
+		for _, v := range a.Value {
+			all[a.Key] = fmt.Sprint(v)
+		}
+	}
+	return all
+}
+
+func number(v any) float64 {
+	n, _ := strconv.ParseFloat(fmt.Sprint(v), 64) // 0 if it is missing
+	return n
+}
+
+// arrival is a request that a service received, with the calls that it made.
+type arrival struct {
+	service string
+	calls   []span
+}
+
+// spans counts the requests of traces. A request of a service is a span whose parent is of another service.
+func (c *counts) spans(all []span) error {
+	if len(all) > mostSpans {
+		return fmt.Errorf("%d spans, more than %d", len(all), mostSpans)
+	}
+	type key struct{ trace, id string }
+	byID := map[key]*span{}
+	for i := range all {
+		if all[i].service != "" {
+			byID[key{all[i].trace, all[i].id}] = &all[i]
+		}
+	}
+	arrivals := map[*span]*arrival{}
+	// arrivalOf finds the request during which a span of its service happened.
+	arrivalOf := func(s *span) *span {
+		for range len(all) {
+			parent := byID[key{s.trace, s.parent}]
+			if s.parent == "" || parent == nil || parent.service != s.service {
+				return s
+			}
+			s = parent
+		}
+		return s // a circle
+	}
+	answered := map[*span]bool{} // client spans with a server's span
+	lost := 0
+	for i := range all {
+		s := &all[i]
+		if byID[key{s.trace, s.id}] != s || s.message {
+			continue
+		}
+		parent := byID[key{s.trace, s.parent}]
+		if s.parent != "" && parent != nil && parent.service == s.service {
+			continue
+		}
+		if s.parent != "" && parent == nil {
+			lost++
+		}
+		if s.client && parent == nil {
+			continue // a program that only calls: outside
+		}
+		c.received[s.service]++
+		if s.tags["rpc.system"] == "grpc" || s.tags["component"] == "grpc" || s.tags["component"] == "gRPC" {
+			c.grpc[s.service]++
+		}
+		if c.answers[s.service] == nil {
+			c.answers[s.service] = &sizes{}
+		}
+		if n := first(s.tags, "http.response.body.size", "http.response_content_length", "response_size"); n >= 0 {
+			c.answers[s.service].add(n, 1)
+		}
+		if arrivals[s] == nil {
+			arrivals[s] = &arrival{service: s.service}
+		}
+		if parent == nil {
+			c.outside[s.service]++
+			continue
+		}
+		answered[parent] = true
+		from := arrivalOf(parent)
+		if from.client && byID[key{from.trace, from.parent}] == nil {
+			c.outside[s.service]++
+			continue
+		}
+		if arrivals[from] == nil {
+			arrivals[from] = &arrival{service: from.service}
+		}
+		call := *s
+		if parent.client { // the time as the caller saw it
+			call.start, call.end = parent.start, parent.end
+		}
+		arrivals[from].calls = append(arrivals[from].calls, call)
+	}
+	unanswered := 0
+	for i := range all {
+		if s := &all[i]; s.client && !answered[s] && byID[key{s.trace, s.id}] == s {
+			unanswered++
+		}
+	}
+	if unanswered > 0 {
+		c.note("%d calls have no span of the service that was called, such as a database: they are left out", unanswered)
+	}
+	if lost > 0 {
+		c.note("%d requests have a parent that is not in the file: they count as from outside", lost)
+	}
+	c.count(arrivals)
+	return nil
+}
+
+// count counts the calls of requests, and their variance.
+func (c *counts) count(arrivals map[*span]*arrival) {
+	squares := map[[2]string]float64{}
+	for _, a := range arrivals {
+		slices.SortFunc(a.calls, func(x, y span) int { return cmp.Compare(x.start, y.start) })
+		each := map[string]float64{}
+		for i, call := range a.calls {
+			e := c.edge(a.service, call.service)
+			e.calls++
+			e.place += float64(i)
+			each[call.service]++
+			if i > 0 && call.start < a.calls[i-1].end {
+				e.beside++
+			}
+			if n := first(call.tags, "http.request.body.size", "http.request_content_length", "request_size"); n >= 0 {
+				e.requests.add(n, 1)
+			}
+		}
+		for to, n := range each {
+			squares[[2]string{a.service, to}] += n * n
+		}
+	}
+	for of, e := range c.calls {
+		n := c.received[of.From]
+		mean := e.calls / n
+		e.variance = max(0, squares[[2]string{of.From, of.To}]/n-mean*mean)
+	}
+}
+
+// first is the first tag that is a number, or -1.
+func first(tags map[string]string, names ...string) float64 {
+	for _, name := range names {
+		if n, err := strconv.ParseFloat(strings.TrimSpace(tags[name]), 64); err == nil && n >= 0 {
+			return n
+		}
+	}
+	return -1
+}
