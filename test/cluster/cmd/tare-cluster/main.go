@@ -48,10 +48,10 @@ type place struct {
 	shares     int
 }
 
-func (p place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
+func (p *place) layout() (cluster.Layout, error) { return cluster.New(p.root, p.name) }
 
 // up returns the layout of a cluster that is up.
-func (p place) up() (cluster.Layout, error) {
+func (p *place) up() (cluster.Layout, error) {
 	l, err := p.layout()
 	if err != nil {
 		return l, err
@@ -89,6 +89,17 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(down(p), status(p), env(p), kubeconfig(p), loadImage(p), send(p), kill(p), inside())
 	return root
+}
+
+// on is a command that works on a layout.
+func on(layout func() (cluster.Layout, error), use, short string, args cobra.PositionalArgs, run func(ctx context.Context, l cluster.Layout, arguments []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(c *cobra.Command, arguments []string) error {
+		l, err := layout()
+		if err != nil {
+			return err
+		}
+		return run(c.Context(), l, arguments)
+	}}
 }
 
 func up(p *place) *cobra.Command {
@@ -141,51 +152,33 @@ func (p *place) abandon(ctx context.Context, l cluster.Layout) error {
 }
 
 func down(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "down",
-		Short: "take the cluster down whole, whatever state it is in",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := p.layout()
-			if err != nil {
-				return err
-			}
-			return cluster.Down(c.Context(), l)
-		},
-	}
+	return on(p.layout, "down", "take the cluster down whole, whatever state it is in", cobra.NoArgs, func(ctx context.Context, l cluster.Layout, _ []string) error {
+		return cluster.Down(ctx, l)
+	})
 }
 
 func build(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "build",
-		Short: "build the cluster's programs, and the meshes', into the cache, and print where they are",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := p.layout()
-			if err != nil {
-				return err
-			}
-			source, err := parts.Find(".")
-			if err != nil {
-				return err
-			}
-			if err := p.known(); err != nil {
-				return err
-			}
-			dir, err := cluster.Build(c.Context(), l, source, os.Stderr)
-			if err != nil {
+	return on(p.layout, "build", "build the cluster's programs, and the meshes', into the cache, and print where they are", cobra.NoArgs, func(ctx context.Context, l cluster.Layout, _ []string) error {
+		source, err := parts.Find(".")
+		if err != nil {
+			return err
+		}
+		if err := p.known(); err != nil {
+			return err
+		}
+		dir, err := cluster.Build(ctx, l, source, os.Stderr)
+		if err != nil {
+			return err
+		}
+		fmt.Println(dir)
+		for _, name := range p.with {
+			if dir, err = addable[name].build(ctx, l); err != nil {
 				return err
 			}
 			fmt.Println(dir)
-			for _, name := range p.with {
-				if dir, err = addable[name].build(c.Context(), l); err != nil {
-					return err
-				}
-				fmt.Println(dir)
-			}
-			return nil
-		},
-	}
+		}
+		return nil
+	})
 }
 
 // run ends with the command's exit code. Where the machine cannot hold a cluster, outside continuous integration, the
@@ -282,44 +275,26 @@ func program() string {
 }
 
 func status(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "status",
-		Short: "print the cluster's addresses, paths and processes",
-		Args:  cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := p.layout()
-			if err != nil {
-				return err
-			}
-			lines, err := cluster.Status(c.Context(), l)
-			if err != nil {
-				return err
-			}
-			fmt.Println(strings.Join(lines, "\n"))
-			if missing := debian.Missing(); len(missing) > 0 {
-				fmt.Println("packages missing: " + strings.Join(missing, " "))
-			}
-			return nil
-		},
-	}
+	return on(p.layout, "status", "print the cluster's addresses, paths and processes", cobra.NoArgs, func(ctx context.Context, l cluster.Layout, _ []string) error {
+		lines, err := cluster.Status(ctx, l)
+		if err != nil {
+			return err
+		}
+		fmt.Println(strings.Join(lines, "\n"))
+		if missing := debian.Missing(); len(missing) > 0 {
+			fmt.Println("packages missing: " + strings.Join(missing, " "))
+		}
+		return nil
+	})
 }
 
 func env(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "env",
-		Short: "print the variables by which tests find the cluster",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			l, err := p.up()
-			if err != nil {
-				return err
-			}
-			for _, variable := range l.Environment(program()) {
-				fmt.Println(exported(variable))
-			}
-			return nil
-		},
-	}
+	return on(p.up, "env", "print the variables by which tests find the cluster", cobra.NoArgs, func(_ context.Context, l cluster.Layout, _ []string) error {
+		for _, variable := range l.Environment(program()) {
+			fmt.Println(exported(variable))
+		}
+		return nil
+	})
 }
 
 // exported is the command of a shell that sets a variable, whatever its value has.
@@ -334,78 +309,43 @@ func exported(variable string) string {
 }
 
 func kubeconfig(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "kubeconfig",
-		Short: "print the path of the kubeconfig",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			l, err := p.up()
-			if err == nil {
-				fmt.Println(l.Kubeconfig())
-			}
-			return err
-		},
-	}
+	return on(p.up, "kubeconfig", "print the path of the kubeconfig", cobra.NoArgs, func(_ context.Context, l cluster.Layout, _ []string) error {
+		fmt.Println(l.Kubeconfig())
+		return nil
+	})
 }
 
 func loadImage(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "load-image FILE…",
-		Short: "import image archives (Docker's or OCI's format) and print the images' names",
-		Args:  cobra.MinimumNArgs(1),
-		RunE: func(c *cobra.Command, files []string) error {
-			l, err := p.up()
+	return on(p.up, "load-image FILE…", "import image archives (Docker's or OCI's format) and print the images' names", cobra.MinimumNArgs(1), func(ctx context.Context, l cluster.Layout, files []string) error {
+		for _, file := range files {
+			path, err := filepath.Abs(file)
+			if err != nil {
+				return fmt.Errorf("find image archive: %w", err)
+			}
+			names, err := l.LoadImage(ctx, path)
 			if err != nil {
 				return err
 			}
-			for _, file := range files {
-				path, err := filepath.Abs(file)
-				if err != nil {
-					return fmt.Errorf("find image archive: %w", err)
-				}
-				names, err := l.LoadImage(c.Context(), path)
-				if err != nil {
-					return err
-				}
-				fmt.Println(strings.Join(names, "\n"))
-			}
-			return nil
-		},
-	}
+			fmt.Println(strings.Join(names, "\n"))
+		}
+		return nil
+	})
 }
 
 func send(p *place) *cobra.Command {
-	c := &cobra.Command{
-		Use:       "signal DAEMON stop|cont|term|kill",
-		Short:     "send one of the cluster's daemons a signal",
-		Long:      "Sends one of the cluster's daemons a signal. A daemon that ends is not started again.\n\nDaemons: " + strings.Join(cluster.Daemons(), ", "),
-		Args:      cobra.ExactArgs(2),
-		ValidArgs: cluster.Daemons(),
-		RunE: func(_ *cobra.Command, arguments []string) error {
-			l, err := p.up()
-			if err != nil {
-				return err
-			}
-			return l.Signal(p.node, arguments[0], arguments[1])
-		},
-	}
+	c := on(p.up, "signal DAEMON stop|cont|term|kill", "send one of the cluster's daemons a signal", cobra.ExactArgs(2), func(_ context.Context, l cluster.Layout, arguments []string) error {
+		return l.Signal(p.node, arguments[0], arguments[1])
+	})
+	c.Long = "Sends one of the cluster's daemons a signal. A daemon that ends is not started again.\n\nDaemons: " + strings.Join(cluster.Daemons(), ", ")
+	c.ValidArgs = cluster.Daemons()
 	c.Flags().StringVar(&p.node, "node", cluster.Node, "node of the daemon")
 	return c
 }
 
 func kill(p *place) *cobra.Command {
-	return &cobra.Command{
-		Use:   "kill NODE",
-		Short: "end all processes of a node at once; it does not come back",
-		Args:  cobra.ExactArgs(1),
-		RunE: func(_ *cobra.Command, arguments []string) error {
-			l, err := p.up()
-			if err != nil {
-				return err
-			}
-			return l.Kill(arguments[0])
-		},
-	}
+	return on(p.up, "kill NODE", "end all processes of a node at once; it does not come back", cobra.ExactArgs(1), func(_ context.Context, l cluster.Layout, arguments []string) error {
+		return l.Kill(arguments[0])
+	})
 }
 
 func inside() *cobra.Command {
