@@ -1,11 +1,8 @@
 package cli
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -44,23 +41,12 @@ func TestABRuns(t *testing.T) {
 			}
 			t.Parallel()
 			out := filepath.Join(dir, "run-"+name)
-			ab := func(args ...string) (string, int) {
-				cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"ab"}, args...)...)
-				cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-				var stdout, stderr bytes.Buffer
-				cmd.Stdout, cmd.Stderr = &stdout, &stderr
-				if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-					t.Fatal(err)
-				}
-				t.Log(stderr.String())
-				return stdout.String(), cmd.ProcessState.ExitCode()
-			}
-			text, code := ab(append([]string{"--plain", "--max-time", "8m", "--out", out,
+			text, _, code := tareIn(t, "", append([]string{"ab", "--plain", "--max-time", "8m", "--out", out,
 				"--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}"}, c.args...)...)
 			if code != c.want || !strings.Contains(text, c.word) {
 				t.Errorf("exit code %d, want %d and %s:\n%s", code, c.want, c.word, text)
 			}
-			if again, code := ab("--from", out); code != c.want || again != text {
+			if again, _, code := tareIn(t, "", "ab", "--from", out); code != c.want || again != text {
 				t.Errorf("the replay has exit code %d, and prints\n%s\ninstead of\n%s", code, again, text)
 			}
 		})

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -118,18 +117,11 @@ func processesIn(t *testing.T, word string) (found []string) {
 func TestWeighOfVariants(t *testing.T) {
 	dir, python := plantedPrograms(t)
 	t.Parallel()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(programs(t), "tare"), "weigh", "--plain", "--time", "10s", "--out", "run", "--keep", "kept.yaml",
+	stdout, _, code := tareIn(t, dir, "weigh", "--plain", "--time", "10s", "--out", "run", "--keep", "kept.yaml",
 		"--env", "WORK=5000", "--prefix", "nice -n 0", "--beside", python+" burner.py", "--", python, "server.py", "{port}")
-	cmd.Dir, cmd.Cancel = dir, func() error { return cmd.Process.Signal(os.Interrupt) }
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-		t.Fatal(err)
-	}
-	t.Log(stderr.String())
 	const name = "nice-burner-work"
-	if code := cmd.ProcessState.ExitCode(); code != console.Done && code != console.Incomplete || !strings.Contains(stdout.String(), name+" adds ") {
-		t.Errorf("exit code %d, without %q:\n%s", code, name, stdout.String())
+	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, name+" adds ") {
+		t.Errorf("exit code %d, without %q:\n%s", code, name, stdout)
 	}
 	must.Contain(t, string(must.Get(os.ReadFile(filepath.Join(dir, "kept.yaml")))(t)), "application: [plain, "+name+"]")
 }

@@ -52,7 +52,6 @@ func carriedOut(t *testing.T, example string, set ...string) (*answer.Report, in
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	bin := programs(t)
 	results := filepath.Join(t.TempDir(), "run")
 	if !filepath.IsAbs(example) {
 		example = filepath.Join("../../examples", example)
@@ -61,26 +60,29 @@ func carriedOut(t *testing.T, example string, set ...string) (*answer.Report, in
 	for _, s := range set {
 		args = append(args, "--set", s)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(bin, "tare"), args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	stdout, stderr, code := tareIn(t, "", args...)
 	var r answer.Report
-	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
-		t.Fatalf("%v\n%s", err, stderr.String())
-	}
-	t.Log(stderr.String())
-	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.HasSuffix(stderr.String(), filepath.Join(results, pageFile)+"\n") { // the last line, after an error too
+	must.OK(t, json.Unmarshal([]byte(stdout), &r))
+	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.HasSuffix(stderr, filepath.Join(results, pageFile)+"\n") { // the last line, after an error too
 		t.Errorf("the report as a page: %v, %d bytes", err, len(page))
 	}
-	return &r, cmd.ProcessState.ExitCode()
+	return &r, code
+}
+
+// tareIn runs tare in a directory, "" for this one, for no longer than a quarter of an hour.
+func tareIn(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, filepath.Join(programs(t), "tare"), args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	var out, log bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &out, &log
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	t.Log(log.String())
+	return out.String(), log.String(), cmd.ProcessState.ExitCode()
 }
 
 // The study's workflow, shortened: servers are removed under load. Without retries the
@@ -287,7 +289,6 @@ func TestWeigh(t *testing.T) {
 	dir := t.TempDir()
 	kept := filepath.Join(dir, "kept.yaml")
 	stdout, stderr, code := weigh("--keep", kept, "--out", filepath.Join(dir, "run"), "--", python, "-m", "http.server", "{port}")
-	t.Log(stderr)
 	// Trials are invalid on a busy machine (3); then the answer is part of the report.
 	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, "CPU per request") {
 		t.Errorf("exit code %d\n%s", code, stdout)
@@ -307,16 +308,8 @@ func pythonAndWeigh(t *testing.T) (python string, weigh func(args ...string) (st
 		t.Skip("runs an experiment")
 	}
 	python = programtest.Installed(t, "python3", "apt install python3")
-	bin := programs(t)
 	return python, func(args ...string) (string, string, int) {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, "tare"), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-		var out, log bytes.Buffer
-		cmd.Dir, cmd.Stdout, cmd.Stderr = t.TempDir(), &out, &log
-		if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
-			t.Fatal(err)
-		}
-		return out.String(), log.String(), cmd.ProcessState.ExitCode()
+		return tareIn(t, t.TempDir(), append([]string{"weigh", "--plain", "--time", "10s", "--mesh", "reference"}, args...)...)
 	}
 }
 
