@@ -10,32 +10,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
-
-// schemathesisVersion is the version of the REST API test tool.
-const schemathesisVersion = "4.32.5"
-
-// schemathesis returns the path of the program. The first test that needs it
-// installs it from PyPI into the user's cache.
-func schemathesis(t *testing.T) string {
-	t.Helper()
-	cache := must.Get(os.UserCacheDir())(t)
-	dir := filepath.Join(cache, "tare", "schemathesis", schemathesisVersion)
-	program, done := filepath.Join(dir, "bin", "schemathesis"), filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return program
-	}
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", "--clear", dir},
-		{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "schemathesis==" + schemathesisVersion},
-	} {
-		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("install schemathesis: %v: %v\n%s", args, err, out)
-		}
-	}
-	must.OK(t, os.WriteFile(done, nil, 0o600))
-	return program
-}
 
 // The interface matches its description, for generated requests that conform to
 // it and for requests that violate it.
@@ -43,7 +19,7 @@ func TestRESTBySchemathesis(t *testing.T) {
 	if testing.Short() || os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("installs schemathesis and sends thousands of requests: make e2e-all runs it")
 	}
-	program := schemathesis(t)
+	program := programtest.Python(t, "schemathesis", "schemathesis==4.32.5")
 	const token = "0123456789abcdef"
 	tokenFile := must.File(t, t.TempDir(), "token", token)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -28,18 +28,21 @@ func costOf(t *testing.T, s answertest.Study, p answer.Prices) (*answer.Report, 
 	return r, r.Cost
 }
 
+// exactStudy has a mesh beside none, of known costs and almost without noise.
+func exactStudy(name string, truth answertest.Truth) answertest.Study {
+	s := answertest.Quickstart()
+	s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
+	s.Treatments = append(s.Treatments[:1:1], answertest.Treatment{ID: name, Factors: plan.Factors{"mesh": name}, Baseline: "none", Truth: truth})
+	return s
+}
+
 func near(got, want, share float64) bool { return math.Abs(got-want) <= share*math.Abs(want) }
 
 // Shopify's sum: 0.6 vCPU for 1000 requests/s and proxy, two proxies, a million
 // requests/s, 40 dollars a core-month: 1200 cores, about 50,000 dollars.
 func TestCostShopify(t *testing.T) {
 	prices := must.Get(answer.ReadPrices("../../examples/prices.yaml"))(t)
-	s := answertest.Quickstart()
-	s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
-	s.Treatments = append(s.Treatments[:1:1], answertest.Treatment{
-		ID: "istio", Factors: plan.Factors{"mesh": "istio"}, Baseline: "none",
-		Truth: answertest.Truth{AppUS: 60, DataUS: 2 * 600, LoadUS: 20, AppMiB: 14, DataMiB: 80, MedianMS: 1}, // two proxies of 0.6 vCPU per 1000/s
-	})
+	s := exactStudy("istio", answertest.Truth{AppUS: 60, DataUS: 2 * 600, LoadUS: 20, AppMiB: 14, DataMiB: 80, MedianMS: 1}) // two proxies of 0.6 vCPU per 1000/s
 	_, c := costOf(t, s, *prices)
 	found := false
 	for _, x := range c.Scenarios {
@@ -195,12 +198,7 @@ func TestCostPerProxy(t *testing.T) {
 			return b
 		}, 3, true},
 	} {
-		s := answertest.Quickstart()
-		s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
-		s.Treatments = append(s.Treatments[:1:1], answertest.Treatment{
-			ID: "istio", Factors: plan.Factors{"mesh": "istio"}, Baseline: "none",
-			Truth: answertest.Truth{AppUS: 60, DataUS: 2 * 200, ControlUS: 100, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1},
-		})
+		s := exactStudy("istio", answertest.Truth{AppUS: 60, DataUS: 2 * 200, ControlUS: 100, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1})
 		s.Change = func(r *result.Record) {
 			r.Edges = 1
 			for i := range r.Tasks {

@@ -8,7 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -20,10 +19,7 @@ func TestTrafficBetweenZones(t *testing.T) {
 		ZoneTraffic: &answer.TrafficPrice{GiB: 0.01, Source: "x", Date: "2026-03-01"},
 		Scenarios:   []answer.Scenario{{Name: "measured", Rate: 1000}, {Name: "three", Rate: 1000, Zones: 3}}}
 	study := func(change func(*result.Record)) []answer.Traffic {
-		s := answertest.Quickstart()
-		s.Drift, s.Noise, s.Rate, s.Warmup, s.Measure = 0, 0.001, 100, 1, 2
-		s.Treatments = append(s.Treatments[:1:1], answertest.Treatment{ID: "ambient", Factors: plan.Factors{"mesh": "ambient"}, Baseline: "none",
-			Truth: answertest.Truth{AppUS: 60, DataUS: 200, LoadUS: 20, AppMiB: 14, DataMiB: 60, MedianMS: 1}})
+		s := exactStudy("ambient", answertest.Truth{AppUS: 60, DataUS: 200, LoadUS: 20, AppMiB: 14, DataMiB: 60, MedianMS: 1})
 		s.Change = func(r *result.Record) {
 			r.Edges, r.Load.BytesIn, r.Load.BytesOut = 3, 1200*r.Load.Completed, 300*r.Load.Completed
 			for i := range r.Tasks {

@@ -137,7 +137,7 @@ func (l configuration) certificates() error {
 		}
 		encode := base64.StdEncoding.EncodeToString
 		data, err := render("kubeconfig.yaml", map[string]string{"Cluster": "tare-" + l.Name, "User": c.File,
-			"Server": l.Network.Server(), "CA": encode(authority.PEM), "Cert": encode(cert), "Key": encode(key)})
+			"Server": l.Network.Server(), "CA": encode(authority.PEM()), "Cert": encode(cert), "Key": encode(key)})
 		if err != nil {
 			return err
 		}

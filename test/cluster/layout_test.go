@@ -1,11 +1,12 @@
 package cluster
 
 import (
-	"github.com/tare-mesh/tare/internal/base/must"
 	"net/netip"
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestNamesThatMakeNoInterface(t *testing.T) {

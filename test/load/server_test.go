@@ -2,20 +2,16 @@ package load
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/binary"
 	"io"
-	"math/big"
 	"net"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
@@ -139,8 +135,6 @@ func (s *script) awaitRequest(r *bufio.Reader) bool {
 // selfSigned is a server's TLS, of a certificate that tare is not to check.
 func selfSigned(t *testing.T) *tls.Config {
 	t.Helper()
-	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der := must.Get(x509.CreateCertificate(rand.Reader, &template, &template, &key.PublicKey, key))(t)
-	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, NextProtos: []string{"h2", "http/1.1"}}
+	pair := must.Get(certificate.New(certificate.Leaf(""), nil))(t)
+	return &tls.Config{Certificates: []tls.Certificate{pair.TLS()}, NextProtos: []string{"h2", "http/1.1"}}
 }

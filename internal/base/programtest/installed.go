@@ -54,6 +54,33 @@ func PagePackages(t testing.TB) string {
 	return packages
 }
 
+// Python is a program of an environment of Python with packages, such as duckdb==2.0.0. The first test that needs it installs
+// them from PyPI into the user's cache.
+func Python(t testing.TB, program string, packages ...string) string {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "tare", "python", strings.ReplaceAll(strings.Join(packages, "_"), "==", "-"))
+	path, done := filepath.Join(dir, "bin", program), filepath.Join(dir, "installed")
+	if exists(done) {
+		return path
+	}
+	for _, args := range [][]string{
+		{"python3", "-m", "venv", "--clear", dir},
+		append([]string{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check"}, packages...),
+	} {
+		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("install %q: %v: %v\n%s", packages, args, err, out)
+		}
+	}
+	if err := os.WriteFile(done, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // Installed is the path of a program on PATH.
 func Installed(t testing.TB, name, script string) string {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -20,7 +21,7 @@ func TestKubernetesEndpointRemoval(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	disposable(t, clusterConnection(t))
+	disposable(t, clustertest.Connect(t))
 	r := fileOnKubernetes(t, text, append(removals, "factors={mesh: [none], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}")...)
 	all := r.records(t, console.Done, nil)
 	if len(all) != 1 || !usable(all[0]) {

@@ -121,7 +121,7 @@ func TestClusterCommandsWithoutACluster(t *testing.T) {
 // On a real cluster: status describes it. Cleanup refuses a run without objects, removes a run's objects whatever their
 // kind, and lists them again.
 func TestKubernetesClusterCommands(t *testing.T) {
-	path := clusterOfTests(t)
+	path := clustertest.Kubeconfig(t)
 	out, err := call(t, "cluster", "status", "--kubeconfig", path)
 	for _, want := range []string{"Kubernetes v1.", "NODE ", "held by: no run", "mark: ", "other workloads: ", "RBAC permissions: none missing"} {
 		must.OK(t, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
@@ -49,7 +50,7 @@ func TestDoctorLooksAtTheCluster(t *testing.T) {
 
 // A real cluster passes for an administrator. A user without permissions gets the list of the missing ones.
 func TestKubernetesDoctor(t *testing.T) {
-	path := clusterOfTests(t)
+	path := clustertest.Kubeconfig(t)
 	at := func(kubeconfig, more string) string {
 		return "platform: {kind: kubernetes, inUse: allow, image: 'localhost/no-such:1', kubeconfig: " + kubeconfig + more + "}\n"
 	}

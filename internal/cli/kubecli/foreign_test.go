@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +34,6 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
 // Images of programs that tare did not write: Debian's nginx and redis, Node.js, etcd, and podinfo.
@@ -67,7 +67,7 @@ func loadForeign(t *testing.T, reference string, programs map[string]string) {
 	w := tar.NewWriter(&layer)
 	for to, from := range files {
 		content := must.Get(os.ReadFile(from))(t)
-		must.OK(t, w.WriteHeader(&tar.Header{Name: to, Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}))
+		must.OK(t, w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(to, "/"), Mode: 0o755, Size: int64(len(content)), Typeflag: tar.TypeReg}))
 		must.Get(w.Write(content))(t)
 	}
 	must.OK(t, w.Close())
@@ -75,7 +75,7 @@ func loadForeign(t *testing.T, reference string, programs map[string]string) {
 	image := must.Get(mutate.AppendLayers(empty.Image, l))(t)
 	config := must.Get(image.ConfigFile())(t)
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", "amd64"
+	config.OS, config.Architecture = "linux", runtime.GOARCH
 	image = must.Get(mutate.ConfigFile(image, config))(t)
 	tag := must.Get(name.NewTag(reference))(t)
 	archive := filepath.Join(t.TempDir(), "image.tar")
@@ -333,7 +333,7 @@ func limitedAccount(t *testing.T, c *cluster.Cluster, kubeconfig, bin string, ar
 		t.Fatalf("%v: %s", err, out)
 	}
 	stamp := cluster.Stamp{Run: "test-" + account}
-	objects := must.Get(kubernetes.Objects(out))(t)
+	objects := must.Get(cluster.Parse(out))(t)
 	refs := []cluster.Ref{{Kind: cluster.KindServiceAccount, Namespace: "default", Name: account}}
 	must.OK(t, c.Apply(t.Context(), stamp, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: account}}))
 	for _, o := range objects {
@@ -417,7 +417,7 @@ func TestKubernetesIstioForeign(t *testing.T) {
 
 // copies runs the application in a namespace of its own, and measures a copy.
 func (f *foreign) copies(t *testing.T) {
-	objects := must.Get(kubernetes.Objects([]byte(shopManifests)))(t)
+	objects := must.Get(cluster.Parse([]byte(shopManifests)))(t)
 	stamp := cluster.Stamp{Run: "test-shop", Foreign: true}
 	for _, o := range objects {
 		must.OK(t, f.cluster.Apply(t.Context(), stamp, o))

@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
 // gatewaysExperiment compares Envoy Gateway and Contour with the same application behind a plain Service.
@@ -35,7 +36,7 @@ func TestKubernetesGatewaysAlone(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("TARE_TEST_ALL is not set: make e2e-all runs it")
 	}
-	kubeconfig, charts := clusterOfTests(t), map[string]string{}
+	kubeconfig, charts := clustertest.Kubeconfig(t), map[string]string{}
 	for _, name := range []string{"TARE_TEST_CONTOUR_CHARTS", "TARE_TEST_ENVOY_GATEWAY_CHARTS"} {
 		if charts[name] = os.Getenv(name); charts[name] == "" {
 			t.Fatalf("%s is missing: `tare-cluster run --with contour,envoy-gateway` sets it", name)

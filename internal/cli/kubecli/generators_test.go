@@ -1,27 +1,14 @@
 package kubecli
 
 import (
-	"archive/tar"
-	"bytes"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
-	"strings"
 	"testing"
-
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/kube/image"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
@@ -87,38 +74,5 @@ func loadGeneratorImage(t *testing.T, name, path, tag string) {
 	if len(installed) == 0 {
 		t.Fatalf("%s is not installed: make generators", name)
 	}
-	files := map[string]string{path: installed[len(installed)-1]}
-	if out, err := exec.Command("ldd", installed[len(installed)-1]).Output(); err == nil { // a static one has none
-		for _, library := range regexp.MustCompile(`/\S+\.so\S*`).FindAllString(string(out), -1) {
-			files[library] = library
-		}
-	}
-	ref := must.Get(image.Reference(tag))(t)
-	archive := filepath.Join(t.TempDir(), name+".tar")
-	f := must.Get(os.Create(archive))(t)
-	defer f.Close()
-	must.OK(t, image.WriteArchive(f, ref, []image.Image{{Image: imageOf(t, files), Arch: runtime.GOARCH}}))
-	if out, err := exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-}
-
-// imageOf builds an image from files of this machine; the keys are their paths in the image.
-func imageOf(t *testing.T, files map[string]string) v1.Image {
-	t.Helper()
-	var b bytes.Buffer
-	w := tar.NewWriter(&b)
-	for to, from := range files {
-		content := must.Get(os.ReadFile(from))(t)
-		must.OK(t, w.WriteHeader(&tar.Header{Name: strings.TrimPrefix(to, "/"), Typeflag: tar.TypeReg, Mode: 0o755, Size: int64(len(content))}))
-		must.Get(w.Write(content))(t)
-	}
-	must.OK(t, w.Close())
-	layer := must.Get(tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer)))(t)
-	img := must.Get(mutate.AppendLayers(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layer))(t)
-	config := must.Get(img.ConfigFile())(t)
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", runtime.GOARCH
-	img = must.Get(mutate.ConfigFile(img, config))(t)
-	return img
+	loadForeign(t, tag, map[string]string{path: installed[len(installed)-1]})
 }

@@ -1,18 +1,11 @@
 package kubecli
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/base64"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"maps"
 	"math"
-	"math/big"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,9 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -105,23 +100,13 @@ webhooks:
 `
 
 // issued returns a CA and the certificate of the webhook's server, PEM.
-func issued(t *testing.T, host string) (ca, certificate, key string) {
+func issued(t *testing.T, host string) (ca, cert, key string) {
 	t.Helper()
-	now := time.Now()
-	keys := [2]*ecdsa.PrivateKey{}
-	for i := range keys {
-		keys[i] = must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	}
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, NotBefore: root.NotBefore, NotAfter: root.NotAfter,
-		DNSNames: []string{host}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
-	signed := func(c *x509.Certificate, of *ecdsa.PrivateKey) string {
-		der := must.Get(x509.CreateCertificate(rand.Reader, c, root, &of.PublicKey, keys[0]))(t)
-		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	}
-	der := must.Get(x509.MarshalPKCS8PrivateKey(keys[1]))(t)
-	return signed(root, keys[0]), signed(leaf, keys[1]), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
+	root := must.Get(certificate.New(certificate.Authority("test"), nil))(t)
+	template := certificate.Leaf(host)
+	template.DNSNames = []string{host}
+	leaf := must.Get(certificate.New(template, root))(t)
+	return string(root.PEM()), string(leaf.PEM()), string(must.Get(leaf.KeyPEM())(t))
 }
 
 // weightImage contains the webhook's server, and tare-agent as the proxy.
@@ -178,9 +163,9 @@ blocks: 1
 	r.args = append(r.args, "--mesh", definition, "--set", "meshes={weight: {charts: '"+charts+"'}}")
 	cmd := r.start(t, r.args...)
 	r.awaitPhase(t, "warm-up")
-	own := map[string]func(*testing.T, time.Time) int64{}
+	own := map[string]func(time.Time) (int64, bool){}
 	for name, id := range r.proxies(t) {
-		own[name] = followGroup(t, groupOf(t, id))
+		own[name] = clustertest.Follow(t, id)
 	}
 	_ = cmd.Wait()
 	all := r.recorded(t)
@@ -205,7 +190,12 @@ blocks: 1
 			continue
 		}
 		compared++
-		got, want := task.End.CPU-task.Start.CPU, value(t, task.End.At)-value(t, task.Start.At)
+		from, known := value(task.Start.At)
+		to, also := value(task.End.At)
+		if !known || !also {
+			t.Fatalf("%s: its control group was not read at %v and %v", task.ID, task.Start.At, task.End.At)
+		}
+		got, want := task.End.CPU-task.Start.CPU, to-from
 		wall := task.End.At.Sub(task.Start.At)
 		t.Logf("%s: %v in %v, its control group %v: %+.2f %%", task.ID, time.Duration(got), wall.Round(time.Millisecond), time.Duration(want), 100*(float64(got)/float64(want)-1))
 		if math.Abs(float64(got)/float64(want)-1) > 0.02 {

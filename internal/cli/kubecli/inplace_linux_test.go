@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -64,7 +65,7 @@ spec:
 // printed for it. Tare is killed in the second trial, and `tare cleanup` puts the application back as it was.
 func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	ctx := t.Context()
-	kubeconfig := clusterOfTests(t)
+	kubeconfig := clustertest.Kubeconfig(t)
 	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "apply", "-f", "-") // as its owner does, without marks of a run
 	apply.Stdin = strings.NewReader(deskObjects)
 	if out, err := apply.CombinedOutput(); err != nil {

@@ -52,16 +52,7 @@ blocks: 1
 		if sent != one.Load.Sent || sent < rate*2 {
 			t.Errorf("%s: %d requests in its slices, %d sent", one.ID, sent, one.Load.Sent)
 		}
-		for _, task := range one.Tasks {
-			if task.Plane != metric.Data || task.Service != "echo" {
-				continue
-			}
-			each := time.Duration(task.End.CPU-task.Start.CPU) / time.Duration(sent)
-			t.Logf("%s: %v of CPU a request, of which %v are known", task.ID, each, burn)
-			if each < burn*9/10 || each > 2*burn {
-				t.Errorf("%s used %v a request, and each burns %v", task.ID, each, burn)
-			}
-		}
+		burns(t, one, sent, burn)
 	}
 	if a, b := measureStart(all[0]), measureStart(all[2]); a.Sub(b).Abs() > time.Second {
 		t.Errorf("the measure phases are not at the same time: %v, %v", a, b)
@@ -95,15 +86,21 @@ blocks: 1
 			t.Fatalf("%s: %s: %+v", one.ID, one.Error, one.Warnings)
 		}
 		sent := slicesOf(t, r.dir, one)
-		for _, task := range one.Tasks {
-			if task.Plane != metric.Data || task.Service != "echo" {
-				continue
-			}
-			each := time.Duration(task.End.CPU-task.Start.CPU) / time.Duration(sent)
-			t.Logf("%s: %v of CPU a request, of which %v are known", task.ID, each, burn)
-			if each < burn*9/10 || each > 2*burn {
-				t.Errorf("%s used %v a request, and each burns %v", task.ID, each, burn)
-			}
+		burns(t, one, sent, burn)
+	}
+}
+
+// burns checks the CPU of each request in the sidecars of the service, which burn a known one.
+func burns(t *testing.T, r result.Record, requests int64, burn time.Duration) {
+	t.Helper()
+	for _, task := range r.Tasks {
+		if task.Plane != metric.Data || task.Service != "echo" {
+			continue
+		}
+		each := time.Duration(task.End.CPU-task.Start.CPU) / time.Duration(requests)
+		t.Logf("%s: %v of CPU a request, of which %v are known", task.ID, each, burn)
+		if each < burn*9/10 || each > 2*burn {
+			t.Errorf("%s used %v a request, and each burns %v", task.ID, each, burn)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -125,7 +126,7 @@ func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
 	if testing.Short() {
 		t.Skip("runs experiments on a cluster")
 	}
-	kubeconfig, charts = clusterOfTests(t), os.Getenv("TARE_TEST_ISTIO_CHARTS")
+	kubeconfig, charts = clustertest.Kubeconfig(t), os.Getenv("TARE_TEST_ISTIO_CHARTS")
 	switch {
 	case charts != "":
 	case os.Getenv("CI") == "true":

@@ -23,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -63,27 +64,6 @@ var sharedPrograms string
 
 const kubernetesImage = "tare.test/tare-agent:cmd-tare"
 
-// clusterOfTests returns the kubeconfig of the test cluster.
-func clusterOfTests(t *testing.T) (kubeconfig string) {
-	t.Helper()
-	kubeconfig = os.Getenv("TARE_TEST_KUBECONFIG")
-	switch {
-	case kubeconfig != "":
-	case os.Getenv("CI") == "true" && !testing.Short():
-		t.Fatal("TARE_TEST_KUBECONFIG names no cluster: `tare-cluster run` sets it")
-	default:
-		t.Skip("TARE_TEST_KUBECONFIG names no cluster: `make cluster` leaves one up")
-	}
-	return kubeconfig
-}
-
-// clusterConnection connects to the test cluster.
-func clusterConnection(t *testing.T) *cluster.Cluster {
-	t.Helper()
-	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: clusterOfTests(t)}))(t)
-	return c
-}
-
 // experimentOnKubernetes prepares a run of an experiment without a platform section.
 func experimentOnKubernetes(t *testing.T, text string, set ...string) *onKubernetes {
 	t.Helper()
@@ -96,7 +76,7 @@ func fileOnKubernetes(t *testing.T, text []byte, set ...string) *onKubernetes {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	path := clusterOfTests(t)
+	path := clustertest.Kubeconfig(t)
 	bin := must.Get(kubernetesPrograms())(t)
 	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
 	dir := t.TempDir()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 )
 
 // nodesMesh is a mesh whose agent would install a plug-in into a directory of the nodes.
@@ -29,7 +30,7 @@ func TestKubernetesUninstallLooksAtNodes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs charts on a cluster")
 	}
-	kubeconfig := clusterOfTests(t)
+	kubeconfig := clustertest.Kubeconfig(t)
 	const image = "tare.test/tare-agent:nodes"
 	bin := agentInCluster(t, image)
 	dir, onNode := t.TempDir(), t.TempDir()

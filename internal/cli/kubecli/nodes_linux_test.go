@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -28,12 +29,12 @@ func threeNodes(t *testing.T) {
 	t.Helper()
 	n := os.Getenv("TARE_TEST_NODES")
 	if n == "" {
-		clusterOfTests(t)
+		clustertest.Kubeconfig(t)
 	}
 	if nodes, err := strconv.Atoi(n); err != nil || nodes < 3 {
 		t.Skip("needs three nodes: bin/tare-cluster up --nodes 3, which control groups of version 2 alone refuse")
 	}
-	clusterOfTests(t)
+	clustertest.Kubeconfig(t)
 }
 
 const onThreeNodes = `

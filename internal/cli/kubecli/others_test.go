@@ -17,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/guard"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -68,11 +69,7 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 	const namespace = "others"
 	core, apps := k.Typed().CoreV1(), k.Typed().AppsV1()
 	must.Get(core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		if err := k.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
-			t.Error(err)
-		}
-	})
+	clustertest.Removed(t, k, namespace)
 	for i := range applications {
 		name := fmt.Sprintf("work-%d", i)
 		labels := map[string]string{"app": name}
@@ -97,18 +94,14 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 // The permissions that `cluster rbac --for` prints are enough to copy a running application, and to run one of tare's own.
 // The copy has none of tare's objects, such as the Role that permits the copy.
 func TestKubernetesPrintedPermissions(t *testing.T) {
-	kubeconfig := clusterOfTests(t)
+	kubeconfig := clustertest.Kubeconfig(t)
 	r := experimentOnKubernetes(t, "")
 	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "apply", "-f", "-") // as its owner does, without marks of a run
 	apply.Stdin = strings.NewReader(deskObjects)
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	t.Cleanup(func() {
-		if err := r.cluster.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: "desk"}); err != nil {
-			t.Error(err)
-		}
-	})
+	clustertest.Removed(t, r.cluster, "desk")
 	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
 	must.OK(t, r.cluster.WaitReady(t.Context(), nil, workloads...))
 	for name, application := range map[string]string{"namespace": "{namespace: desk, entry: front}", "topology": "{topology: echo}"} {

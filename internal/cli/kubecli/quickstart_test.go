@@ -7,6 +7,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -17,7 +18,7 @@ func TestKubernetesQuickstart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	disposable(t, clusterConnection(t))
+	disposable(t, clustertest.Connect(t))
 	// A busy machine misses part of 1000/s; the requests that arrive are counted.
 	r := fileOnKubernetes(t, text, "factors.mesh=[none]", "blocks=1", "phases.warmup=1s", "phases.measure=4s", "validity.rateShortfall=0.2")
 	all := r.records(t, console.Done, nil)

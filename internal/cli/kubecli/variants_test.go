@@ -11,13 +11,14 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // A patch adds a container beside a deployment of the user. It is verified in every pod, counts as plane data by its name,
 // and its cost is the difference to the application without it. An image and a JSON patch are variants too.
 func TestKubernetesApplicationVariants(t *testing.T) {
-	clusterOfTests(t)
+	clustertest.Kubeconfig(t)
 	manifests := must.File(t, t.TempDir(), "desk.yaml", deskObjects)
 	r := experimentOnKubernetes(t, `
 application: {manifests: ['`+manifests+`'], entry: front}

@@ -1,16 +1,11 @@
 package chart
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
-	"io"
 
 	ci "helm.sh/helm/v4/pkg/chart"
 	v2 "helm.sh/helm/v4/pkg/chart/v2"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
@@ -60,20 +55,13 @@ func (g restGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	return clientcmd.NewDefaultClientConfig(*api.NewConfig(), &clientcmd.ConfigOverrides{Context: api.Context{Namespace: g.namespace}})
 }
 
-// names are the names of the objects in a YAML stream.
-func names(stream []byte) []string {
-	var all []string
-	documents := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) || err != nil {
-			return all
-		}
-		var o unstructured.Unstructured
-		if yaml.Unmarshal(document, &o.Object) == nil && o.GetName() != "" {
-			all = append(all, o.GetName())
-		}
+// names are the names of the objects in a YAML stream, until one that cannot be read.
+func names(stream []byte) (all []string) {
+	objects, _ := cluster.Parse(stream)
+	for _, o := range objects {
+		all = append(all, o.GetName())
 	}
+	return all
 }
 
 func dependencies(c *v2.Chart) []ci.Dependency {

@@ -1,14 +1,20 @@
 package cluster
 
 import (
+	"bufio"
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	yamls "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
 )
 
 // Ref names one object of a cluster.
@@ -39,6 +45,42 @@ func (r Ref) String() string {
 		return kind + " " + r.Name
 	}
 	return kind + " " + r.Namespace + "/" + r.Name
+}
+
+// Parse reads the objects of a YAML stream. A List stands for its items.
+func Parse(stream []byte) (all []*unstructured.Unstructured, err error) {
+	documents := yamls.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
+	for {
+		text, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		var fields []byte
+		if err == nil {
+			fields, err = yaml.YAMLToJSON(text)
+		}
+		if err != nil {
+			return all, err
+		}
+		if empty := string(bytes.TrimSpace(fields)); empty == "null" || empty == "{}" { // only comments
+			continue
+		}
+		o := &unstructured.Unstructured{}
+		if err := o.UnmarshalJSON(fields); err != nil {
+			return all, fmt.Errorf("a document is not a Kubernetes object: %.60q: %w", text, err)
+		}
+		if !o.IsList() {
+			all = append(all, o)
+			continue
+		}
+		list, err := o.ToList()
+		if err != nil {
+			return all, err
+		}
+		for i := range list.Items {
+			all = append(all, &list.Items[i])
+		}
+	}
 }
 
 // RefOf returns the reference of an object, typed or unstructured.

@@ -19,7 +19,7 @@ func (e *enroller) enter(ctx context.Context, s cluster.Stamp, namespace string,
 	ctx, cancel := within(ctx, InstallWithin)
 	defer cancel()
 	for _, text := range enrolled.Manifests {
-		all, err := parseManifests([]byte(text))
+		all, err := cluster.Parse([]byte(text))
 		if err != nil {
 			return fmt.Errorf("enrol namespace %s: %w", namespace, err)
 		}

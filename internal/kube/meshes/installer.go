@@ -199,7 +199,7 @@ func (n *installer) applyManifests(ctx context.Context, in mesh.InstallContext) 
 		return err
 	}
 	for i, text := range texts {
-		all, err := parseManifests(text)
+		all, err := cluster.Parse(text)
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (n *installer) applyPublished(ctx context.Context, what string, o mesh.Publ
 	var all manifests
 	var names []string
 	for _, text := range files {
-		some, err := parseManifests(text)
+		some, err := cluster.Parse(text)
 		if err != nil {
 			return nil, fmt.Errorf("read the objects of %s: %w", o.Name, err)
 		}

@@ -1,13 +1,11 @@
 package meshes
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -18,7 +16,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -63,7 +60,7 @@ func (all manifests) apply(ctx context.Context, c *cluster.Cluster, s cluster.St
 
 // redacted replaces the values of Secrets by the first digits of their digests, and removes private keys.
 func redacted(stream []byte) ([]byte, error) {
-	all, err := parseManifests(stream)
+	all, err := cluster.Parse(stream)
 	if err != nil {
 		return nil, err
 	}
@@ -89,40 +86,6 @@ func redacted(stream []byte) ([]byte, error) {
 		b.Write(text)
 	}
 	return b.Bytes(), nil
-}
-
-// parseManifests reads a stream of YAML documents. Lists are replaced by their items.
-func parseManifests(stream []byte) (manifests, error) {
-	var all manifests
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		var o unstructured.Unstructured
-		if err := yaml.Unmarshal(document, &o.Object); err != nil {
-			return nil, err
-		}
-		switch {
-		case len(o.Object) == 0: // only comments
-		case o.IsList():
-			list, err := o.ToList()
-			if err != nil {
-				return nil, err
-			}
-			for i := range list.Items {
-				all = append(all, &list.Items[i])
-			}
-		case o.GetKind() == "" || o.GetName() == "":
-			return nil, fmt.Errorf("a document is not a Kubernetes object: %.60q", document)
-		default:
-			all = append(all, &o)
-		}
-	}
 }
 
 // privateKey is a private key in PEM.

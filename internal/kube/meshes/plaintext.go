@@ -107,7 +107,7 @@ func (k *plaintextCheck) policiesMissing(ctx context.Context) string {
 	var missing []cluster.Ref
 	var documents []string
 	for _, text := range enrolled.Manifests {
-		objects, err := parseManifests([]byte(text))
+		objects, err := cluster.Parse([]byte(text))
 		if err != nil {
 			return ""
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 // installByProgram applies the manifests that the mesh's own program prints, and returns its version and name.
@@ -77,7 +78,7 @@ func (n *installer) applyOutput(ctx context.Context, path string, args []string,
 	if err != nil {
 		return fmt.Errorf("archive the output of %s: %w", filepath.Base(path), err)
 	}
-	all, err := parseManifests(out)
+	all, err := cluster.Parse(out)
 	if err != nil {
 		return fmt.Errorf("read the output of %s: %w", filepath.Base(path), err)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 // installerMesh is installed by a program that prints manifests, as linkerd and istioctl do.
@@ -119,7 +120,7 @@ func TestOutputOfPrograms(t *testing.T) {
 			t.Errorf("version of %q is %s, want %s", out, got, want)
 		}
 	}
-	all, err := parseManifests([]byte("# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n---\n"))
+	all, err := cluster.Parse([]byte("# nothing\n---\napiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n- {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}\n---\n"))
 	var names []string
 	for _, o := range all {
 		names = append(names, o.GetName())
@@ -127,7 +128,7 @@ func TestOutputOfPrograms(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"a", "b"}) {
 		t.Errorf("objects are %q, %v", names, err)
 	}
-	if _, err := parseManifests([]byte("just: text\n")); err == nil {
+	if _, err := cluster.Parse([]byte("just: text\n")); err == nil {
 		t.Error("a document that is not an object")
 	}
 	text, err := redacted([]byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {x: \"-----BEGIN EC PRIVATE KEY-----\\nMHc\\n-----END EC PRIVATE KEY-----\\n\"}\n"))

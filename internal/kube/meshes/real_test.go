@@ -94,7 +94,7 @@ func put(t *testing.T, c *cluster.Cluster, namespace string, marks mesh.Marks, t
 func more(t *testing.T, c *cluster.Cluster, namespace string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		all := must.Get(parseManifests([]byte(text)))(t)
+		all := must.Get(cluster.Parse([]byte(text)))(t)
 		for _, o := range all {
 			o.SetNamespace(namespace)
 			must.OK(t, c.Apply(bounded(t, time.Minute), cluster.Stamp{Run: namespace}, runtime.Object(o)))

@@ -1,25 +1,19 @@
 package engine
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
@@ -27,38 +21,27 @@ import (
 
 // authority is a certificate authority made for one test.
 type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-	dir  string
+	*certificate.Pair
+	dir string
 }
 
 func newAuthority(t testing.TB) *authority {
 	a := &authority{dir: t.TempDir()}
-	a.cert, a.key = a.issue(t, "ca", time.Now().Add(time.Hour))
+	a.Pair = a.issue(t, "ca", time.Now().Add(time.Hour))
 	return a
 }
 
 // issue writes <name>.pem and <name>.key, and the first certificate signs itself.
-func (a *authority) issue(t testing.TB, name string, until time.Time) (*x509.Certificate, *ecdsa.PrivateKey) {
+func (a *authority) issue(t testing.TB, name string, until time.Time) *certificate.Pair {
 	t.Helper()
-	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until, IsCA: a.cert == nil, BasicConstraintsValid: true,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	template := certificate.Leaf(name)
+	if a.Pair == nil {
+		template = certificate.Authority(name)
 	}
-	parent, signer := template, key
-	if a.cert != nil {
-		parent, signer = a.cert, a.key
-	}
-	der := must.Get(x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer))(t)
-	private := must.Get(x509.MarshalECPrivateKey(key))(t)
-	for suffix, block := range map[string]*pem.Block{".pem": {Type: "CERTIFICATE", Bytes: der}, ".key": {Type: "EC PRIVATE KEY", Bytes: private}} {
-		must.OK(t, os.WriteFile(a.file(name+suffix), pem.EncodeToMemory(block), 0o600))
-	}
-	cert := must.Get(x509.ParseCertificate(der))(t)
-	return cert, key
+	template.NotBefore, template.NotAfter, template.IPAddresses = time.Now().Add(-2*time.Hour), until, []net.IP{net.IPv4(127, 0, 0, 1)}
+	pair := must.Get(certificate.New(template, a.Pair))(t)
+	must.OK(t, pair.Write(a.file(name+".pem"), a.file(name+".key")))
+	return pair
 }
 
 func (a *authority) file(name string) string { return filepath.Join(a.dir, name) }
@@ -66,7 +49,7 @@ func (a *authority) file(name string) string { return filepath.Join(a.dir, name)
 // pool has a alone.
 func (a *authority) pool() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(a.cert)
+	pool.AddCert(a.Certificate)
 	return pool
 }
 

@@ -39,11 +39,7 @@ validity: {rateShortfall: 0.9, errorRatio: 1, lateness: 5s, unattributed: 0.5, g
 // one runs a single trial and returns its record.
 func one(t *testing.T, cfg runner.Config) result.Record {
 	t.Helper()
-	must.Get(runner.Run(t.Context(), cfg))(t)
-	records, err := cfg.Dir.Records()
-	if err != nil || len(records) != 1 {
-		t.Fatalf("%d records, %v", len(records), err)
-	}
+	records := ran(t, cfg, 1, -1)
 	if r := records[0]; r.Error != "" || r.Balance == nil {
 		t.Fatalf("%s %+v", r.Error, r.Warnings)
 	}

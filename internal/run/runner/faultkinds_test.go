@@ -22,6 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
@@ -294,11 +295,7 @@ func faultSubject(t *testing.T, name string) subject {
 		Mesh:       m,
 		Provenance: t.TempDir(),
 	}))(t)
-	t.Cleanup(func() {
-		if err := d.Remove(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
+	platformtest.Removed(t, d)
 	return subject{d, t}
 }
 

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/nftables"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -140,11 +141,7 @@ func TestPartitionedTrial(t *testing.T) {
 
 func partitioned(t *testing.T, mesh string, machine *heartbeat) {
 	cfg, _ := real(t, strings.Replace(partitionText, "[none, envoy]", "["+mesh+"]", 1))
-	must.Get(runner.Run(context.Background(), cfg))(t)
-	records, err := cfg.Dir.Records()
-	if err != nil || len(records) != 1 {
-		t.Fatalf("%d records, %v", len(records), err)
-	}
+	records := ran(t, cfg, 1, -1)
 	r := records[0]
 	if r.Error != "" || len(r.Faults) != 1 || r.Faults[0].Healed.IsZero() {
 		t.Fatalf("%s: %s, faults %+v", r.ID, r.Error, r.Faults)

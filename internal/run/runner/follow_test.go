@@ -6,11 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 // follower is a meter that reads the meter below at planned instants, and loses the last ones.
@@ -64,11 +62,7 @@ func TestRoundOfFollower(t *testing.T) {
 	t.Parallel()
 	cfg, _ := fakeRound(t, &fake{}, "")
 	cfg.Meter = follower{Meter: cfg.Meter}
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Recorded != 3 || summary.Failed != 0 {
-		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
-	}
-	records := must.Get(cfg.Dir.Records())(t)
+	records := ran(t, cfg, 3, 0)
 	for _, r := range records {
 		rows, err := result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile))
 		if err != nil || len(rows) != 3*fakeSlices {
@@ -100,10 +94,7 @@ func TestRoundOfIncompleteFollower(t *testing.T) {
 	t.Parallel()
 	cfg, _ := fakeRound(t, &fake{}, "")
 	cfg.Meter = follower{cfg.Meter, 2}
-	if summary, err := runner.Run(context.Background(), cfg); err != nil || summary.Failed != 3 {
-		t.Fatalf("%+v, %v", summary, err)
-	}
-	records := must.Get(cfg.Dir.Records())(t)
+	records := ran(t, cfg, -1, 3)
 	for _, r := range records {
 		var read, planned int
 		if _, err := fmt.Sscanf(r.Error, "%d of %d readings", &read, &planned); err != nil || read != planned-2 || planned <= 3*fakeSlices {

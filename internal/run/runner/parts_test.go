@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 // threeWorkers is a platform whose deployments have three load workers.
@@ -41,11 +40,7 @@ func TestLoadIsSharedExactly(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(text, "measure: 1500ms", "measure: 1s", 1))
 	cfg.Platform.Deployer = threeWorkers{cfg.Platform.Deployer}
 	cfg.Timing.Lead = 1500e6 // the machine may be busy, and all must be ready at the start
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Failed != 0 {
-		t.Fatalf("%+v, %v", summary, err)
-	}
-	records := must.Get(cfg.Dir.Records())(t)
+	records := ran(t, cfg, -1, 0)
 	r := records[0]
 	if r.Error != "" {
 		t.Fatal(r.Error)
@@ -87,12 +82,5 @@ func TestLoadIsSharedExactly(t *testing.T) {
 func TestAWorkerThatDoesNotStart(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "[none, envoy]", "[none]", 1))
 	cfg.Platform.Deployer = twoOfThree{threeWorkers{cfg.Platform.Deployer}}
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Failed != 1 {
-		t.Fatalf("%+v, %v", summary, err)
-	}
-	records, err := cfg.Dir.Records()
-	if err != nil || !strings.Contains(records[0].Error, "no room") {
-		t.Errorf("%+v, %v", records, err)
-	}
+	must.Contain(t, ran(t, cfg, -1, 1)[0].Error, "no room")
 }

@@ -5,11 +5,9 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 // probedPlatform has a calibration probe that returns the test's reading.
@@ -34,12 +32,7 @@ func probedTrial(t *testing.T, on bool, read func() (probe.Reading, error)) resu
 	cfg, _ := fakeConfig(t, &fake{}, "ok")
 	cfg.Platform.Deployer = probedPlatform{&fake{}, read}
 	cfg.Experiment.Probe = on
-	must.Get(runner.Run(context.Background(), cfg))(t)
-	records, err := cfg.Dir.Records()
-	if err != nil || len(records) != 1 {
-		t.Fatalf("%d records, %v", len(records), err)
-	}
-	return records[0]
+	return ran(t, cfg, 1, -1)[0]
 }
 
 // A failing probe causes one warning and no invalid trial. A disabled probe is not run.

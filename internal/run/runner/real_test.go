@@ -119,6 +119,16 @@ func real(t *testing.T, text string) (runner.Config, *events) {
 	}, sink
 }
 
+// ran runs all trials, checks the numbers of new and of failed ones unless they are -1, and returns all records.
+func ran(t *testing.T, cfg runner.Config, recorded, failed int) []result.Record {
+	t.Helper()
+	summary := must.Get(runner.Run(t.Context(), cfg))(t)
+	if recorded >= 0 && summary.Recorded != recorded || failed >= 0 && summary.Failed != failed {
+		t.Fatalf("%+v, want %d recorded and %d failed: %q", summary, recorded, failed, failures(cfg))
+	}
+	return must.Get(cfg.Dir.Records())(t)
+}
+
 const realText = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: real}
@@ -271,11 +281,7 @@ func TestEchoTrial(t *testing.T) {
 		text = strings.Replace(text, "[none, envoy-tcp]", "[none]", 1)
 	}
 	cfg, _ := real(t, text)
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Failed != 0 {
-		t.Fatalf("%+v, %v", summary, err)
-	}
-	records := must.Get(cfg.Dir.Records())(t)
+	records := ran(t, cfg, -1, 0)
 	for _, r := range records {
 		if l := r.Load; l.Completed == 0 || l.Classes["2xx"] != l.Intended || l.BytesIn < 300*l.Completed {
 			t.Errorf("%s: %+v", r.Treatment, l)
@@ -311,12 +317,5 @@ func TestEnvoyThatExits(t *testing.T) {
 func TestGeneratorThatIsMissing(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "mesh: [none, envoy]", "mesh: [none]", 1))
 	cfg.Generators["tare"] = generator.Tare{Agent: filepath.Join(t.TempDir(), "gone")}
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Failed != 1 {
-		t.Fatalf("%+v, %v", summary, err)
-	}
-	records, err := cfg.Dir.Records()
-	if err != nil || !strings.Contains(records[0].Error, "gone") {
-		t.Errorf("%+v, %v", records, err)
-	}
+	must.Contain(t, ran(t, cfg, -1, 1)[0].Error, "gone")
 }

@@ -84,9 +84,7 @@ func refreshConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config,
 
 func onlyRecord(t *testing.T, cfg runner.Config) result.Record {
 	t.Helper()
-	must.Get(runner.Run(context.Background(), cfg))(t)
-	records := must.Get(cfg.Dir.Records())(t)
-	return records[0]
+	return ran(t, cfg, -1, -1)[0]
 }
 
 func warned(r result.Record, code string) string {

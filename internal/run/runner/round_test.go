@@ -78,14 +78,10 @@ func roundOfFakes(t *testing.T, g generator.Generator) {
 	}
 	cfg, sink := fakeRound(t, f, "")
 	cfg.Generators["tare"] = g
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Recorded != 3 || summary.Failed != 0 {
-		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
-	}
+	records := ran(t, cfg, 3, 0)
 	if most != 3 || f.deployed != 3 || f.removed != 3 {
 		t.Errorf("%d at once, %d deployed, %d removed", most, f.deployed, f.removed)
 	}
-	records := must.Get(cfg.Dir.Records())(t)
 	owners := map[int]map[int]int{} // owners of each slice, by block
 	for _, r := range records {
 		rows := must.Get(result.ReadSlices(cfg.Dir.TrialFile(r.ID, result.SlicesFile)))(t)
@@ -194,10 +190,7 @@ func TestRoundDeployedAtOnce(t *testing.T) {
 	cfg.Platform.Deployer = together
 	cfg.Platform.DeploysAtOnce = true
 	cfg.Timing.Deploy = time.Minute // one time, for all three
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Recorded != 3 || summary.Failed != 0 {
-		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
-	}
+	ran(t, cfg, 3, 0)
 	if l := together.limits; len(l) != 3 || slices.Max(l) > 3*time.Minute || slices.Min(l) <= 0 {
 		t.Errorf("limits %v", l)
 	}
@@ -214,11 +207,7 @@ func TestRoundWithoutOneMember(t *testing.T) {
 		return nil
 	}}
 	cfg, _ := fakeRound(t, f, "")
-	summary, err := runner.Run(context.Background(), cfg)
-	if err != nil || summary.Recorded != 3 || summary.Failed != 1 {
-		t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))
-	}
-	records, _ := cfg.Dir.Records()
+	records := ran(t, cfg, 3, 1)
 	for _, r := range records {
 		switch {
 		case r.Ordinal == 2 && !strings.Contains(r.Error, "port taken"):
@@ -322,8 +311,7 @@ func TestRealRound(t *testing.T) {
 		text = strings.NewReplacer("[none, envoy]", "[none]", "measure: 2s", "measure: 1s").Replace(text)
 	}
 	cfg, _ := real(t, text)
-	must.Get(runner.Run(context.Background(), cfg))(t)
-	records := must.Get(cfg.Dir.Records())(t)
+	records := ran(t, cfg, -1, -1)
 	data := map[string]int64{}
 	for _, r := range records {
 		// All have one start, which came when the last generator was ready. A load that got it too late has another.

@@ -359,8 +359,7 @@ func TestSinkThatFailsIsLeftOut(t *testing.T) {
 func TestClosedLoop(t *testing.T) {
 	t.Parallel()
 	cfg, _ := fakeRun(t, strings.Replace(fakeText, "[500]", "[max]", 1), &fake{}, "slow")
-	must.Get(runner.Run(context.Background(), cfg))(t)
-	records := must.Get(cfg.Dir.Records())(t)
+	records := ran(t, cfg, -1, -1)
 	if len(records) != 1 || records[0].Load == nil {
 		t.Fatalf("%+v", records)
 	}

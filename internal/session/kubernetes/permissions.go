@@ -1,19 +1,13 @@
 package kubernetes
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	yamls "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -50,7 +44,7 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 		if step.Manifest == nil {
 			continue
 		}
-		objects, err := Objects(step.Manifest.YAML)
+		objects, err := cluster.Parse(step.Manifest.YAML)
 		if err != nil {
 			return nil, fmt.Errorf("derive permissions: %w", err)
 		}
@@ -81,7 +75,7 @@ func changedBy(k mesh.Kubernetes, kinds []string) (all []*unstructured.Unstructu
 		if err != nil {
 			return nil, err
 		}
-		objects, err := Objects(text)
+		objects, err := cluster.Parse(text)
 		if err != nil {
 			return nil, err
 		}
@@ -108,37 +102,4 @@ func removedWith(k mesh.Kubernetes, installed []*unstructured.Unstructured) (all
 		}
 	}
 	return all
-}
-
-// Objects reads the objects of a YAML stream, and the items of Lists.
-func Objects(stream []byte) (all []*unstructured.Unstructured, err error) {
-	documents := yamls.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
-	for {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return all, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(text, &o.Object); err != nil {
-			return nil, err
-		}
-		switch {
-		case o.GetKind() == "":
-		case !o.IsList():
-			all = append(all, o)
-		default:
-			err := o.EachListItem(func(item runtime.Object) error {
-				if one, ok := item.(*unstructured.Unstructured); ok {
-					all = append(all, one)
-				}
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-	}
 }

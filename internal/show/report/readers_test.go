@@ -6,37 +6,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/programtest"
 )
-
-// pythonReaders are programs of other projects that read CSV.
-var pythonReaders = []string{"duckdb==2.0.0"}
-
-// python is an interpreter with the readers, installed into the user's cache by
-// the first test that needs it.
-func python(t *testing.T) string {
-	t.Helper()
-	cache := must.Get(os.UserCacheDir())(t)
-	dir := filepath.Join(cache, "tare", "readers", strings.NewReplacer("==", "-", " ", "_").Replace(strings.Join(pythonReaders, " ")))
-	program, done := filepath.Join(dir, "bin", "python3"), filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return program
-	}
-	for _, args := range [][]string{
-		{"python3", "-m", "venv", "--clear", dir},
-		append([]string{filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check"}, pythonReaders...),
-	} {
-		if out, err := exec.CommandContext(t.Context(), args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("install readers: %v: %v\n%s", args, err, out)
-		}
-	}
-	must.OK(t, os.WriteFile(done, nil, 0o600))
-	return program
-}
 
 // script runs a Python program on a report in a format, and decodes its output.
 func script(t *testing.T, format, program string, into any) *answer.Report {
@@ -47,7 +22,7 @@ func script(t *testing.T, format, program string, into any) *answer.Report {
 	r, b := written(t, format)
 	file := filepath.Join(t.TempDir(), "x."+format)
 	must.OK(t, os.WriteFile(file, b, 0o600))
-	out, err := exec.CommandContext(t.Context(), python(t), "-c", "import json,sys\nfile=sys.argv[1]\n"+program, file).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), programtest.Python(t, "python3", "duckdb==2.0.0"), "-c", "import json,sys\nfile=sys.argv[1]\n"+program, file).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -16,39 +16,27 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 // Connect connects to the test cluster.
 func Connect(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	c, err := cluster.Connect(Within(t, 30*time.Second), cluster.Options{Kubeconfig: Kubeconfig(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(cluster.Connect(Within(t, 30*time.Second), cluster.Options{Kubeconfig: Kubeconfig(t)}))(t)
 }
 
 // ConnectAs connects to the test cluster as a service account. The account need not exist.
 func ConnectAs(t *testing.T, namespace, account string) *cluster.Cluster {
 	t.Helper()
-	config, err := clientcmd.LoadFromFile(Kubeconfig(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(clientcmd.LoadFromFile(Kubeconfig(t)))(t)
 	for _, user := range config.AuthInfos {
 		user.Impersonate = "system:serviceaccount:" + namespace + ":" + account
 		user.ImpersonateGroups = []string{"system:serviceaccounts", "system:authenticated"}
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
-		t.Fatal(err)
-	}
-	c, err := cluster.Connect(Within(t, 30*time.Second), cluster.Options{Kubeconfig: path})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	must.OK(t, clientcmd.WriteToFile(*config, path))
+	return must.Get(cluster.Connect(Within(t, 30*time.Second), cluster.Options{Kubeconfig: path}))(t)
 }
 
 // Toolbox is an image that every test cluster has: busybox.
@@ -59,7 +47,7 @@ func Kubeconfig(t *testing.T) string {
 	t.Helper()
 	path := os.Getenv("TARE_TEST_KUBECONFIG")
 	switch {
-	case path != "":
+	case path != "" && !testing.Short():
 	case os.Getenv("CI") == "true" && !testing.Short():
 		t.Fatal("TARE_TEST_KUBECONFIG is not set")
 	default:
@@ -95,21 +83,21 @@ func Namespace(t *testing.T, c *cluster.Cluster) (string, cluster.Stamp) {
 	t.Helper()
 	name := "tare-test-" + strings.ToLower(rand.Text()[:8])
 	stamp := cluster.Stamp{Run: name}
-	ref := cluster.Ref{Kind: cluster.KindNamespace, Name: name}
+	Removed(t, c, name)
+	must.OK(t, c.Apply(Within(t, time.Minute), stamp, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	must.OK(t, c.WaitReady(Within(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: name}))
+	return name, stamp
+}
+
+// Removed deletes a namespace with the test.
+func Removed(t *testing.T, c *cluster.Cluster, namespace string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := c.Delete(ctx, nil, ref); err != nil {
-			t.Errorf("delete the test's namespace: %v", err)
+		if err := c.Delete(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
+			t.Errorf("delete namespace %s: %v", namespace, err)
 		}
 	})
-	if err := c.Apply(Within(t, time.Minute), stamp, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.WaitReady(Within(t, time.Minute), nil, ref); err != nil {
-		t.Fatal(err)
-	}
-	return name, stamp
 }
 
 // Within is the test's context with a time limit.

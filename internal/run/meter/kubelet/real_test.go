@@ -1,179 +1,44 @@
 package kubelet
 
 import (
-	"context"
-	"crypto/rand"
-	"errors"
-	"fmt"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// toolbox is an image that every test cluster has: busybox.
-const toolbox = "tare.test/toolbox:1"
-
-func realCluster(t *testing.T) *cluster.Cluster {
+// burner starts a pod that burns CPU. It returns its tasks, and their CPU time by their control groups at a moment.
+func burner(t *testing.T, c *cluster.Cluster) (tasks []platform.Task, value func(name string, at time.Time) (int64, bool)) {
 	t.Helper()
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	switch {
-	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
-		t.Fatal("TARE_TEST_KUBECONFIG is not set: there is no cluster to test against")
-	case path == "" || testing.Short():
-		t.Skip("needs a cluster: set TARE_TEST_KUBECONFIG (`make cluster` leaves one up)")
-	}
-	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
-	return c
-}
-
-// burner starts a pod that burns CPU up to its limits: 0.3 cores in app, 0.15 in a
-// native sidecar. idle has no limit and burns nothing. It returns its containers.
-func burner(t *testing.T, c *cluster.Cluster) (tasks []platform.Task, ids map[string]string) {
-	t.Helper()
-	space := "tare-test-" + strings.ToLower(rand.Text()[:8])
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := c.Delete(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}); err != nil {
-			t.Errorf("leave nothing: %v", err)
-		}
-	})
-	container := func(name, cpu, script string) corev1.Container {
-		k := corev1.Container{Name: name, Image: toolbox, ImagePullPolicy: corev1.PullNever, Command: []string{"/bin/busybox", "sh", "-c", script}}
-		if cpu != "" {
-			k.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu)}
-		}
-		return k
-	}
-	always, zero, no := corev1.ContainerRestartPolicyAlways, int64(0), false
-	const burn = "while :; do :; done"
-	sidecar := container("proxy", "150m", burn)
-	sidecar.RestartPolicy = &always
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: space, Name: "burner"}, Spec: corev1.PodSpec{
-		TerminationGracePeriodSeconds: &zero, AutomountServiceAccountToken: &no,
-		InitContainers: []corev1.Container{container("setup", "", "true"), sidecar},
-		Containers:     []corev1.Container{container("app", "300m", burn), container("idle", "", "sleep 3600")},
-	}}
-	s := cluster.Stamp{Run: space}
-	must.OK(t, c.Apply(ctx, s, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: space}}))
-	must.OK(t, c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindNamespace, Name: space}))
-	must.OK(t, c.Apply(ctx, s, pod))
-	must.OK(t, c.WaitReady(ctx, nil, cluster.Ref{Kind: cluster.KindPod, Namespace: space, Name: "burner"}))
-	containers := must.Get(c.Reader().Containers(ctx, space))(t)
-	ids = map[string]string{}
-	for _, k := range containers {
-		ids[k.Name] = k.ID
+	groups := map[string]func(time.Time) (int64, bool){}
+	for _, k := range clustertest.Burner(t, c) {
+		groups[k.Name] = clustertest.Follow(t, k.ID)
 		tasks = append(tasks, task(k.Name, k.Namespace, k.Pod, k.Name))
 		if k.Sidecar != (k.Name == "proxy") || k.Limited != (k.Name != "idle") || k.Node == "" {
 			t.Errorf("%+v", k)
 		}
 	}
 	if len(tasks) != 3 {
-		t.Fatalf("%+v: want app, proxy and idle, and not setup, which has ended", containers)
+		t.Fatalf("%+v: want app, proxy and idle, and not setup, which has ended", tasks)
 	}
-	return tasks, ids
-}
-
-// cgroup reads the CPU of a container from its own control group, ns.
-type cgroup struct {
-	path string
-	v2   bool
-}
-
-func findCgroup(t *testing.T, id string) cgroup {
-	t.Helper()
-	for _, pattern := range []string{"/sys/fs/cgroup/cpuacct/*/kubepods/*/pod*/" + id, "/sys/fs/cgroup/cpuacct/*/kubepods/pod*/" + id,
-		"/sys/fs/cgroup/*/kubepods/*/pod*/" + id, "/sys/fs/cgroup/*/kubepods/pod*/" + id} {
-		found := must.Get(filepath.Glob(pattern))(t)
-		if len(found) == 1 {
-			_, err := os.Stat(filepath.Join(found[0], "cpuacct.usage"))
-			return cgroup{found[0], errors.Is(err, os.ErrNotExist)}
-		}
-	}
-	t.Fatalf("no control group of container %s: the test needs a cluster on this machine", id)
-	return cgroup{}
-}
-
-func (c cgroup) cpu() (int64, error) {
-	if !c.v2 {
-		b, err := os.ReadFile(filepath.Join(c.path, "cpuacct.usage"))
-		if err != nil {
-			return 0, err
-		}
-		return strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	}
-	b, err := os.ReadFile(filepath.Join(c.path, "cpu.stat"))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(b)) {
-		if us, ok := strings.CutPrefix(line, "usage_usec "); ok {
-			n, err := strconv.ParseInt(strings.TrimSpace(us), 10, 64)
-			return 1000 * n, err
-		}
-	}
-	return 0, fmt.Errorf("%s/cpu.stat has no usage_usec", c.path)
-}
-
-// follow reads control groups often until the test ends, so that their counters
-// are known at any moment.
-func follow(t *testing.T, groups map[string]cgroup) func(name string, at time.Time) (int64, bool) {
-	var mu sync.Mutex
-	lines := map[string][]point{}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for wait.For(ctx, 50*time.Millisecond) == nil {
-			for name, g := range groups {
-				cpu, err := g.cpu()
-				if err != nil {
-					continue
-				}
-				mu.Lock()
-				lines[name] = append(lines[name], point{time.Now(), cpu})
-				mu.Unlock()
-			}
-		}
-	}()
-	t.Cleanup(func() { stop(); <-done })
-	return func(name string, at time.Time) (int64, bool) {
-		mu.Lock()
-		defer mu.Unlock()
-		return line(lines[name]).value(at)
-	}
+	return tasks, func(name string, at time.Time) (int64, bool) { return groups[name](at) }
 }
 
 // The kubelet's CPU of a container, a native sidecar included, equals the CPU of its
 // control group, between the same two moments.
 func TestRealKubeletAgainstControlGroup(t *testing.T) {
-	c := realCluster(t)
-	tasks, ids := burner(t, c)
-	groups := map[string]cgroup{}
-	for name, id := range ids {
-		groups[name] = findCgroup(t, id)
-	}
-	value := follow(t, groups)
+	c := clustertest.Connect(t)
+	tasks, value := burner(t, c)
 	m := must.Get(Open(t.Context(), c))(t)
 	p, err := m.Probe(t.Context())
 	if err != nil {
@@ -199,7 +64,7 @@ func TestRealKubeletAgainstControlGroup(t *testing.T) {
 	for _, want := range []struct {
 		name  string
 		cores float64
-	}{{"app", 0.3}, {"proxy", 0.15}} {
+	}{{"app", clustertest.BurnerCores}, {"proxy", clustertest.BurnerCores / 2}} {
 		a, b := first.Tasks[want.name], last.Tasks[want.name]
 		got := float64(b.CPU-a.CPU) / float64(b.At.Sub(a.At))
 		own := between(t, value, want.name, a, b)
@@ -300,9 +165,8 @@ func TestRealErrorByLength(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("measures for three minutes: make e2e-all runs it")
 	}
-	c := realCluster(t)
-	tasks, ids := burner(t, c)
-	value := follow(t, map[string]cgroup{"app": findCgroup(t, ids["app"])})
+	c := clustertest.Connect(t)
+	tasks, value := burner(t, c)
 	m := must.Get(Open(t.Context(), c))(t)
 	tasks = slices.DeleteFunc(tasks, func(k platform.Task) bool { return k.ID != "app" })
 	settledLook(t, m, tasks, value)

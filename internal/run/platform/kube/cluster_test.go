@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/image"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -33,17 +34,8 @@ const agentImage = "tare.test/tare-agent:platform-kube"
 // realCluster connects to the test cluster and loads the image into it, once.
 func realCluster(t *testing.T) *cluster.Cluster {
 	t.Helper()
-	path := os.Getenv("TARE_TEST_KUBECONFIG")
-	switch {
-	case path == "" && os.Getenv("CI") == "true" && !testing.Short():
-		t.Fatal("TARE_TEST_KUBECONFIG is not set")
-	case path == "" || testing.Short():
-		t.Skip("TARE_TEST_KUBECONFIG is not set: `make cluster` starts a cluster")
-	}
+	c := clustertest.Connect(t)
 	must.OK(t, loadImage())
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	c := must.Get(cluster.Connect(ctx, cluster.Options{Kubeconfig: path}))(t)
 	return c
 }
 

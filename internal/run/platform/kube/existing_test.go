@@ -2,7 +2,6 @@ package kube
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"os"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -32,11 +32,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 	user = "tare-test-" + namespace
 	core, zero := c.Typed().CoreV1(), int64(0)
 	must.Get(core.Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}, metav1.CreateOptions{}))(t)
-	t.Cleanup(func() {
-		if err := c.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: namespace}); err != nil {
-			t.Error(err)
-		}
-	})
+	clustertest.Removed(t, c, namespace)
 	shop := metav1.ObjectMeta{Name: "shop", Labels: map[string]string{"app": "shop", cluster.LabelManagedBy: cluster.ManagedBy}} // as an object of another tare
 	_, err := core.Pods(namespace).Create(t.Context(), &corev1.Pod{ObjectMeta: shop, Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &zero,
 		Containers: []corev1.Container{{Name: "app", Image: agentImage, Args: []string{"serve"}, ImagePullPolicy: corev1.PullNever}}}}, metav1.CreateOptions{})

@@ -21,11 +21,7 @@ func TestPodsEndAndReturn(t *testing.T) {
 	c := sharedCluster(t)
 	d, err := newReal(t, c, nil).deploy(t.Context(), platformtest.Spec(t, noMesh(t), 2, "echo"))
 	must.OK(t, err)
-	t.Cleanup(func() {
-		if err := d.Remove(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	platformtest.Removed(t, d)
 	for i, grace := range []time.Duration{0, 2 * time.Second} {
 		before := must.Get(d.pods.find("echo-0/app"))(t)
 		must.OK(t, d.faults.End(t.Context(), "echo-0/app", grace))

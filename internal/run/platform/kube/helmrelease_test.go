@@ -40,21 +40,12 @@ func TestChart(t *testing.T) {
 			}
 			spec := chartSpec(t, 2, values)
 			d := must.Get(newReal(t, c, edit).deploy(t.Context(), spec))(t)
-			t.Cleanup(func() {
-				if err := d.Remove(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
+			platformtest.Removed(t, d)
 			t.Log(d.Entry())
 			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc:80/") && name == "inside" {
 				t.Errorf("%v", d.Entry())
 			}
-			checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
-			for _, c := range checks {
-				if !c.OK {
-					t.Errorf("%s: %s", c.Name, c.Detail)
-				}
-			}
+			platformtest.Verified(t, d.verifier)
 			// The chart's pods cannot run the calibration probe. A load worker on their node does.
 			r, err := d.calibrator.Probe(t.Context())
 			if us, ok := r.Microseconds(); name == "inside" && (err != nil || !ok || us <= 0 || r.CPUs[0].Node == "") || name == "outside" && !errors.Is(err, errors.ErrUnsupported) {

@@ -38,11 +38,7 @@ func TestLoadFromOutside(t *testing.T) {
 			}
 			spec := platformtest.Spec(t, noMesh(t), 2, "front", "back")
 			d := must.Get(p.deploy(t.Context(), spec))(t)
-			t.Cleanup(func() {
-				if err := d.Remove(t.Context()); err != nil {
-					t.Error(err)
-				}
-			})
+			platformtest.Removed(t, d)
 			t.Log(d.Entry())
 			if want := map[string]int{exposePortForward: 2}[expose]; len(d.Entry()) != max(1, want) {
 				t.Errorf("%d targets", len(d.Entry()))
@@ -50,12 +46,7 @@ func TestLoadFromOutside(t *testing.T) {
 			if warned := len(d.entry.Warnings()) > 0; warned != (expose == exposePortForward) {
 				t.Errorf("warnings: %v", d.entry.Warnings())
 			}
-			checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
-			for _, c := range checks {
-				if !c.OK {
-					t.Errorf("%s: %s", c.Name, c.Detail)
-				}
-			}
+			platformtest.Verified(t, d.verifier)
 			load := must.Get(d.StartLoad(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}}))(t)
 			if ids := loadTasks(t, d); len(ids) != 1 || !strings.HasPrefix(ids[0], "load/load") {
 				t.Errorf("tasks of the load: %v", ids)

@@ -1,21 +1,15 @@
 package kube
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	yamls "k8s.io/apimachinery/pkg/util/yaml"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -130,39 +124,14 @@ func withoutSecrets(o *unstructured.Unstructured) *unstructured.Unstructured {
 
 // eachObject calls f for each object of a YAML stream, and for each item of a List.
 func eachObject(stream []byte, f func(*unstructured.Unstructured) error) error {
-	documents := yamls.NewYAMLReader(bufio.NewReader(bytes.NewReader(stream)))
-	for {
-		text, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the objects of the application: %w", err)
-		}
-		fields, err := yaml.YAMLToJSON(text)
-		if err != nil {
-			return fmt.Errorf("read the objects of the application: %w", err)
-		}
-		if s := string(bytes.TrimSpace(fields)); s == "null" || s == "{}" {
-			continue
-		}
-		o := &unstructured.Unstructured{}
-		if err := o.UnmarshalJSON(fields); err != nil {
-			return fmt.Errorf("read the objects of the application: %w", err)
-		}
-		if !o.IsList() {
-			err = f(o)
-		} else {
-			err = o.EachListItem(func(item runtime.Object) error {
-				one, ok := item.(*unstructured.Unstructured)
-				if !ok {
-					return fmt.Errorf("read the objects of the application: %T in a List: %w", item, errors.ErrUnsupported)
-				}
-				return f(one)
-			})
-		}
-		if err != nil {
+	all, err := cluster.Parse(stream)
+	if err != nil {
+		return fmt.Errorf("read the objects of the application: %w", err)
+	}
+	for _, o := range all {
+		if err := f(o); err != nil {
 			return err
 		}
 	}
+	return nil
 }

@@ -38,13 +38,7 @@ func TestTasksOfRound(t *testing.T) {
 	} {
 		of := &trial{options: &Options{Run: "r", meshNamespaces: homes([]mesh.Definition{{Kubernetes: &mesh.Kubernetes{Namespace: "mesh-system"}}, {}})},
 			namespace: "tare-r-1", spec: platform.Spec{Mesh: noMesh(t), Trial: plan.Trial{Round: round, Ordinal: 1}}}
-		l := &taskLister{trial: of, pods: &trialPods{trial: of, store: &podStore{informer: fixedInformer{store: store}}}, load: &localLoad{}}
-		tasks := must.Get(l.Tasks(t.Context()))(t)
-		var got []string
-		for _, task := range tasks {
-			got = append(got, task.Pod+" "+string(task.Plane))
-		}
-		slices.Sort(got)
+		got := listedPods(t, of, store, func(task platform.Task) string { return string(task.Plane) })
 		if !slices.Equal(got, want) {
 			t.Errorf("round %d: %q, want %q", round, got, want)
 		}
@@ -83,13 +77,7 @@ func TestNodesOfInterest(t *testing.T) {
 			t.Errorf("%s: nodes %v, want %v", affinity, got, want.nodes)
 		}
 		of := &trial{options: &Options{Run: "r", Interest: interest}, namespace: "tare-r-1", spec: platform.Spec{Mesh: noMesh(t)}}
-		l := &taskLister{trial: of, pods: &trialPods{trial: of, store: &podStore{informer: fixedInformer{store: store}}}, load: &localLoad{}}
-		tasks := must.Get(l.Tasks(t.Context()))(t)
-		var got []string
-		for _, task := range tasks {
-			got = append(got, task.Pod+" "+task.Node)
-		}
-		slices.Sort(got)
+		got := listedPods(t, of, store, func(task platform.Task) string { return task.Node })
 		if !slices.Equal(got, want.tasks) {
 			t.Errorf("%s: tasks %q, want %q", affinity, got, want.tasks)
 		}
@@ -97,4 +85,15 @@ func TestNodesOfInterest(t *testing.T) {
 	if NodesOfInterest(nil, list, affinityAuto) != nil {
 		t.Error("without permission to list nodes they are unknown")
 	}
+}
+
+// listedPods are the pods of a trial's tasks in a store, each with a word about its task, in order.
+func listedPods(t *testing.T, of *trial, store cache.Indexer, word func(platform.Task) string) (pods []string) {
+	t.Helper()
+	l := &taskLister{trial: of, pods: &trialPods{trial: of, store: &podStore{informer: fixedInformer{store: store}}}, load: &localLoad{}}
+	for _, task := range must.Get(l.Tasks(t.Context()))(t) {
+		pods = append(pods, task.Pod+" "+word(task))
+	}
+	slices.Sort(pods)
+	return pods
 }

@@ -123,7 +123,7 @@ func (c *changer) renew(p *pod) (certPath, keyPath string, err error) {
 	c.renewals++
 	certPath = c.workspace.runtime.file(fmt.Sprintf("%s-%d.crt", p.name, c.renewals))
 	keyPath = c.workspace.runtime.file(fmt.Sprintf("%s-%d.key", p.name, c.renewals))
-	return certPath, keyPath, write(issued, certPath, keyPath)
+	return certPath, keyPath, issued.Write(certPath, keyPath)
 }
 
 // reconfigure renders the configuration of a sidecar as it is after a change, and makes the sidecar take it over.

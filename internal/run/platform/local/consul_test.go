@@ -57,7 +57,7 @@ func TestConsulProtocols(t *testing.T) {
 			}
 			d := must.Get(deployTopology(t, m, top, protocol))(t)
 			seen := map[string]bool{}
-			for _, c := range verifyAll(t, d) {
+			for _, c := range platformtest.Verified(t, d.verifier) {
 				seen[c.Name] = true
 				t.Logf("%s: %s", c.Name, c.Detail)
 			}
@@ -83,7 +83,7 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 	m := realConsul(t)
 	d, spec, err := deploy(t, Options{}, m)
 	must.OK(t, err)
-	verifyAll(t, d)
+	platformtest.Verified(t, d.verifier)
 	tasks := must.Get(d.Tasks(t.Context()))(t)
 	planes := map[string]metric.Plane{}
 	for _, task := range tasks {
@@ -158,7 +158,7 @@ func TestConsulThatDeniesTheCaller(t *testing.T) {
 // works.
 func TestConsulThatIsKilled(t *testing.T) {
 	d := mustDeploy(t, Options{}, realConsul(t), "back")
-	verifyAll(t, d)
+	platformtest.Verified(t, d.verifier)
 	var victim platform.Victim
 	for _, v := range d.faults.Victims() {
 		if v.Plane == metric.Control {

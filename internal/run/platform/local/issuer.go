@@ -34,12 +34,16 @@ type ownIssuer struct{ authority *authority }
 func (o ownIssuer) identity(service string) (string, error) { return identityOf(service), nil }
 
 func (o ownIssuer) certificate(_ context.Context, service string) (tls.Certificate, error) {
-	return o.authority.issue(service)
+	pair, err := o.authority.issue(service)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return pair.TLS(), nil
 }
 
 func (o ownIssuer) roots(context.Context) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
-	pool.AddCert(o.authority.cert)
+	pool.AddCert(o.authority.Certificate)
 	return pool, nil
 }
 

@@ -125,11 +125,7 @@ func deploy(t *testing.T, o Options, m mesh.Definition, services ...string) (*de
 	spec := platformtest.Spec(t, m, 1, append([]string{"echo"}, services...)...)
 	d, err := New(o).deploy(t.Context(), spec)
 	if err == nil {
-		t.Cleanup(func() {
-			if err := d.Remove(context.Background()); err != nil {
-				t.Error(err)
-			}
-		})
+		platformtest.Removed(t, d)
 	}
 	return d, spec, err
 }

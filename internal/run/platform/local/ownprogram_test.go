@@ -289,7 +289,7 @@ func TestOwnProgramOfAnotherProtocol(t *testing.T) {
 			a := must.Get(newAuthority())(t)
 			c, err := a.issue("spiffe://test/server")
 			if err == nil {
-				err = write(c, filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
+				err = c.Write(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
 			}
 			must.OK(t, err)
 			_, err = deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "web", Own: app.Own{Command: []string{"node", "-e", test.program, "${port}"}, Dir: dir}}))

@@ -34,7 +34,7 @@ func TestProgramWithTLS(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "server.py"), []byte(tlsServer), 0o600))
 	crt, key := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
-	must.OK(t, write(must.Get(must.Get(newAuthority())(t).issue("app"))(t), crt, key))
+	must.OK(t, must.Get(must.Get(newAuthority())(t).issue("app"))(t).Write(crt, key))
 	own := app.Own{Command: []string{python(t), "server.py", "${port}", crt, key}, Dir: dir, TLS: true}
 	deploy := func(t *testing.T, m mesh.Definition, path string, own app.Own) (*platform.Deployment, error) {
 		spec := specOf(t, "none", app.Service{Name: "app", Own: own})

@@ -127,7 +127,7 @@ func TestAuthority(t *testing.T) {
 	c := must.Get(a.issue("echo"))(t)
 	dir := t.TempDir()
 	certPath, keyPath := filepath.Join(dir, "crt"), filepath.Join(dir, "key")
-	must.OK(t, write(c, certPath, keyPath))
+	must.OK(t, c.Write(certPath, keyPath))
 	for _, path := range []string{certPath, keyPath} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: mode %v, %v", path, info.Mode(), err)
@@ -137,7 +137,7 @@ func TestAuthority(t *testing.T) {
 	block, _ := pem.Decode(b)
 	cert := must.Get(x509.ParseCertificate(block.Bytes))(t)
 	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(a.pem)
+	roots.AppendCertsFromPEM(a.PEM())
 	for _, use := range []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth} {
 		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, KeyUsages: []x509.ExtKeyUsage{use}}); err != nil {
 			t.Error(err)
@@ -148,7 +148,7 @@ func TestAuthority(t *testing.T) {
 	}
 	other := must.Get(newAuthority())(t)
 	roots = x509.NewCertPool()
-	roots.AddCert(other.cert)
+	roots.AddCert(other.Certificate)
 	if _, err := cert.Verify(x509.VerifyOptions{Roots: roots}); err == nil {
 		t.Error("the authority of another trial vouches for it")
 	}
@@ -282,20 +282,11 @@ func TestRemoveAtOnce(t *testing.T) {
 func TestManyReplicas(t *testing.T) {
 	spec := platformtest.Spec(t, load(t, "none"), 9, "front", "back")
 	d := must.Get(newPlatform(t).Deploy(t.Context(), spec))(t)
-	defer func() {
-		if err := d.Remove(t.Context()); err != nil {
-			t.Error(err)
-		}
-	}()
+	platformtest.Removed(t, d)
 	if n := len(d.Entry()); n != 9 {
 		t.Errorf("%d entry URLs, want 9", n)
 	}
-	checks := must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
-	for _, c := range checks {
-		if !c.OK {
-			t.Errorf("%s: %s", c.Name, c.Detail)
-		}
-	}
+	platformtest.Verified(t, d.Verifier)
 }
 
 // Deploying one trial with real sidecars, as every trial of an experiment does.

@@ -41,7 +41,7 @@ func (px *proxies) prepare() error {
 	if px.authority, err = newAuthority(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(px.workspace.runtime.file("ca.crt"), px.authority.pem, 0o600); err != nil {
+	if err := os.WriteFile(px.workspace.runtime.file("ca.crt"), px.authority.PEM(), 0o600); err != nil {
 		return fmt.Errorf("write the CA's certificate: %w", err)
 	}
 	return nil
@@ -286,7 +286,7 @@ func (px *proxies) certify(p *pod) error {
 	}
 	s := &p.sidecar
 	s.CertPath, s.KeyPath, s.CAPath = px.workspace.runtime.file(p.name+".crt"), px.workspace.runtime.file(p.name+".key"), px.workspace.runtime.file("ca.crt")
-	return write(c, s.CertPath, s.KeyPath)
+	return c.Write(s.CertPath, s.KeyPath)
 }
 
 // MeshCounters implements [platform.MeshCounters].

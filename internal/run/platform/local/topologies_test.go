@@ -9,12 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
@@ -27,24 +25,9 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 	spec.Treatment.Levels.Protocol = protocol
 	d, err := New(Options{AgentPath: agent, FetchProgram: fetchProgram, settle: time.Second}).deploy(t.Context(), spec)
 	if err == nil {
-		t.Cleanup(func() {
-			if err := d.Remove(t.Context()); err != nil {
-				t.Error(err)
-			}
-		})
+		platformtest.Removed(t, d)
 	}
 	return d, err
-}
-
-func verifyAll(t *testing.T, d *deployment) []check.Check {
-	t.Helper()
-	checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
-	for _, c := range checks {
-		if !c.OK {
-			t.Errorf("%s: %s", c.Name, c.Detail)
-		}
-	}
-	return checks
 }
 
 // Every built-in topology starts and its requests pass every service, without and with a mesh.
@@ -60,7 +43,7 @@ func TestEveryTopology(t *testing.T) {
 			t.Run(top.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				d := must.Get(deployTopology(t, load(t, name), top, app.HTTP1))(t)
-				if checks := verifyAll(t, d); len(checks) < 2 {
+				if checks := platformtest.Verified(t, d.verifier); len(checks) < 2 {
 					t.Errorf("only %d checks", len(checks))
 				}
 				if err := d.Remove(t.Context()); err != nil {
@@ -79,7 +62,7 @@ func TestFacesAsPublished(t *testing.T) {
 		t.Errorf("%d edges, want 4", n)
 	}
 	d := must.Get(deployTopology(t, load(t, "none"), top, app.HTTP1))(t)
-	for _, c := range verifyAll(t, d) {
+	for _, c := range platformtest.Verified(t, d.verifier) {
 		if c.Name == "requests at the application smiley" && !strings.Contains(c.Detail, fmt.Sprintf("increased by %d ", 2*probes)) {
 			t.Error(c.Detail)
 		}
@@ -110,7 +93,7 @@ func TestEveryProtocol(t *testing.T) {
 					return
 				}
 				must.OK(t, err)
-				verifyAll(t, d)
+				platformtest.Verified(t, d.verifier)
 			})
 		}
 	}
@@ -134,7 +117,7 @@ func TestTwoHundredServices(t *testing.T) {
 	start := time.Now()
 	d := must.Get(deployTopology(t, load(t, "none"), top, app.HTTP1))(t)
 	started := time.Since(start)
-	verifyAll(t, d)
+	platformtest.Verified(t, d.verifier)
 	var pids []int
 	for _, p := range d.processes.started {
 		pids = append(pids, p.PID)

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -391,3 +392,24 @@ func provenance(t *testing.T, spec platform.Spec) {
 
 // Checks are the checks of a verification.
 func Checks(v platform.Verification, err error) ([]check.Check, error) { return v.Checks, err }
+
+// Verified verifies a deployment, and reports each check that does not hold.
+func Verified(t *testing.T, v platform.Verifier) []check.Check {
+	t.Helper()
+	checks := must.Get(Checks(v.Verify(t.Context(), platform.Probe{})))(t)
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%s: %s", c.Name, c.Detail)
+		}
+	}
+	return checks
+}
+
+// Removed removes a deployment with the test.
+func Removed(t *testing.T, d interface{ Remove(context.Context) error }) {
+	t.Cleanup(func() {
+		if err := d.Remove(context.Background()); err != nil {
+			t.Errorf("remove the deployment: %v", err)
+		}
+	})
+}

@@ -1,11 +1,12 @@
 package cgroup
 
 import (
-	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestHierarchies(t *testing.T) {

@@ -3,13 +3,14 @@ package debian
 import (
 	"context"
 	"errors"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Five clusters start at the same time on a new machine. apt-get is a script here that fails beside another one, as the

@@ -1,11 +1,12 @@
 package parts
 
 import (
-	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The definitions that tare ships install the version that is built here.

@@ -1,11 +1,12 @@
 package parts
 
 import (
-	"github.com/tare-mesh/tare/internal/base/must"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestKeyChangesWithAnyFile(t *testing.T) {

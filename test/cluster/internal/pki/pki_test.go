@@ -3,10 +3,11 @@ package pki
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"net"
 	"os"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 func TestIssuedCertificateIsTrustedAndPrivate(t *testing.T) {
@@ -20,7 +21,7 @@ func TestIssuedCertificateIsTrustedAndPrivate(t *testing.T) {
 	pair := must.Get(tls.X509KeyPair(cert, key))(t)
 	leaf := must.Get(x509.ParseCertificate(pair.Certificate[0]))(t)
 	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(authority.PEM)
+	pool.AppendCertsFromPEM(authority.PEM())
 	for _, host := range []string{"host.example", "10.0.0.1"} {
 		if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 			t.Errorf("%s: %v", host, err)
