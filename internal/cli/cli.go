@@ -44,9 +44,9 @@ func (c *CommandLine) main() int {
 	keepPipes()
 	ctx, kill, stop := interrupts(os.Stderr, c.first)
 	defer stop()
-	ctx, end := context.WithCancel(ctx)
-	defer end()
-	s := &streams{end: end}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	s := &streams{end: func() { end(console.ErrNoReader) }}
 	c.Out, c.Err, c.kill = s.watch(os.Stdout), s.watch(os.Stderr), kill
 	return s.code(c.Run(ctx, os.Args[1:]))
 }
@@ -75,6 +75,9 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 		if errors.Is(err, session.ErrKubernetes) {
 			err = c.handOver.run(args)
 		}
+	}
+	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), console.ErrNoReader) {
+		err = console.ErrNoReader // a pipe without a reader is not an interrupt
 	}
 	code := console.Exit(c.Err, "tare", err)
 	if c.lastLine != "" {

@@ -88,7 +88,7 @@ func TestReportLadder(t *testing.T) {
 	dir := results(t)
 	got, err := call(t, newReportCommand, dir, "--ladder")
 	must.OK(t, err)
-	must.Contain(t, got, "Ladder: what each step adds", "+ envoy-tcp", "sum of the steps")
+	must.Contain(t, got, "Ladder: what each step adds", "+ envoy-tcp", "all steps together")
 	if got, err = call(t, newReportCommand, dir); err != nil || strings.Contains(got, "Ladder:") {
 		t.Errorf("without --ladder: %v\n%s", err, got)
 	}

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -48,8 +49,13 @@ type Increment struct {
 	PairsLost  int             `json:"pairs_lost,omitempty"`
 	P          *float64        `json:"p,omitempty"`
 	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm, over the steps by this metric
-	Verdict    Verdict         `json:"verdict"`
+	// Adjusted is Difference with the interval of the verdict: all steps of a metric at once have the report's confidence.
+	Adjusted *stats.Interval `json:"adjusted,omitempty"`
+	Verdict  Verdict         `json:"verdict"`
 }
+
+// Judged is the difference with the interval of the verdict, or nil if no block has both steps.
+func (c Increment) Judged() *stats.Interval { return cmp.Or(c.Adjusted, c.Difference) }
 
 // errNoLadder: the results have no steps that differ by their mesh, or no blocks to compare them in.
 var errNoLadder = errors.New("no ladder: it needs a baseline and another level of factors.mesh, run in blocks")
@@ -134,11 +140,11 @@ func somewhere(name string, steps []map[int]figures.Measured) bool {
 
 func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[int]figures.Measured) LadderMetric {
 	l := LadderMetric{Metric: m.Name, Unit: m.Unit, Increments: make([]Increment, len(steps)-1)}
-	ps := make([]float64, len(steps)-1)
+	ps, of := make([]float64, len(steps)-1), make([]pairs, len(steps)-1)
 	for i := range l.Increments {
 		c := Increment{Treatment: steps[i+1], Before: steps[i], Verdict: Insufficient}
 		p := x.pairs(m.Name, blocks[i+1], blocks[i])
-		c.N, c.PairsLost, ps[i] = len(p.treatment), p.lost, math.NaN()
+		c.N, c.PairsLost, ps[i], of[i] = len(p.treatment), p.lost, math.NaN(), p
 		if c.N > 0 {
 			d := stats.PairedDifference(p.treatment, p.baseline, x.confidence)
 			c.Difference = &d.Interval
@@ -160,6 +166,14 @@ func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[i
 		if c := &l.Increments[i]; !math.IsNaN(adjusted) {
 			c.PAdjusted = &adjusted
 			c.Verdict = verdict(adjusted < x.alpha(), c.Difference.Estimate)
+			tests := float64(len(ps)) // Bonferroni, or the factor of Holm that showed the difference
+			if adjusted < x.alpha() && ps[i] > 0 {
+				tests = adjusted / ps[i]
+			}
+			if c.Difference.Known() {
+				d := stats.PairedDifference(of[i].treatment, of[i].baseline, 1-x.alpha()/tests)
+				c.Adjusted = &d.Interval
+			}
 		}
 	}
 	p := x.pairs(m.Name, blocks[len(blocks)-1], blocks[0])

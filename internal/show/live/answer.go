@@ -3,7 +3,6 @@ package live
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -50,9 +49,8 @@ func HeadlineOf(r *answer.Report) *Headline {
 			if c.Metric != name || c.Difference == nil {
 				continue
 			}
-			d := Difference{Text: words.Comparisons[j].Difference, Verdict: words.Comparisons[j].Verdict, Estimate: c.Difference.Estimate * m.Scale, Control: c.Control, Low: math.NaN(), High: math.NaN()}
+			d := Difference{Text: words.Comparisons[j].Both(), Verdict: words.Comparisons[j].Verdict, Estimate: c.Difference.Estimate * m.Scale, Control: c.Control, Low: math.NaN(), High: math.NaN()}
 			if c.Difference.Known() {
-				d.Text += " " + words.Comparisons[j].Interval
 				d.Low, d.High = *c.Difference.Low*m.Scale, *c.Difference.High*m.Scale
 			}
 			h.Of[c.Treatment] = d
@@ -95,7 +93,7 @@ var ofUnfinished = map[string]bool{"missing-trials": true, "few-trials": true}
 
 // ratioOf is a ratio less one, in percent: treatments that are loaded at once have no differences.
 func ratioOf(c compare.Comparison, w report.ComparisonWords) Difference {
-	d := Difference{Text: strings.TrimSpace(w.Ratio + " " + w.RatioInterval), Verdict: w.Verdict, Estimate: 100 * (c.Ratio.Estimate - 1), Control: c.Control, Low: math.NaN(), High: math.NaN()}
+	d := Difference{Text: report.ComparisonWords{Difference: w.Ratio, Interval: w.RatioInterval}.Both(), Verdict: w.Verdict, Estimate: 100 * (c.Ratio.Estimate - 1), Control: c.Control, Low: math.NaN(), High: math.NaN()}
 	if c.Ratio.Known() {
 		d.Low, d.High = 100*(*c.Ratio.Low-1), 100*(*c.Ratio.High-1)
 	}

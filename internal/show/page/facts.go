@@ -34,27 +34,27 @@ func band(s Source) []card {
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	if withheld := report.WithheldTimes(s.Report); withheld != "" {
-		trials = card{Title: "Response times withheld", Text: trials.Title + "; " + withheld}
+		trials = card{Title: "Response times left out", Text: trials.Title + "; " + withheld}
 	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
-		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise floor: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
+		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
 		if n := len(floors); n > 1 {
-			c.Title, c.Text = fmt.Sprintf("Noise floors of %d baselines", n), "each against itself, in CPU per request: from "+floors[0]+" to "+floors[n-1]
+			c.Title, c.Text = fmt.Sprintf("Noise of %d baselines", n), "each against itself, in CPU per request: "+floors[0]+" to "+floors[n-1]
 		}
 		if !c.Good {
 			c.Text = "the baseline differs from itself, but must not"
 		}
 		cards = append(cards, c)
 	} else {
-		text := "no treatment was measured twice, against itself"
+		text := "nothing was compared with itself"
 		if s.Report.Method != compare.Paired {
-			text = "the imported runs have no baseline that was measured twice"
+			text = "no imported baseline can be compared with itself"
 		}
-		cards = append(cards, card{Title: "Noise floor unknown", Text: text})
+		cards = append(cards, card{Title: "Noise unknown", Text: text})
 	}
 	if words := report.SmallestWords(s.Report); words != "" {
-		cards = append(cards, card{Info: true, Title: "Smallest detectable difference: " + report.SmallestShown(s.Report), Text: words})
+		cards = append(cards, card{Info: true, Title: "Too small to see: below " + report.SmallestShown(s.Report), Text: words})
 	}
 	w := warningCard(len(s.Report.Warnings))
 	if n := len(s.Report.Warnings); n > 0 {

@@ -89,6 +89,7 @@ type families struct {
 	Cores    string   `json:"cores"`    // name, of cost against rate
 	Answered string   `json:"answered"` // name of the rate of answers
 	Change   string   `json:"change"`   // name, of the CPU of a change
+	Capacity string   `json:"capacity"` // name of the highest rate
 }
 
 // family is the name and the title of a metric without its part.
@@ -101,7 +102,7 @@ func familyOf(base string) family { return family{base, metric.FamilyTitle(base)
 
 var familiesOfFigures = families{
 	Stacked:  []family{familyOf(metric.CPUPerRequest), familyOf(metric.Memory)},
-	Response: familyOf(metric.Latency), Service: familyOf(metric.ServiceTime), Cores: metric.CPUCores, Answered: metric.Rate, Change: metric.ChangeCPU,
+	Response: familyOf(metric.Latency), Service: familyOf(metric.ServiceTime), Cores: metric.CPUCores, Answered: metric.Rate, Change: metric.ChangeCPU, Capacity: metric.Capacity,
 }
 
 // document is the input of the layout.
@@ -150,7 +151,7 @@ func Write(w io.Writer, s Source) error {
 		gates = report.GatesAnswer(s.Report)
 	}
 	d := document{
-		Name: s.Report.Experiment, Description: strings.Join(strings.Fields(s.Report.Description), " "),
+		Name: s.Report.Experiment, Description: report.Subtitle(s.Report),
 		Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: report.LevelsOf(s.Report), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}

@@ -46,10 +46,17 @@ func TestPageNamesTheDoubt(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks = 3
 	_, text := written(t, s)
-	for _, want := range []string{"<p>Only three repetitions: ", `<li class="info"><b>Smallest detectable difference: `, "would not be seen</li>"} {
+	for _, want := range []string{"<p>Only three repetitions: "} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("no %q", want)
 		}
+	}
+	if bytes.Contains(text, []byte("Too small to see")) {
+		t.Error("one smallest difference of several treatments")
+	}
+	_, one := written(t, answertest.AB(0, 8))
+	if !bytes.Contains(one, []byte(`<li class="info"><b>Too small to see: below `)) || !bytes.Contains(one, []byte("would not be seen</li>")) {
+		t.Error("no smallest difference of one treatment")
 	}
 	if bytes.Contains(text, []byte(`<div class="levels"`)) {
 		t.Error("a table of levels without levels")
@@ -65,7 +72,7 @@ func TestPageOpensWithTheAnswer(t *testing.T) {
 	for _, line := range report.Answer(r)[:2] {
 		answer = append(answer, strings.ReplaceAll(html.EscapeString(report.Unbroken(line)), "+", "&#43;"))
 	}
-	for _, line := range append(answer, "All 20 trials are valid", "Noise floor", "Smallest detectable difference", `id="figures"`, "Provenance") {
+	for _, line := range append(answer, "All 20 trials are valid", "Noise: ", `id="figures"`, "Provenance") {
 		i := bytes.Index(text[at:], []byte(line))
 		if i < 0 {
 			t.Fatalf("%q is not after offset %d", line, at)

@@ -144,7 +144,7 @@ func runsOf(all []Source) runs {
 			}
 			w := words.Comparisons[i]
 			of.Differences = append(of.Differences, runDifference{x.Metric, x.Treatment, x.Control, x.Difference.Estimate, x.Difference.Low, x.Difference.High,
-				strings.TrimSpace(w.Difference + " " + w.Interval), w.Verdict})
+				w.Both(), w.Verdict})
 			if !x.Control && !slices.ContainsFunc(c.Treatments, func(t runsTreatment) bool { return t.ID == x.Treatment }) {
 				c.Treatments = append(c.Treatments, runsTreatment{x.Treatment, words.Names[x.Treatment]})
 			}

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/compare"
 )
@@ -41,12 +40,11 @@ func AcrossAnswer(a *compare.Across) []string {
 			switch c.Verdict {
 			case compare.Higher, compare.Lower:
 				verb := map[compare.Verdict]string{compare.Higher: "more", compare.Lower: "less"}[c.Verdict]
-				amount, interval := amountWithin(*c.Difference, q)
-				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before%s.", name, amount, verb, interval))
+				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
 			case compare.Insufficient:
 				lines = append(lines, fmt.Sprintf("%s: too few trials or base runs for a verdict on CPU.", name))
 			default:
-				lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s).", name, strings.TrimSpace(d.Difference+" "+d.Interval)))
+				lines = append(lines, fmt.Sprintf("%s: no change in CPU per request is shown (%s).", name, d.Both()))
 			}
 		}
 	}

@@ -229,7 +229,7 @@ func Unanswered(r *answer.Report) string {
 	case n.Used == 0 && n.Failed > 0:
 		return fmt.Sprintf("Nothing was measured: %d of %s failed.", n.Failed, printable.Counted(n.Planned, "trial"))
 	case n.Invalid > 0:
-		return fmt.Sprintf("Nothing was compared: %d of %s are invalid%s.", n.Invalid, printable.Counted(n.Planned, "trial"), why)
+		return fmt.Sprintf("Nothing was compared: %d of %s %s invalid%s.", n.Invalid, printable.Counted(n.Planned, "trial"), map[bool]string{true: "is", false: "are"}[n.Invalid == 1], why)
 	}
 	return "Nothing was compared."
 }
@@ -270,9 +270,9 @@ func (v view) capacityAnswers() []string {
 			continue
 		}
 		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
-		rates := roundRate(v.value(tr.ID, metric.Capacity)) + " requests/s"
+		rates := highestRate(v, tr.ID) + " requests/s"
 		if c.PairsLost == 0 || c.BlocksNeeded > 0 { // otherwise the ratio is not of these means
-			rates += fmt.Sprintf(" instead of %s %s", roundRate(v.value(tr.Baseline, metric.Capacity)), with(x.base))
+			rates += fmt.Sprintf(" instead of %s %s", highestRate(v, tr.Baseline), with(x.base))
 		}
 		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
 			rates += ", at " + objective
@@ -302,7 +302,7 @@ func capacityVerdict(v view, c compare.Comparison) string {
 		return fmt.Sprintf("not certain yet after %d of about %s", c.N, printable.Counted(c.BlocksNeeded, "repetition"))
 	}
 	if !isShown(c.Verdict) {
-		return fmt.Sprintf("no difference is shown%s (%s)", adjusted(*c.Ratio, 1), strings.TrimSpace(ratio(*c.Ratio)+" "+ratioBounds(*c.Ratio)))
+		return fmt.Sprintf("no difference is shown%s (%s)", adjusted(*c.Ratio, 1), ratioWithin(*c.Ratio))
 	}
 	percent := func(of float64) string { return rough(100 * math.Abs(of-1)) }
 	s, from, to := percent(c.Ratio.Estimate)+" % higher", c.Ratio.Low, c.Ratio.High
@@ -315,12 +315,10 @@ func capacityVerdict(v view, c compare.Comparison) string {
 	return s
 }
 
-// roundRate is a rate with three or four digits.
-func roundRate(rate float64) string {
-	if rate >= 1000 {
-		return fixed(math.Round(rate/10)*10, 0)
-	}
-	return fixed(rate, max(0, 2-magnitude(rate)))
+// highestRate is a treatment's, with the digits of the tables.
+func highestRate(v view, treatment string) string {
+	rate, _, _ := strings.Cut(figure(v.treatment(treatment).Metrics[metric.Capacity].Interval, 1, false), " ")
+	return rate
 }
 
 // compared finds the comparison of a treatment by one metric.
@@ -357,14 +355,13 @@ func rankedCost(v view, name, base string, verdict compare.Verdict, of, ratioOf 
 		x.short = name + ": no verdict"
 	case !isShown(verdict):
 	case v.r.RatiosOnly && ratioOf != nil:
-		x.size, x.short = math.Abs(math.Log(ratioOf.Estimate)), strings.TrimSpace(name+" "+ratio(*ratioOf)+" "+ratioBounds(*ratioOf))
+		x.size, x.short = math.Abs(math.Log(ratioOf.Estimate)), name+" "+ratioWithin(*ratioOf)
 	case of != nil:
-		amount, interval := amountWithin(*of, quantityOf(answerCost))
 		sign := "+"
 		if of.Estimate < 0 {
 			sign = "-"
 		}
-		x.size, x.short = math.Abs(of.Estimate), name+" "+sign+amount+interval
+		x.size, x.short = math.Abs(of.Estimate), name+" "+sign+amountWithin(*of, quantityOf(answerCost))
 	}
 	return x
 }
@@ -418,23 +415,22 @@ func numberWord(n int) string {
 }
 
 // costSentence is a difference in CPU, over levels if there are several, with both totals.
-func (v view) costSentence(subject, base string, verdict compare.Verdict, difference, ratio *stats.Interval, over string, of totals) string {
+func (v view) costSentence(subject, base string, verdict compare.Verdict, added, times *stats.Interval, over string, of totals) string {
 	if v.r.RatiosOnly {
-		return v.ratioSentence(subject, base, verdict, ratio)
+		return v.ratioSentence(subject, base, verdict, times)
 	}
-	if difference == nil || verdict == compare.Insufficient {
+	if added == nil || verdict == compare.Insufficient {
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU per request.", subject)
 	}
 	q := quantityOf(answerCost)
 	switch verdict {
 	case compare.Higher, compare.Lower:
 		verb, request := verbOf(subject, verdict)
-		amount, interval := amountWithin(*difference, q)
-		return fmt.Sprintf("%s %s %s of CPU %s%s%s%s.", subject, verb, amount, request, interval, over, of.words(subject, base))
+		return fmt.Sprintf("%s %s %s of CPU %s%s%s.", subject, verb, amountWithin(*added, q), request, over, of.words(subject, base, *added))
 	}
-	s := noDifference(subject, base) + over + adjusted(*difference, 0)
-	if between := bounds(*difference, q.scale, signed); between != "" {
-		s += " (" + strings.ReplaceAll(strings.Trim(between, "[]"), ", ", " to ") + q.unitText() + ")"
+	s := noDifference(subject, base) + over + adjusted(*added, 0)
+	if between := bounds(*added, q.scale, signed); between != "" {
+		s += fmt.Sprintf(" (%s %s%s)", difference(*added, q.scale), between, q.unitText())
 	}
 	return s + "."
 }
@@ -444,10 +440,23 @@ type totals struct{ baseline, treatment float64 }
 
 func (t totals) times() float64 { return t.treatment / t.baseline }
 
-// words are both totals: ": 125 µs without a mesh, 549 µs with it (4.4 times)". It is "" if they are unknown.
-func (t totals) words(subject, base string) string {
+// words are both totals: ": 125 µs without a mesh, 549 µs with it (4.4 times)". They are "" if unknown. They are
+// rounded so that the baseline and the printed difference add up.
+func (t totals) words(subject, base string, of stats.Interval) string {
 	if !(t.baseline > 0 && t.treatment > 0) {
 		return ""
+	}
+	q := quantityOf(answerCost)
+	d := sentenceDecimals(of, q.scale)
+	round := func(us float64) float64 { return math.Round(us*math.Pow10(d)) / math.Pow10(d) }
+	first, last := round(t.baseline), round(t.treatment)
+	if added := of.Estimate * q.scale; math.Abs(t.treatment-t.baseline-added) < math.Pow10(-d) {
+		less, more := last-round(added), first+round(added)
+		if less > 0 && math.Abs(less-t.baseline) < math.Abs(more-t.treatment) {
+			first = less
+		} else {
+			last = more
+		}
 	}
 	after := "with it"
 	switch {
@@ -456,7 +465,7 @@ func (t totals) words(subject, base string) string {
 	case strings.Contains(subject+" ", " sidecars "):
 		after = "with them"
 	}
-	return fmt.Sprintf(": %s %s, %s %s (%s times)", threeDigits(t.baseline), with(base), threeDigits(t.treatment), after, timesWords(t.times()))
+	return fmt.Sprintf(": %s%s %s, %s%s %s (%s times)", fixed(first, d), q.unitText(), with(base), fixed(last, d), q.unitText(), after, timesWords(t.times()))
 }
 
 // threeDigits is a CPU time in a sentence: "549 µs".
@@ -516,10 +525,11 @@ func noDifference(subject, base string) string {
 	return fmt.Sprintf("%s: no difference in CPU per request is shown, compared with %s", subject, strings.TrimPrefix(strings.Replace(with(base), "without", "a run without", 1), "with "))
 }
 
-// adjusted is the reason why no difference is shown by an interval without the value of no difference.
+// adjusted is the reason why no difference is shown by an interval without the value of no difference: one of many
+// comparisons excludes it by chance.
 func adjusted(of stats.Interval, none float64) string {
 	if of.Known() && (*of.Low > none || *of.High < none) {
-		return " after adjustment for the number of comparisons"
+		return " among all comparisons"
 	}
 	return ""
 }
@@ -530,20 +540,9 @@ func (v view) ratioSentence(subject, base string, verdict compare.Verdict, of *s
 	case of == nil || verdict == compare.Insufficient:
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
 	case verdict == compare.Higher || verdict == compare.Lower:
-		return fmt.Sprintf("%s needs %s as much CPU per request as %s %s, both loaded at once.", subject, ratio(*of), with(base), ratioBounds(*of))
+		return fmt.Sprintf("%s needs %s as much CPU per request as %s, both loaded at once.", subject, ratioWithin(*of), with(base))
 	}
-	return noDifference(subject, base) + adjusted(*of, 1) + fmt.Sprintf(", both loaded at once: ratio %s %s.", ratio(*of), ratioBounds(*of))
-}
-
-// noMesh is the level of the factor mesh without a mesh.
-const noMesh = "none"
-
-// baselineWords is a phrase of levels in a sentence: "no mesh, rate 100" for "none, rate 100".
-func baselineWords(phrase string) string {
-	if rest, ok := strings.CutPrefix(phrase, noMesh); ok && (rest == "" || rest[0] == ',') {
-		return "no mesh" + rest
-	}
-	return phrase
+	return noDifference(subject, base) + adjusted(*of, 1) + fmt.Sprintf(", both loaded at once: ratio %s.", ratioWithin(*of))
 }
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".
@@ -568,7 +567,7 @@ func (v view) subject(tr compare.Treatment) string {
 	if !compared || len(differ) == 0 {
 		differ, rest = v.label.factors, nil
 	}
-	name, others, _ := strings.Cut(baselineWords(v.label.phrase(tr.Factors, differ)), ", ")
+	name, others, _ := strings.Cut(v.label.phrase(tr.Factors, differ), ", ")
 	if words := v.label.phrase(tr.Factors, rest); others != "" && words != "" {
 		others += ", " + words
 	} else {
@@ -595,15 +594,16 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 		memory, taker = metric.Of(metric.Memory, "total"), tr.ID
 	}
 	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil {
-		amount, interval := amountWithin(*c.Difference, quantityOf(memory))
+		amount := amountWithin(*c.Difference, quantityOf(memory))
+		grows := ""
 		if g := growingApart(v.r, c); g != "" {
-			interval += ", " + g
+			grows = ", " + g
 		}
 		switch c.Verdict {
 		case compare.Higher:
-			parts = append(parts, fmt.Sprintf("%s takes %s more memory%s", taker, amount, interval))
+			parts = append(parts, fmt.Sprintf("%s takes %s more memory%s", taker, amount, grows))
 		case compare.Lower:
-			parts = append(parts, fmt.Sprintf("%s takes %s less memory%s", taker, amount, interval))
+			parts = append(parts, fmt.Sprintf("%s takes %s less memory%s", taker, amount, grows))
 		}
 	}
 	if len(parts) == 0 {
@@ -622,29 +622,37 @@ func (v view) value(treatment, name string) float64 {
 	return math.NaN()
 }
 
-// amountWithin is the size of a difference, "494 µs", and its bounds, " (460 to 528)", or half of the interval if
-// the bounds look alike: " (±0.4)". An unknown interval is empty.
-func amountWithin(i stats.Interval, q quantity) (amount, interval string) {
+// amountWithin is the size of a difference with its interval: "494 ±34 µs", or "494 µs (460 to 540)" if the estimate is not
+// in the middle. An unknown interval is left out.
+func amountWithin(i stats.Interval, q quantity) string {
+	size, d := math.Abs(i.Estimate)*q.scale, sentenceDecimals(i, q.scale)
 	half, known := i.HalfWidth()
-	// Three digits are enough in a sentence.
-	d := max(0, min(decimals(i.Estimate*q.scale, half*q.scale, known), 2-magnitude(i.Estimate*q.scale)))
-	if known {
-		d = apartFrom(0, *i.Low*q.scale, *i.High*q.scale, d)
-	}
-	amount = fixed(math.Abs(i.Estimate)*q.scale, d) + q.unitText()
-	if !known {
-		return amount, ""
+	half *= q.scale
+	switch {
+	case !known || half == 0:
+		return fixed(size, d) + q.unitText()
+	case symmetric(i):
+		return fixed(size, d) + " " + plusMinus(half, d) + q.unitText()
 	}
 	low, high := *i.Low*q.scale, *i.High*q.scale
 	if i.Estimate < 0 {
 		low, high = -high, -low
 	}
-	from, to := fixed(low, d), fixed(high, d)
-	if from != to {
-		return amount, fmt.Sprintf(" (%s to %s)", from, to)
+	d = apartFrom(0, low, high, d)
+	return fmt.Sprintf("%s%s (%s to %s)", fixed(size, d), q.unitText(), fixed(low, d), fixed(high, d))
+}
+
+// sentenceDecimals is the number of decimals of a difference in a sentence: three digits are enough there, and more only
+// for an interval that would be zero.
+func sentenceDecimals(i stats.Interval, scale float64) int {
+	half, known := i.HalfWidth()
+	size, half := math.Abs(i.Estimate)*scale, half*scale
+	d := max(0, min(decimals(size, half, known), 2-magnitude(size)))
+	if !known || half == 0 {
+		return d
 	}
-	if width := half * q.scale; width > 0 {
-		return amount, fmt.Sprintf(" (±%s)", fixed(width, max(0, -magnitude(width))))
+	for d < 3 && fixed(half, d) == fixed(0, d) || d < 9 && size != half && fixed(size, d) == fixed(half, d) {
+		d++
 	}
-	return amount, ""
+	return d
 }

@@ -36,7 +36,7 @@ func TestAnswer(t *testing.T) {
 		has, not []string
 	}{
 		{"higher", func(*compare.Comparison) {},
-			[]string{"envoy adds ", " µs without a mesh, ", " µs with it (", " times).", "The median response goes from 0.2", " more memory (", "All 12 trials are valid."}, []string{"saves", "less memory"}},
+			[]string{"envoy adds ", " µs without a mesh, ", " µs with it (", " times).", "The median response goes from 0.2", "MiB more memory.", "All 12 trials are valid."}, []string{"saves", "less memory"}},
 		{"lower", func(c *compare.Comparison) {
 			if c.Difference == nil || !c.Difference.Known() {
 				return
@@ -46,9 +46,9 @@ func TestAnswer(t *testing.T) {
 			low, high := -*d.High, -*d.Low
 			d.Estimate, d.Low, d.High = -d.Estimate, &low, &high
 			c.Difference = &d
-		}, []string{"envoy saves ", " less memory ("}, []string{"adds", "(-", "to -"}},
+		}, []string{"envoy saves ", "MiB less memory."}, []string{"adds", "(-", "to -"}},
 		{"not shown", func(c *compare.Comparison) { c.Verdict = compare.NotShown },
-			[]string{"envoy: no difference in CPU per request is shown, compared with a run without a mesh after adjustment for the number of comparisons (+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
+			[]string{"envoy: no difference in CPU per request is shown, compared with a run without a mesh among all comparisons (+", "No difference in the median response is shown."}, []string{"adds", "memory"}},
 		{"around zero", func(c *compare.Comparison) {
 			c.Verdict = compare.NotShown
 			if c.Difference != nil {
@@ -123,7 +123,7 @@ func TestAnswerWithCapacity(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	lines := Answer(reportOf(t, s))
-	if len(lines) < 3 || !strings.HasPrefix(lines[0], "With envoy the highest rate is 67 % lower: 3300 requests/s instead of 9900 without a mesh, at p99 < 50ms.") || !strings.Contains(lines[1], "of CPU to a request") {
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "With envoy the highest rate is 67 % lower: 3298.3 requests/s instead of 9895 without a mesh, at p99 < 50ms.") || !strings.Contains(lines[1], "of CPU to a request") {
 		t.Errorf("%q", lines)
 	}
 }
@@ -145,10 +145,10 @@ func TestFiguresOfSeveral(t *testing.T) {
 	if got := SmallestShown(r); got != "8.1 to 57 µs" {
 		t.Error(got)
 	}
-	if got := FloorWords(r); !slices.Equal(got, []string{"0.0 µs [-1.0, +1.0] of none", "+2.0 µs [+1.0, +3.0] of envoy"}) {
+	if got := FloorWords(r); !slices.Equal(got, []string{"0.0 ±1.0 µs (no mesh)", "+2.0 ±1.0 µs (envoy)"}) {
 		t.Errorf("%q", got)
 	}
-	if got := WordsOf(r).Comparisons[2]; got.Difference != "+28.0 points" || got.Interval != "[+26.0, +30.0]" {
+	if got := WordsOf(r).Comparisons[2]; got.Difference != "+28.0 points" || got.Interval != "±2.0" {
 		t.Errorf("%+v", got)
 	}
 	d := compare.Decision{Metric: metric.ErrorRatio, Unit: "1", Change: &plus}
@@ -166,7 +166,7 @@ func interval(estimate, half float64) *stats.Interval {
 	return &i
 }
 
-// Bounds that look like the estimate are half an interval instead.
+// Two numbers have as many digits as show that they differ.
 func TestApart(t *testing.T) {
 	for _, c := range []struct {
 		v, w float64
@@ -186,13 +186,13 @@ func TestAmountWithin(t *testing.T) {
 		estimate, half float64
 		want           string
 	}{
-		{494, 34, "494 µs (460 to 528)"},
-		{-494, 34, "494 µs (460 to 528)"},
-		{134.93, 0.36, "135 µs (±0.4)"},
+		{494, 34, "494 ±34 µs"},
+		{-494, 34, "494 ±34 µs"},
+		{134.93, 0.36, "134.9 ±0.4 µs"},
+		{28.42, 27.61, "28.4 ±27.6 µs"},
 		{135, 0, "135 µs"},
 	} {
-		amount, within := amountWithin(around(c.estimate, c.half), quantity{unit: "µs", scale: 1})
-		if s := amount + within; s != c.want {
+		if s := amountWithin(around(c.estimate, c.half), quantity{unit: "µs", scale: 1}); s != c.want {
 			t.Errorf("%v ± %v: %q, want %q", c.estimate, c.half, s, c.want)
 		}
 	}

@@ -44,7 +44,7 @@ func boundaryAnswers(v view) (lines []string) {
 		if c.Metric != metric.Of(metric.CPUCores, string(metric.Data)) || c.Control || c.Ratio == nil {
 			continue
 		}
-		pair := [2]string{v.withoutRate(c.Factors), baselineWords(v.withoutRate(c.Against))}
+		pair := [2]string{v.withoutRate(c.Factors), v.withoutRate(c.Against)}
 		if found[pair] == nil {
 			pairs = append(pairs, pair)
 		}
@@ -54,25 +54,69 @@ func boundaryAnswers(v view) (lines []string) {
 	for _, pair := range pairs {
 		if shown[pair] && len(lines) < mostAnswers {
 			words := strings.Replace(verdictsByRate(found[pair]), "all of them", "all rates", 1)
-			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s)%s.", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words, boundaryTotals(v, found[pair])))
+			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s)%s.", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words, otherBoundary(v, found[pair])))
+			if len(pairs) == 1 {
+				lines = append(lines, boundaryTotals(v, found[pair]))
+			}
 		}
 	}
 	return lines
 }
 
-// boundaryTotals are the CPU of both meshes at the first and the last rate: ": 269 instead of 155 millicores at 60 requests/s".
-func boundaryTotals(v view, cs []compare.Comparison) string {
+// otherBoundary is the comparison of the whole cluster where it contradicts the data plane's: ", but the whole cluster 0.93
+// to 1.34 times: higher only at 1200 requests/s, lower at 60".
+func otherBoundary(v view, data []compare.Comparison) string {
+	cs := clusterOf(v, data)
+	if cs == nil || verdictsByRate(cs) == verdictsByRate(data) {
+		return ""
+	}
 	var parts []string
-	for i, c := range cs {
-		rate := Level(c.Factors[experiment.RateFactor]) + " requests/s"
-		if of, base := v.value(c.Treatment, c.Metric), v.value(c.Baseline, c.Metric); of > 0 && base > 0 && (i == 0 || i == len(cs)-1) {
-			parts = append(parts, fmt.Sprintf("%s instead of %s millicores at %s", fixed(1000*of, 0), fixed(1000*base, 0), rate))
+	for _, verdict := range []compare.Verdict{compare.Higher, compare.Lower} {
+		var rates []string
+		for _, c := range cs {
+			if c.Verdict == verdict {
+				rates = append(rates, Level(c.Factors[experiment.RateFactor]))
+			}
+		}
+		if rates != nil {
+			parts = append(parts, fmt.Sprintf("%s only at %s requests/s", verdict, printable.And(rates)))
 		}
 	}
 	if parts == nil {
-		return ""
+		parts = []string{"no difference is shown"}
 	}
-	return ": " + printable.And(parts)
+	return fmt.Sprintf(", but over the whole cluster it is %s times: %s", strings.TrimSuffix(ratioRange(cs), "x"), strings.Join(parts, ", "))
+}
+
+// clusterOf are the comparisons of the whole cluster's CPU between the same treatments, or nil if one is unknown.
+func clusterOf(v view, data []compare.Comparison) (cs []compare.Comparison) {
+	for _, c := range data {
+		whole, ok := v.compared(c.Treatment, metric.Of(metric.CPUCores, clusterPart))
+		if !ok || whole.Ratio == nil || whole.Baseline != c.Baseline {
+			return nil
+		}
+		cs = append(cs, whole)
+	}
+	return cs
+}
+
+// clusterPart is the part of the CPU that has everything.
+const clusterPart = "cluster"
+
+// boundaryTotals are the CPU of both meshes at the last rate: "At 1200 requests/s: data plane 5181 instead of 2623 millicores,
+// whole cluster 13531 instead of 10091."
+func boundaryTotals(v view, data []compare.Comparison) string {
+	last := data[len(data)-1]
+	s := fmt.Sprintf("At %s requests/s the data plane uses %s instead of %s millicores", Level(last.Factors[experiment.RateFactor]), millicores(v, last.Treatment, last.Metric), millicores(v, last.Baseline, last.Metric))
+	if cs := clusterOf(v, data); cs != nil {
+		whole := cs[len(cs)-1]
+		s += fmt.Sprintf(", the whole cluster %s instead of %s", millicores(v, whole.Treatment, whole.Metric), millicores(v, whole.Baseline, whole.Metric))
+	}
+	return s + "."
+}
+
+func millicores(v view, treatment, name string) string {
+	return fixed(1000*v.value(treatment, name), 0)
 }
 
 // boundaryHeadlines are one line a boundary for each pair of meshes.
@@ -91,7 +135,7 @@ func boundaryHeadlines(t text, parts []metric.Part) {
 		found[pair+"/"+part] = append(found[pair+"/"+part], c)
 	}
 	for _, pair := range pairs {
-		t.page.heading("One headline a boundary: CPU of " + pair)
+		t.page.heading("CPU at each boundary: " + pair)
 		names, ratios, verdicts := column{heads: []string{"boundary"}, left: true}, column{heads: []string{"ratio"}}, column{heads: []string{"verdict at each rate"}, left: true}
 		order := map[compare.Verdict][]int{} // boundaries with a verdict
 		for i, p := range parts {

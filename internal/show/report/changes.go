@@ -70,7 +70,7 @@ func changeUnchanged(v view, kind, one string) string {
 	var all []string
 	for _, tr := range v.r.Treatments {
 		if e, known := tr.Metrics[name]; known && e.N > 0 && !tr.Control && e.Estimate >= 1 {
-			all = append(all, rough(e.Estimate)+" "+with(baselineWords(v.label.describe(tr.Factors))))
+			all = append(all, rough(e.Estimate)+" "+with(v.label.describe(tr.Factors)))
 		}
 	}
 	if all == nil {
@@ -121,7 +121,7 @@ func changeCPU(v view, kind string) string {
 			parts = append(parts, fmt.Sprintf("%s %s ms%s%s", plane.words, rough(e.Estimate), of, rangeWords(e)))
 		}
 		if parts != nil {
-			all = append(all, strings.Join(parts, " and ")+" "+with(baselineWords(v.label.describe(tr.Factors))))
+			all = append(all, strings.Join(parts, " and ")+" "+with(v.label.describe(tr.Factors)))
 		}
 	}
 	return strings.Join(firstOf(all, mostAnswers), "; ")
@@ -132,7 +132,7 @@ func eachTreatment(v view, name string, words func(compare.Treatment, compare.Es
 	var all []string
 	for _, tr := range v.r.Treatments {
 		if e, known := tr.Metrics[name]; known && e.N > 0 && !tr.Control {
-			all = append(all, words(tr, e)+" "+with(baselineWords(v.label.describe(tr.Factors))))
+			all = append(all, words(tr, e)+" "+with(v.label.describe(tr.Factors)))
 		}
 	}
 	return strings.Join(firstOf(all, mostAnswers), ", ")

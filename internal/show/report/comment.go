@@ -45,7 +45,7 @@ func writeComment(w io.Writer, r *answer.Report) error {
 	return err
 }
 
-// outcomesInWords counts gates by outcome: "1 gate breached, 2 hold".
+// outcomesInWords counts gates by outcome: "1 gate fails, 2 pass".
 func outcomesInWords(decisions []compare.Decision) string {
 	count := map[compare.Outcome]int{}
 	for _, d := range decisions {
@@ -55,7 +55,7 @@ func outcomesInWords(decisions []compare.Decision) string {
 	for _, o := range []struct {
 		outcome   compare.Outcome
 		one, more string
-	}{{compare.Breached, "breached", "breached"}, {compare.Undecided, "undecided", "undecided"}, {compare.Holds, "holds", "hold"}} {
+	}{{compare.Breached, "fails", "fail"}, {compare.Undecided, "undecided", "undecided"}, {compare.Holds, "passes", "pass"}} {
 		switch n := count[o.outcome]; {
 		case n == 1:
 			words = append(words, "1 gate "+o.one)
@@ -73,25 +73,27 @@ func gatesTable(p *page, decisions []compare.Decision) {
 	if len(decisions) == 0 {
 		return
 	}
-	g := gridOf([]int{0, 1}, "gate", "outcome", "change", "A", "B", "pairs")
+	g := gridOf([]int{0, 1}, "gate", "result", "change", "from A to B", "pairs")
 	for _, d := range decisions {
-		q := quantityOf(d.Metric)
-		mean := func(v *float64) string {
-			if v == nil {
-				return unknown
-			}
-			return rough(*v*q.scale) + q.unitText()
-		}
 		change := unknown
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		g.row(gateWords(d), strings.ToUpper(string(d.Outcome)), change, mean(d.A), mean(d.B), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
+		g.row(gateWords(d), OutcomeWord(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
 	}
 	p.table(g, 1)
 	if p.markdown { // a list follows
 		p.line("")
 	}
+}
+
+// sides are the means of both treatments of a gate: "707 → 737 µs".
+func sides(d compare.Decision) string {
+	if d.A == nil || d.B == nil {
+		return unknown
+	}
+	q := quantityOf(d.Metric)
+	return fmt.Sprintf("%s → %s%s", rough(*d.A*q.scale), rough(*d.B*q.scale), q.unitText())
 }
 
 // gateRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.

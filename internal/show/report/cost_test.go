@@ -34,7 +34,7 @@ func TestTextOfCosts(t *testing.T) {
 	text := b.String()
 	checkWidth(t, "costs", text, 140)
 	// 1200 bytes of a million requests a second, two thirds of them between zones, for 730 hours.
-	for _, want := range []string{`none +1 +1200 +67 % +1 958 013 +19 580 +– +pods spread evenly over 3 zones`, `envoy +1 +1200 +67 % +1 958 013 +19 580 +0 +pods`, `USD per month`, `GiB +USD +added,`} {
+	for _, want := range []string{`no mesh +1 +1200 +67 % +1 958 013 +19 580 +– +pods spread evenly over 3 zones`, `envoy +1 +1200 +67 % +1 958 013 +19 580 +0 +pods`, `USD per month`, `GiB +USD +added,`} {
 		if !regexp.MustCompile(want).MatchString(text) {
 			t.Errorf("no %s in\n%s", want, text[strings.Index(text, "Cost in"):])
 		}

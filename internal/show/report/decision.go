@@ -21,8 +21,11 @@ import (
 // outcomeStyles are the colours of outcomes.
 var outcomeStyles = map[compare.Outcome]string{compare.Holds: green, compare.Breached: red, compare.Undecided: yellow}
 
-// outcomeWords are outcomes in common words.
-var outcomeWords = map[compare.Outcome]string{compare.Holds: "passes", compare.Breached: "fails", compare.Undecided: "cannot tell"}
+// OutcomeWord is an outcome in a common word: "passes", "fails", "undecided".
+func OutcomeWord(of compare.Outcome) string { return strings.TrimPrefix(outcomeWords[of], "is ") }
+
+// outcomeWords are outcomes in common words, as verbs.
+var outcomeWords = map[compare.Outcome]string{compare.Holds: "passes", compare.Breached: "fails", compare.Undecided: "is undecided"}
 
 // decisionSection is a table of the gates that end a run, with remarks on each.
 func decisionSection(t text) {
@@ -106,7 +109,7 @@ func GatesAnswer(r *answer.Report) string {
 	var open []string
 	for _, d := range r.Decisions {
 		if d.Outcome != compare.Holds {
-			open = append(open, fmt.Sprintf("%s: %s", gateWords(d), strings.ToUpper(string(d.Outcome))))
+			open = append(open, gateWords(d)+" "+outcomeWords[d.Outcome])
 		}
 	}
 	words := outcomesInWords(r.Decisions)
@@ -140,17 +143,17 @@ func gateAnswers(decisions []compare.Decision) []string {
 	return lines[:min(len(lines), 2)]
 }
 
-// gateSentence is a gate with its outcome and the change: "Gate p99 < +5% HOLDS (passes): 4.1 ms with b instead of 4.0 ms with a, +2.5 %
-// (-1.0 to +6.1)."
+// gateSentence is a gate with its outcome and the change: "The gate “p99 < +5%” passes: +2.5 % (-1.0 to +6.1), 4.1 ms with b instead of 4.0 ms
+// with a."
 func gateSentence(d compare.Decision) string {
-	s := fmt.Sprintf("Gate %s %s (%s): ", gateWords(d), strings.ToUpper(string(d.Outcome)), outcomeWords[d.Outcome])
+	s := fmt.Sprintf("The gate “%s” %s: ", gateWords(d), outcomeWords[d.Outcome])
+	if d.Change != nil {
+		s += ChangeWords(d) + ", "
+	}
 	if q := quantityOf(d.Metric); d.A != nil && d.B != nil {
 		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), d.Treatment, rough(*d.A*q.scale), q.unitText(), d.Baseline)
 	} else {
 		s += fmt.Sprintf("%s against %s", d.Treatment, d.Baseline)
-	}
-	if d.Change != nil {
-		s += ", " + ChangeWords(d)
 	}
 	return s + "."
 }
@@ -248,7 +251,7 @@ func writeGitHub(w io.Writer, r *answer.Report) error {
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
 func decisionLines(d compare.Decision) []string {
 	q := quantityOf(d.Metric)
-	lines := []string{fmt.Sprintf("Gate %s: %s.", gateWords(d), strings.ToUpper(string(d.Outcome)))}
+	lines := []string{fmt.Sprintf("Gate %s: %s.", gateWords(d), OutcomeWord(d.Outcome))}
 	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
 	if d.A != nil && d.B != nil {
 		change += fmt.Sprintf("%s%s instead of %s%s, ", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
@@ -275,12 +278,12 @@ func decisionLines(d compare.Decision) []string {
 		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
 	}
 	if d.Outcome == compare.Holds {
-		lines = append(lines, fmt.Sprintf("It holds for blocks as in these %s: what happens in fewer than %.0f %% of blocks may be unseen.",
+		lines = append(lines, fmt.Sprintf("In %s a change that comes in fewer than %.0f %% of blocks may be unseen.",
 			printable.Counted(d.Pairs, "pair"), 100*stats.ShareBound(0, int64(d.Pairs), unseenLevel)))
 	}
 	lines = append(lines, lostLines(d.Lost)...)
 	if d.Control != nil {
-		lines = append(lines, "Against itself: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+		lines = append(lines, d.Baseline+" against itself, which is noise: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
 }

@@ -37,7 +37,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Holds || len(d.Doubts) != 1 {
 		t.Fatalf("%+v", d)
 	}
-	for format, outcome := range map[string]string{"decision": "UNDECIDED.", "text": " UNDECIDED (cannot tell): ", "markdown": " UNDECIDED (cannot tell): ", "comment": "1 gate undecided", "junit": `skipped="1"`, "github": "::warning title=", "json": `"undecided"`} {
+	for format, outcome := range map[string]string{"decision": ": undecided.", "text": "” is undecided: ", "markdown": "” is undecided: ", "comment": "1 gate undecided", "junit": `skipped="1"`, "github": "::warning title=", "json": `"undecided"`} {
 		f, ok := report.Lookup(format, report.Options{Width: 2000})
 		if !ok {
 			t.Fatalf("no format %s", format)
@@ -49,21 +49,24 @@ func TestDecisionUnderDoubt(t *testing.T) {
 			t.Errorf("%s:\n%s", format, got)
 		}
 	}
-	if got, want := report.GatesAnswer(r), "1 gate undecided (CPU/request, data plane < +40%: UNDECIDED)."; got != want {
+	if got, want := report.GatesAnswer(r), "1 gate undecided (CPU/request, data plane < +40% is undecided)."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestDecisionFormats(t *testing.T) {
+	opening := func(outcome compare.Outcome) string {
+		return "The gate “CPU/request, data plane < +2%” " + map[compare.Outcome]string{compare.Breached: "fails: ", compare.Holds: "passes: ", compare.Undecided: "is undecided: "}[outcome]
+	}
 	for _, c := range []struct {
 		more           float64
 		blocks         int
 		outcome        compare.Outcome
 		text, xml, ann string
 	}{
-		{0.1, 8, compare.Breached, "Gate CPU/request, data plane < +2%: BREACHED.", `failures="1"`, "::error title=tare%3A Gate CPU/request%2C data plane < +2%25%3A BREACHED.::"},
-		{0, 8, compare.Holds, "Gate CPU/request, data plane < +2%: HOLDS.", `failures="0"`, "::notice title="},
-		{0, 3, compare.Undecided, "Gate CPU/request, data plane < +2%: UNDECIDED.", `skipped="1"`, "::warning title="},
+		{0.1, 8, compare.Breached, "Gate CPU/request, data plane < +2%: fails.", `failures="1"`, "::error title=tare%3A Gate CPU/request%2C data plane < +2%25%3A fails.::"},
+		{0, 8, compare.Holds, "Gate CPU/request, data plane < +2%: passes.", `failures="0"`, "::notice title="},
+		{0, 3, compare.Undecided, "Gate CPU/request, data plane < +2%: undecided.", `skipped="1"`, "::warning title="},
 	} {
 		r := gated(t, c.more, c.blocks)
 		if got := r.Decided(); got != c.outcome || len(r.Decisions) != 1 {
@@ -74,10 +77,10 @@ func TestDecisionFormats(t *testing.T) {
 		if d.Control == nil || d.Pairs != c.blocks || d.Baseline != "envoy-a" {
 			t.Errorf("%+v", d)
 		}
-		if got, want := report.Answer(r)[0], strings.Replace(strings.TrimSuffix(c.text, "."), ": ", " ", 1)+" ("; !strings.HasPrefix(got, want) || !strings.Contains(got, " with envoy-b instead of ") {
+		if got, want := report.Answer(r)[0], opening(c.outcome); !strings.HasPrefix(got, want) || !strings.Contains(got, " with envoy-b instead of ") {
 			t.Errorf("%q, want %q", got, want)
 		}
-		for format, want := range map[string]string{"decision": c.text, "junit": c.xml, "github": c.ann, "text": strings.Replace(strings.TrimSuffix(c.text, "."), ": ", " ", 1)} {
+		for format, want := range map[string]string{"decision": c.text, "junit": c.xml, "github": c.ann, "text": opening(c.outcome)} {
 			f, _ := report.Lookup(format, report.Options{})
 			var b bytes.Buffer
 			must.OK(t, f.Write(&b, r))
@@ -126,7 +129,7 @@ func TestCommentFormat(t *testing.T) {
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
 	must.OK(t, f.Write(&b, r))
-	for _, want := range []string{"### tare: 1 gate breached\n", "gate breached\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| CPU/request, data plane &lt; +2% | BREACHED | ",
+	for _, want := range []string{"### tare: 1 gate fails\n", "gate fails\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| CPU/request, data plane &lt; +2% | fails | ",
 		"- No pair from 2 blocks (2, 4): rate-missed (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -144,12 +147,12 @@ func TestCommentOfSeveralGates(t *testing.T) {
 	var b bytes.Buffer
 	must.OK(t, f.Write(&b, r))
 	got := b.String()
-	for _, want := range []string{"\n- CPU/request, data plane &lt; +2%: Against itself: ", "\n- memory\\_mib/data &lt; +4MiB: It would need about 1 more minute (6 pairs).\n"} {
+	for _, want := range []string{"\n- CPU/request, data plane &lt; +2%: envoy-a against itself, which is noise: ", "\n- memory\\_mib/data &lt; +4MiB: It would need about 1 more minute (6 pairs).\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "Gate CPU/request, data plane < +2% BREACHED (fails): ") || !strings.Contains(lines[1], " UNDECIDED (cannot tell): ") || len(lines) != 3 {
+	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "The gate “CPU/request, data plane < +2%” fails: ") || !strings.Contains(lines[1], "” is undecided: ") || len(lines) != 3 {
 		t.Errorf("%q", lines)
 	}
 	opening, _, _ := strings.Cut(got, "<details>")

@@ -65,7 +65,7 @@ func differencesSection(t text) {
 		table.group(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
 		cs := t.view.comparisons(tr.ID)
 		for _, c := range cs {
-			table.add(c, growingApart(t.view.r, c), reasonOrVerdict(t.view.r, c))
+			table.add(c, cellsOf(t.view, c))
 		}
 		for _, name := range shownMetrics {
 			if _, known := t.view.r.Find(tr.ID, name); !known && t.view.missed(name) {
@@ -177,21 +177,12 @@ type differenceTable struct {
 	names, values, intervals, ratios, ratioIntervals, pairs, verdicts []string
 }
 
-func (d *differenceTable) add(c compare.Comparison, growth, verdict string) {
-	q := quantityOf(c.Metric)
-	value, interval, rat, ratInterval := unknown, "", none, ""
-	if c.Difference != nil {
-		value = spaced(difference(*c.Difference, q.scale)+q.differenceUnit(), growth)
-		interval = bounds(*c.Difference, q.scale, signed)
-	}
-	if c.Ratio != nil {
-		rat, ratInterval = ratio(*c.Ratio), ratioBounds(*c.Ratio)
-	}
-	name := "  " + q.name
+func (d *differenceTable) add(c compare.Comparison, w ComparisonWords) {
+	name := "  " + quantityOf(c.Metric).name
 	if flagged(c.Warnings) {
 		name += " " + mark
 	}
-	d.row(name, value, interval, rat, ratInterval, fmt.Sprint(c.N), verdict)
+	d.row(name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(c.N), w.Verdict)
 }
 
 // pooled adds the means over the levels of a question.
@@ -254,7 +245,7 @@ func (v view) questionWords(q compare.Question) string {
 
 // baseWords name the baseline of a question.
 func baseWords(v view, q compare.Question) string {
-	return baselineWords(v.label.phrase(q.Against, slices.SortedFunc(maps.Keys(q.Factors), byRank)))
+	return v.label.phrase(q.Against, slices.SortedFunc(maps.Keys(q.Factors), byRank))
 }
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict

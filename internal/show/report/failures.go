@@ -26,16 +26,48 @@ func failuresSection(t text) {
 	if !slices.ContainsFunc(t.view.r.Treatments, worth) {
 		return
 	}
-	t.page.heading("Failures")
+	t.page.heading("Failures (mean, and the range over the trials)")
 	shown := rows(t.view)
 	columns := t.view.label.columns(shown)
 	labels := len(columns)
 	for _, name := range failureMetrics {
 		if t.view.known(name) {
-			columns = append(columns, t.view.treatmentColumn(name, shown))
+			columns = append(columns, metricColumn(name, func(scale float64) (cells []string) {
+				for _, tr := range shown {
+					cells = append(cells, rangeOf(t.view.r, tr, name, scale))
+				}
+				return cells
+			}))
 		}
 	}
 	t.page.table(columns, labels)
+}
+
+// rangeOf is the mean of a metric with its range over the trials, "74 (28 to 99)": an interval of a few trials would reach
+// beyond 100 %.
+func rangeOf(r *answer.Report, tr compare.Treatment, name string, scale float64) string {
+	mean, known := tr.Metrics[name]
+	if !known {
+		return none
+	}
+	var all []float64
+	for _, t := range r.Trials {
+		if x, known := t.Metrics[name]; known && t.Valid && t.Treatment == tr.ID {
+			all = append(all, x*scale)
+		}
+	}
+	digits := max(0, 2-magnitude(mean.Estimate*scale))
+	number := func(x float64) string {
+		if x == math.Trunc(x) {
+			return fixed(x, 0)
+		}
+		return fixed(x, min(digits, max(0, 2-magnitude(x))))
+	}
+	s := number(mean.Estimate * scale)
+	if len(all) < 2 || number(slices.Min(all)) == number(slices.Max(all)) {
+		return s
+	}
+	return fmt.Sprintf("%s (%s to %s)", s, number(slices.Min(all)), number(slices.Max(all)))
 }
 
 // expectationsSection is the table of the experiment's expectations.
@@ -43,19 +75,28 @@ func expectationsSection(t text) {
 	if len(t.view.r.Expectations) == 0 {
 		return
 	}
-	t.page.heading("Expectations of each trial")
+	t.page.heading("Targets of each trial")
 	treatments := map[string]compare.Treatment{}
 	for _, tr := range t.view.r.Treatments {
 		treatments[tr.ID] = tr
 	}
-	g := gridOf([]int{0, 1, 2}, "treatment", "expected", "holds in trials", "measured")
+	g := gridOf([]int{0, 1}, "", "met in trials", "measured")
+	targets := map[string][]answer.Expectation{}
 	for _, e := range t.view.r.Expectations {
-		if t.view.short && treatments[e.Treatment].Control {
-			continue
+		if !t.view.short || !treatments[e.Treatment].Control {
+			targets[e.Expect] = append(targets[e.Expect], e)
 		}
-		g.row(t.view.label.withControl(treatments[e.Treatment]), e.Expect, holdsWords(e), span(e))
 	}
-	t.page.table(g, 2)
+	for _, first := range t.view.r.Expectations {
+		if targets[first.Expect] != nil {
+			g.row(targetWords(first.Expect))
+		}
+		for _, e := range targets[first.Expect] {
+			g.row("  "+t.view.label.withControl(treatments[e.Treatment]), holdsWords(e), span(e))
+		}
+		delete(targets, first.Expect)
+	}
+	t.page.table(g, 1)
 	for _, e := range t.view.r.Expectations {
 		if e.Held < e.N && len(e.Values) < e.N {
 			t.page.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")

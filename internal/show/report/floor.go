@@ -14,7 +14,7 @@ func floorSection(t text) {
 		return
 	}
 	first := t.view.r.Floor[0]
-	t.page.heading(fmt.Sprintf("Noise floor (A/A pair: %s against itself, %s; any difference here is noise)", t.view.label.describe(first.Factors), printable.Counted(first.N, "pair")))
+	t.page.heading(fmt.Sprintf("Noise (%s against itself, %s: any difference here is noise)", t.view.label.describe(first.Factors), printable.Counted(first.N, "pair")))
 	what := "difference"
 	if t.view.r.RatiosOnly {
 		what = "ratio"
@@ -89,7 +89,7 @@ func smallestSection(t text) {
 	if g.empty() {
 		return
 	}
-	t.page.heading("Smallest detectable difference of this run, with 80 % power (level: after Holm's adjustment; range: from the interval of the standard deviation)")
+	t.page.heading("Smallest difference that 4 of 5 such runs show (range: 95 of 100 such runs have it in there)")
 	t.page.tableAt(g, 1, "")
 }
 

@@ -18,8 +18,8 @@ import (
 func headerSection(t text) {
 	r := t.view.r
 	title := r.Experiment
-	if r.Description != "" {
-		title += ": " + strings.Join(strings.Fields(r.Description), " ")
+	if words := Subtitle(r); words != "" {
+		title += ": " + words
 	}
 	t.page.prose(title)
 	t.page.prose(sentence(trialsSentence(t), loadSentence(t)))
@@ -40,6 +40,25 @@ func headerSection(t text) {
 			t.page.prose(line)
 		}
 	}
+}
+
+// Subtitle is a run in a line: its description, or else the sides of its gates.
+func Subtitle(r *answer.Report) string {
+	if r.Description != "" || len(r.Decisions) == 0 {
+		return strings.Join(strings.Fields(r.Description), " ")
+	}
+	return sidesWords(r, r.Decisions[0])
+}
+
+// sidesWords are both sides of a gate, and the variant of each: "envoy-b (envoy with accessLog=true) against envoy-a (envoy)".
+func sidesWords(r *answer.Report, d compare.Decision) string {
+	side := func(name string) string {
+		if variant := r.Setup.Variants[name]; variant != "" {
+			return name + " (" + variant + ")"
+		}
+		return name
+	}
+	return side(d.Treatment) + " against " + side(d.Baseline)
 }
 
 // trialsSentence is the number of trials, and of lost trials.

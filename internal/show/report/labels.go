@@ -121,7 +121,7 @@ func (l labels) against(t compare.Treatment, r *answer.Report) string {
 			}
 		}
 		if s := l.phrase(b.Factors, differ); s != "" {
-			return baselineWords(s)
+			return s
 		}
 	}
 	return t.Baseline
@@ -156,10 +156,10 @@ func (l labels) columns(ts []compare.Treatment) []column {
 	return cs
 }
 
-// controlSuffix follows the name of a baseline that is measured a second time, as in its ID.
-const controlSuffix = "-control"
+// controlSuffix follows the name of a baseline that is measured a second time.
+const controlSuffix = " (again)"
 
-// withControl names a treatment: "envoy, rate 100", "none-control, rate 100".
+// withControl names a treatment: "envoy, rate 100", "no mesh (again), rate 100".
 func (l labels) withControl(t compare.Treatment) string {
 	s := l.describe(t.Factors)
 	if s == "" {
@@ -183,7 +183,9 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		case !ok:
 		case l.named(name, v) != "":
 			words = append(words, l.named(name, v))
-		case name == experiment.MeshFactor, name == experiment.ApplicationFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
+		case name == experiment.MeshFactor:
+			words = append(words, meshWords(v))
+		case name == experiment.ApplicationFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
 			words = append(words, Level(v))
 		default:
 			words = append(words, name+" "+levelWords(name, v))
@@ -194,7 +196,18 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 
 // level is a level as the experiment names it.
 func (l labels) level(factor string, v any) string {
+	if factor == experiment.MeshFactor {
+		return cmp.Or(l.named(factor, v), meshWords(v))
+	}
 	return cmp.Or(l.named(factor, v), levelWords(factor, v))
+}
+
+// meshWords is a level of the factor mesh in words: "no mesh" for "none".
+func meshWords(v any) string {
+	if level := Level(v); level != "none" {
+		return level
+	}
+	return "no mesh"
 }
 
 // named is the experiment's name of a level, "" for none.

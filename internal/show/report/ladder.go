@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// shownStep marks an increment that is shown after adjustment.
+// shownStep marks an increment that is shown.
 const shownStep = "*"
 
 // ladderSection has a row a step and a column a metric.
@@ -35,7 +35,10 @@ func (v view) ladderColumns(l compare.Ladder) []column {
 	for _, id := range l.Steps[1:] {
 		rows.cells = append(rows.cells, "+ "+v.stepName(id))
 	}
-	rows.cells = append(rows.cells, "sum of the steps", v.stepName(l.Steps[len(l.Steps)-1])+" against "+baselineWords(v.stepName(l.Steps[0])), "rest")
+	rows.cells = append(rows.cells, "all steps together")
+	if hasRest(l) {
+		rows.cells = append(rows.cells, "sum of the steps", "rest")
+	}
 	columns := []column{rows}
 	for _, m := range l.Metrics {
 		columns = append(columns, metricColumn(m.Metric, func(scale float64) []string {
@@ -44,7 +47,7 @@ func (v view) ladderColumns(l compare.Ladder) []column {
 				cells[0] = v.estimate(e, scale)
 			}
 			for _, c := range m.Increments {
-				cells = append(cells, increment(c.Difference, scale)+stepMark(c))
+				cells = append(cells, increment(c.Judged(), scale)+stepMark(c))
 			}
 			sum, rest := unknown, unknown
 			if m.Whole != nil {
@@ -55,10 +58,19 @@ func (v view) ladderColumns(l compare.Ladder) []column {
 			if m.RestInterval != nil {
 				rest = increment(m.RestInterval, scale)
 			}
-			return append(cells, sum, increment(m.Whole, scale), rest)
+			cells = append(cells, increment(m.Whole, scale)+" ")
+			if hasRest(l) {
+				cells = append(cells, sum+" ", rest+" ")
+			}
+			return cells
 		}))
 	}
 	return columns
+}
+
+// hasRest reports whether the steps do not add up to the whole, in any metric.
+func hasRest(l compare.Ladder) bool {
+	return slices.ContainsFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Rest != nil && *m.Rest != 0 })
 }
 
 // stepMark is empty or as wide, so that figures stand below each other.
@@ -71,7 +83,7 @@ func stepMark(c compare.Increment) string {
 
 // ladderLegend explains the marks, and a rest that is not zero. adjusted: comparisons are at the machine's mean speed.
 func ladderLegend(l compare.Ladder, adjusted bool) string {
-	words := shownStep + ": a difference is shown after adjustment for the number of steps. The first row has the figures of the baseline themselves."
+	words := fmt.Sprintf("%s: a difference is shown. The intervals of the %d steps hold for all of them at once. The first row has the figures of the baseline themselves.", shownStep, len(l.Steps)-1)
 	if adjusted {
 		words += " Steps are not adjusted for the machine's speed."
 	}
@@ -84,24 +96,23 @@ func ladderLegend(l compare.Ladder, adjusted bool) string {
 	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
 }
 
-// ladderAnswers are what all steps add with the largest ones, a line for each ladder. One ladder has a second line: the
-// steps without a shown difference.
+// ladderAnswers are what all steps add, a line for each ladder. One ladder has a second line about its steps.
 func ladderAnswers(v view) (lines []string) {
 	for _, l := range v.r.Ladders {
 		lines = append(lines, v.ladderAnswer(l))
 	}
 	if len(v.r.Ladders) == 1 {
-		if s := unmeasured(v, v.r.Ladders[0]); s != "" {
+		if s := stepsAnswer(v, v.r.Ladders[0]); s != "" {
 			lines = append(lines, s)
 		}
 	}
 	return lines
 }
 
-// ladderAnswer is a ladder in two sentences: what all of it adds, and the largest steps.
+// ladderAnswer is the whole of a ladder in a sentence.
 func (v view) ladderAnswer(l compare.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
-	first, last := baselineWords(v.stepName(l.Steps[0])), l.Steps[len(l.Steps)-1]
+	first, last := v.stepName(l.Steps[0]), l.Steps[len(l.Steps)-1]
 	subject := map[int]string{2: "The feature " + v.stepName(last), 3: "Both features together"}[len(l.Steps)]
 	subject = cmp.Or(subject, fmt.Sprintf("All %s features together", numberWord(len(l.Steps)-1)))
 	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
@@ -110,7 +121,7 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 	if i < 0 || l.Metrics[i].Whole == nil {
 		return subject + ": too few trials for a figure of CPU."
 	}
-	m, q := l.Metrics[i], quantityOf(answerCost)
+	m := l.Metrics[i]
 	if c, ok := v.compared(last, answerCost); ok && c.Baseline == l.Steps[0] && !isShown(c.Verdict) {
 		return v.costSentence(subject, first, c.Verdict, m.Whole, nil, "", totals{})
 	}
@@ -121,42 +132,38 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 	if len(l.Steps) == 2 {
 		verb = strings.Replace(verb, " ", "s ", 1)
 	}
-	amount, interval := amountWithin(*m.Whole, q)
 	whole := v.treatment(last)
 	whole.Baseline = l.Steps[0]
-	s := fmt.Sprintf("%s "+verb+"%s%s", subject, amount, interval, totalsOf(v, whole).words("all sidecars ", first))
-	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c compare.Increment) bool { return c.Verdict != compare.Higher })
-	slices.SortStableFunc(shown, func(a, b compare.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
-	var largest []string
-	for _, c := range shown[:min(len(shown), 3)] {
-		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Difference, q.scale)+q.unitText()))
-	}
-	if len(largest) > 0 {
-		s += ". The dearest: " + strings.Join(largest, ", ")
-	}
-	return s + "."
+	return fmt.Sprintf("%s "+verb+"%s.", subject, amountWithin(*m.Whole, quantityOf(answerCost)), totalsOf(v, whole).words("all sidecars ", first, *m.Whole))
 }
 
-// unmeasured names the steps without a shown difference, with the bound of their intervals: "Not measurable here: mtls, stats (each
-// less than 55 µs)." It is "" without such a step.
-func unmeasured(v view, l compare.Ladder) string {
+// stepsAnswer names the largest steps, and those without a shown difference with the bound of their intervals: "The most
+// expensive: http +322 ±90 µs. Too small to measure here: stats (at most 51 µs)." It is "" without a step.
+func stepsAnswer(v view, l compare.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
 	if i < 0 {
 		return ""
 	}
-	var names []string
-	q, bound := quantityOf(answerCost), 0.0
-	for _, c := range l.Metrics[i].Increments {
-		if c.Difference == nil || isShown(c.Verdict) || !c.Difference.Known() {
-			continue
+	m, q := l.Metrics[i], quantityOf(answerCost)
+	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c compare.Increment) bool { return c.Verdict != compare.Higher })
+	slices.SortStableFunc(shown, func(a, b compare.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
+	var largest []string
+	for _, c := range shown[:min(len(shown), 3)] {
+		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Judged(), q.scale)+q.unitText()))
+	}
+	var small, sentences []string
+	for _, c := range m.Increments {
+		if of := c.Judged(); of != nil && of.Known() && !isShown(c.Verdict) {
+			small = append(small, fmt.Sprintf("%s (at most %s)", v.stepName(c.Treatment), threeDigits(max(math.Abs(*of.Low*q.scale), math.Abs(*of.High*q.scale)))))
 		}
-		names = append(names, v.stepName(c.Treatment))
-		bound = max(bound, math.Abs(*c.Difference.Low*q.scale), math.Abs(*c.Difference.High*q.scale))
 	}
-	if names == nil {
-		return ""
+	if largest != nil {
+		sentences = append(sentences, "The most expensive: "+strings.Join(largest, ", ")+".")
 	}
-	return fmt.Sprintf("Not measurable here: %s (each less than %s).", strings.Join(names, ", "), threeDigits(bound))
+	if small != nil {
+		sentences = append(sentences, "Too small to measure here: "+strings.Join(firstOf(small, mostAnswers), ", ")+".")
+	}
+	return strings.Join(sentences, " ")
 }
 
 // increment writes "+12.3 ±0.4".
@@ -194,7 +201,7 @@ func ladderWords(r *answer.Report) (all [][][]ComparisonWords) {
 		for _, m := range l.Metrics {
 			var steps []ComparisonWords
 			for _, c := range m.Increments {
-				steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: c.Difference, N: c.N, Verdict: c.Verdict}))
+				steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: c.Judged(), N: c.N, Verdict: c.Verdict}))
 			}
 			steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N}))
 			if m.RestInterval != nil {

@@ -15,30 +15,58 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
-// crossingAnswers are two sentences where the cheaper of two treatments depends on the level: both at two levels, and the totals
-// of the baseline. Both orders are shown: the intervals are apart. Otherwise there are none.
+// crossingAnswers are two sentences where the cheaper of two treatments depends on the level: at each level those that no
+// other is shown to be cheaper than, and the totals of the baseline. Otherwise there are none.
 func crossingAnswers(v view) []string {
 	t := levelTableOf(v)
-	for i := range t.levels {
-		for j := len(t.levels) - 1; j > i; j-- {
-			a, b := t.least(i), t.least(j)
-			if a == nil || b == nil || !below(a.costs[i], b.costs[i]) || !below(b.costs[j], a.costs[j]) {
-				continue
-			}
-			cost := func(r *levelRow, at int) string {
-				amount, _ := amountWithin(*r.costs[at].Difference, quantityOf(answerCost))
-				return amount
-			}
-			first, last := levelIn(t.factor, t.levels[i], true), levelIn(t.factor, t.levels[j], false)
-			base := func(at int) string { return threeDigits(totalsOf(v, v.treatment(a.costs[at].Treatment)).baseline) }
-			return []string{
-				fmt.Sprintf("At %s %s adds %s of CPU to a request, and %s %s. At %s it is the reverse: %s and %s.",
-					first, a.name, cost(a, i), b.name, cost(b, i), last, cost(a, j), cost(b, j)),
-				fmt.Sprintf("%s a request needs %s of CPU at %s and %s at %s.", capital(with(t.base)), base(i), first, base(j), last),
-			}
-		}
+	if !t.crosses() {
+		return nil
 	}
-	return nil
+	var least, base []string
+	for at, level := range t.levels {
+		names, from, to := t.cheapest(at)
+		words := "no order is shown"
+		if len(names) < len(t.rows) {
+			words = orWords(names)
+		}
+		where := levelIn(t.factor, level, false)
+		least = append(least, fmt.Sprintf("at %s %s (%s)", where, words, betweenWords(from, to)))
+		base = append(base, fmt.Sprintf("%s at %s", threeDigits(totalsOf(v, v.treatment(t.rows[0].costs[at].Treatment)).baseline), where))
+	}
+	return []string{
+		fmt.Sprintf("Least CPU added to a request: %s.", strings.Join(least, ", ")),
+		fmt.Sprintf("Each adds CPU: %s a request needs %s.", with(t.base), printable.And(base)),
+	}
+}
+
+// orWords are names in one phrase, with their common beginning once: "REST over TCP or a Unix socket".
+func orWords(names []string) string {
+	common := strings.Fields(names[0])
+	for _, name := range names[1:] {
+		words := strings.Fields(name)
+		n := 0
+		for n < min(len(common), len(words)-1) && common[n] == words[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	if len(names) == 1 || len(common) == 0 {
+		return strings.Join(names, " or ")
+	}
+	prefix := strings.Join(common, " ") + " "
+	for i, name := range names {
+		names[i] = strings.TrimPrefix(name, prefix)
+	}
+	return prefix + strings.Join(names, " or ")
+}
+
+// betweenWords are two CPU times in a sentence: "253 to 304 µs".
+func betweenWords(from, to float64) string {
+	unit := quantityOf(answerCost).unitText()
+	if first, last := strings.TrimSuffix(threeDigits(from), unit), threeDigits(to); first+unit != last {
+		return first + " to " + last
+	}
+	return threeDigits(to)
 }
 
 // below reports whether a difference is shown to be smaller than another: the intervals are apart.
@@ -59,18 +87,48 @@ type levelRow struct {
 	costs []compare.Comparison
 }
 
-// least is the row with the smallest difference at a level, or nil unless all are higher than the baseline.
-func (t levelTable) least(at int) (least *levelRow) {
-	for i := range t.rows {
-		c := t.rows[i].costs[at]
-		if c.Difference == nil || c.Verdict != compare.Higher {
-			return nil
-		}
-		if least == nil || c.Difference.Estimate < least.costs[at].Difference.Estimate {
-			least = &t.rows[i]
+// crosses reports whether every difference is an increase, and two rows have one order at one level and the other at another.
+func (t levelTable) crosses() bool {
+	for _, r := range t.rows {
+		if slices.ContainsFunc(r.costs, func(c compare.Comparison) bool { return c.Difference == nil || c.Verdict != compare.Higher }) {
+			return false
 		}
 	}
-	return least
+	for _, a := range t.rows {
+		for _, b := range t.rows {
+			less := func(c compare.Comparison, at int) bool { return below(c, b.costs[at]) }
+			more := func(c compare.Comparison, at int) bool { return below(b.costs[at], c) }
+			if anyAt(a.costs, less) && anyAt(a.costs, more) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func anyAt(costs []compare.Comparison, is func(compare.Comparison, int) bool) bool {
+	for at, c := range costs {
+		if is(c, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// cheapest are the rows that no other row is shown to be below at a level, and their smallest and largest difference in µs.
+func (t levelTable) cheapest(at int) (names []string, from, to float64) {
+	scale := quantityOf(answerCost).scale
+	for _, r := range t.rows {
+		if slices.ContainsFunc(t.rows, func(other levelRow) bool { return below(other.costs[at], r.costs[at]) }) {
+			continue
+		}
+		us := r.costs[at].Difference.Estimate * scale
+		if names = append(names, r.name); len(names) == 1 {
+			from, to = us, us
+		}
+		from, to = min(from, us), max(to, us)
+	}
+	return names, from, to
 }
 
 // levelTableOf is empty for reports without two such questions.
@@ -110,6 +168,9 @@ func levelColumns(v view) (all []column) {
 	}
 	for i, level := range t.levels {
 		c := column{heads: []string{spacedLevel(t.factor, level)}}
+		if t.factor == experiment.RateFactor {
+			c.heads[0] += "/s"
+		}
 		for _, r := range t.rows {
 			c.cells = append(c.cells, strings.TrimSuffix(increment(r.costs[i].Difference, quantityOf(answerCost).scale), " ±"+unknown))
 		}
@@ -185,10 +246,10 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 		x.totals.baseline, x.totals.treatment = x.totals.baseline+of.baseline/n, x.totals.treatment+of.treatment/n
 	}
 	x.line = v.costSentence(subject, base, p.Verdict, p.Difference, p.Ratio, x.over, x.totals)
-	if two := endsOf(v, q); isShown(p.Verdict) && !v.r.RatiosOnly && two != nil {
+	if of := apartWords(v, q); isShown(p.Verdict) && !v.r.RatiosOnly && of != "" {
 		verb, request := verbOf(subject, p.Verdict)
-		x.apart, x.short = true, fmt.Sprintf("%s %s %s at %s to %s at %s", name, strings.TrimSuffix(verb, "s")+"s", two[0].amount, two[0].level, two[1].amount, two[1].level)
-		x.line = fmt.Sprintf("%s %s %s of CPU %s at %s%s and %s at %s%s.", subject, verb, two[0].amount, request, two[0].level, two[0].remark, two[1].amount, two[1].level, two[1].remark)
+		x.apart, x.short = true, fmt.Sprintf("%s %s %s", name, strings.TrimSuffix(verb, "s")+"s", strings.Replace(of, " %s", "", 1))
+		x.line = fmt.Sprintf("%s %s %s.", subject, verb, fmt.Sprintf(of, "of CPU "+request))
 	}
 	return x
 }
@@ -196,49 +257,49 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 // mostApart is the largest ratio between differences at levels for which their mean is printed.
 const mostApart = 1.5
 
-// levelCost is the size of the difference at a level, with its unit.
-type levelCost struct{ amount, level, remark string }
-
-// endsOf are two levels of a question whose differences are not alike: the first and the last if the differences rise or fall
-// from level to level, otherwise the most and the least. It is nil where one mean has a meaning.
-func endsOf(v view, q compare.Question) []levelCost {
+// apartWords are the differences at levels that are not alike: "795 ±169 µs %s at 100 requests/s and 298 ±68 µs at 1200". They
+// are the first and the last if these are apart, otherwise the range. Where one mean has a meaning they are "". No level
+// is called the highest: noise would choose it.
+func apartWords(v view, q compare.Question) string {
 	factor, one := varying(v, q)
 	var costs []compare.Comparison
 	for _, id := range q.Treatments {
 		c, ok := v.compared(id, answerCost)
 		if !ok || c.Difference == nil || len(costs) > 0 && c.Difference.Estimate*costs[0].Difference.Estimate <= 0 {
-			return nil
+			return ""
 		}
 		costs = append(costs, c)
 	}
-	bySize := func(a, b compare.Comparison) int {
-		return cmp.Compare(math.Abs(a.Difference.Estimate), math.Abs(b.Difference.Estimate))
-	}
+	size := func(c compare.Comparison) float64 { return math.Abs(c.Difference.Estimate) }
+	bySize := func(a, b compare.Comparison) int { return cmp.Compare(size(a), size(b)) }
 	most, least := slices.MaxFunc(costs, bySize), slices.MinFunc(costs, bySize)
-	if !one || math.Abs(most.Difference.Estimate) <= mostApart*math.Abs(least.Difference.Estimate) {
-		return nil
-	}
-	at := func(c compare.Comparison, first bool, remark string) levelCost {
-		size := *c.Difference
-		amount, interval := amountWithin(size, quantityOf(answerCost))
-		if half, known := size.HalfWidth(); !known || half >= math.Abs(size.Estimate) { // a figure by itself would look certain
-			amount += interval
-		}
-		return levelCost{amount, levelIn(factor, c.Factors[factor], first), remark}
+	if !one || size(most) <= mostApart*size(least) {
+		return ""
 	}
 	first, last := costs[0], costs[len(costs)-1]
-	trend := ""
-	switch a, b := *first.Difference, *last.Difference; {
-	case !numbers(factor, costs) || !a.Known() || !b.Known() || !(*a.High < *b.Low || *b.High < *a.Low):
-	case slices.IsSortedFunc(costs, bySize):
-		trend = ": more per request at " + higherLevels(factor)
-	case slices.IsSortedFunc(costs, func(a, b compare.Comparison) int { return bySize(b, a) }):
-		trend = ": less per request at " + higherLevels(factor)
+	at := func(c compare.Comparison) string { return amountWithin(*c.Difference, quantityOf(answerCost)) }
+	trend, ordered := trendWords(factor, costs)
+	if trend == "" && !below(first, last) && !below(last, first) {
+		scale := quantityOf(answerCost).scale
+		return fmt.Sprintf("%s %%s, by %s%s", betweenWords(size(least)*scale, size(most)*scale), factorWords(factor), map[bool]string{false: ", without a shown order"}[ordered])
 	}
-	if trend != "" {
-		return []levelCost{at(first, true, ""), at(last, false, trend)}
+	return fmt.Sprintf("%s %%s at %s and %s at %s%s", at(first), levelIn(factor, first.Factors[factor], true), at(last), levelIn(factor, last.Factors[factor], false), trend)
+}
+
+// trendWords are the direction of differences that fall or rise over numbers: two levels are shown to differ in it, and none
+// in the other. ordered: any two are shown to differ.
+func trendWords(factor string, costs []compare.Comparison) (words string, ordered bool) {
+	var rises, falls bool
+	for i, c := range costs {
+		for _, before := range costs[:i] {
+			rises, falls = rises || below(before, c), falls || below(c, before)
+		}
 	}
-	return []levelCost{at(most, true, " (the most)"), at(least, false, " (the least)")}
+	if rises == falls || !numbers(factor, costs) {
+		return "", rises || falls
+	}
+	more := rises == (costs[0].Difference.Estimate > 0)
+	return ": " + map[bool]string{true: "more", false: "less"}[more] + " per request at " + higherLevels(factor), true
 }
 
 // numbers reports whether the levels of a factor are numbers in ascending order.

@@ -50,11 +50,13 @@ func TestLevelsInASentence(t *testing.T) {
 		added        []float64
 		want         string
 	}{
-		{"alike", "rate", 20, []float64{210, 200, 190}, "envoy adds 200 µs of CPU to a request (180 to 220), on average over 3 rates: 100 µs without a mesh, 300 µs with it (3.0 times)."},
-		{"falling", "rate", 20, []float64{800, 500, 300}, "envoy adds 800 µs of CPU to a request at 100 requests/s and 300 µs at 1200: less per request at higher rates."},
-		{"rising", "requestSize", 20, []float64{300, 500, 800}, "envoy adds 300 µs of CPU to a request at request size 100 B and 800 µs at 1200 B: more per request at larger request sizes."},
-		{"neither", "rate", 20, []float64{350, 410, 200}, "envoy adds 410 µs of CPU to a request at 400 requests/s (the most) and 200 µs at 1200 (the least)."},
-		{"not shown to fall", "rate", 270, []float64{800, 500, 300}, "envoy adds 800 µs of CPU to a request at 100 requests/s (the most) and 300 µs at 1200 (the least)."},
+		{"alike", "rate", 20, []float64{210, 200, 190}, "envoy adds 200 ±20 µs of CPU to a request, on average over 3 rates: 100 µs without a mesh, 300 µs with it (3.0 times)."},
+		{"falling", "rate", 20, []float64{800, 500, 300}, "envoy adds 800 ±20 µs of CPU to a request at 100 requests/s and 300 ±20 µs at 1200: less per request at higher rates."},
+		{"rising", "requestSize", 20, []float64{300, 500, 800}, "envoy adds 300 ±20 µs of CPU to a request at request size 100 B and 800 ±20 µs at 1200 B: more per request at larger request sizes."},
+		{"neither", "rate", 20, []float64{350, 410, 200}, "envoy adds 350 ±20 µs of CPU to a request at 100 requests/s and 200 ±20 µs at 1200."},
+		{"noise in between", "rate", 40, []float64{350, 410, 200}, "envoy adds 350 ±40 µs of CPU to a request at 100 requests/s and 200 ±40 µs at 1200: less per request at higher rates."},
+		{"ends alike, not all", "rate", 120, []float64{700, 650, 360}, "envoy adds 700 ±120 µs of CPU to a request at 100 requests/s and 360 ±120 µs at 1200: less per request at higher rates."},
+		{"not shown to fall", "rate", 270, []float64{800, 500, 300}, "envoy adds 300 to 800 µs of CPU to a request, by rate, without a shown order."},
 	} {
 		if got := Answer(sweepOf(c.factor, rates, c.half, map[string][]float64{"envoy": c.added})); len(got) == 0 || got[0] != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -65,10 +67,10 @@ func TestLevelsInASentence(t *testing.T) {
 // The cheapest treatment of one level is not the cheapest of another: the answer has both.
 func TestCheapestByLevel(t *testing.T) {
 	sizes := []float64{16, 1 << 14, 1 << 20}
-	added := map[string][]float64{"rest": {253, 626, 13911}, "grpc": {582, 730, 3730}}
-	want := []string{"At request size 16 B rest adds 253 µs of CPU to a request, and grpc 582 µs. At 1 MiB it is the reverse: 13911 µs and 3730 µs.",
-		"Without a mesh a request needs 100 µs of CPU at request size 16 B and 100 µs at 1 MiB."}
-	if got := Answer(sweepOf("requestSize", sizes, 40, added)); len(got) != 3 || !slices.Equal(got[:2], want) {
+	added := map[string][]float64{"rest": {253, 800, 13911}, "grpc": {582, 730, 3730}}
+	want := []string{"Least CPU added to a request: at 16 B rest (253 µs), at 16 KiB grpc (730 µs), at 1 MiB grpc (3730 µs).",
+		"Each adds CPU: without a mesh a request needs 100 µs at 16 B, 100 µs at 16 KiB and 100 µs at 1 MiB."}
+	if got := Answer(sweepOf("requestSize", sizes, 34, added)); len(got) != 3 || !slices.Equal(got[:2], want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	// Intervals that overlap at one of the levels show no order.
@@ -91,13 +93,14 @@ func TestTotalsOfPairs(t *testing.T) {
 	if want := (totals{120, 270}); got != want {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if words := got.words("envoy", "no mesh"); words != ": 120 µs without a mesh, 270 µs with it (2.2 times)" {
+	by := func(us float64) stats.Interval { return stats.Interval{Estimate: us} }
+	if words := got.words("envoy", "no mesh", by(150)); words != ": 120 µs without a mesh, 270 µs with it (2.2 times)" {
 		t.Error(words)
 	}
-	if words := got.words("Two envoy sidecars", "no mesh"); words != ": 120 µs without a mesh, 270 µs with them (2.2 times)" {
+	if words := got.words("Two envoy sidecars", "no mesh", by(150)); words != ": 120 µs without a mesh, 270 µs with them (2.2 times)" {
 		t.Error(words)
 	}
-	if words := (totals{1000, 1042}).words("ambient", "linkerd"); words != ": 1000 µs with linkerd, 1042 µs with ambient (1.04 times)" {
+	if words := (totals{1000, 1042}).words("ambient", "linkerd", by(42)); words != ": 1000.0 µs with linkerd, 1042.0 µs with ambient (1.04 times)" {
 		t.Error(words)
 	}
 }

@@ -61,7 +61,7 @@ func warningsSection(t text) {
 }
 
 // withoutTerms are words that everyone has for terms of experiments.
-var withoutTerms = strings.NewReplacer("no A/A pair was run", "nothing was measured twice", "A/A pair", "control pair")
+var withoutTerms = strings.NewReplacer("no A/A pair was run", "nothing was compared with itself", "the A/A pair", "the baseline compared with itself", "A/A pair", "baseline compared with itself")
 
 // causes are the reasons of warnings that withhold metrics or invalidate trials, in a few words.
 var causes = map[string]string{
@@ -89,7 +89,7 @@ func legendSection(t text) {
 		if slices.ContainsFunc(t.view.r.Questions, func(q compare.Question) bool { return len(q.Pooled) > 0 }) {
 			of += ", the mean over the levels first"
 		}
-		t.page.prose(fmt.Sprintf("Verdicts: %s confidence, after Holm's adjustment for %s. Intervals are not adjusted: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
+		t.page.prose(fmt.Sprintf("Verdicts: %s confidence for %s together (Holm's method). Each interval is for one comparison alone: one that barely excludes zero may come with \"%s\". Response times are judged by their ratio.",
 			t.view.percent(), of, compare.NotShown))
 	}
 	response := "Response time: from the intended start of each request."

@@ -21,7 +21,7 @@ const mostDigits = 6
 func figure(i stats.Interval, scale float64, constant bool) string {
 	half, known := i.HalfWidth()
 	estimate, half := i.Estimate*scale, half*scale
-	d := decimals(estimate, half, known)
+	d := distinct(estimate, half, known)
 	switch {
 	case estimate == 0 && !known:
 		return "0"
@@ -30,20 +30,45 @@ func figure(i stats.Interval, scale float64, constant bool) string {
 	case !known:
 		return fixed(estimate, d) + " ±" + unknown
 	}
-	if s := fixed(half, d); s != fixed(0, d) {
-		return fixed(estimate, d) + " ±" + s
-	}
-	return fixed(estimate, d) + " ±<" + fixed(math.Pow10(-d), d)
+	return fixed(estimate, d) + " " + plusMinus(half, d)
 }
 
-// bounds writes an interval: "[139.2, 145.0]", or "" if there is none.
+// plusMinus writes half of an interval: "±2.9".
+func plusMinus(half float64, d int) string {
+	if s := fixed(half, d); s != fixed(0, d) {
+		return "±" + s
+	}
+	return "±<" + fixed(math.Pow10(-d), d)
+}
+
+// bounds writes half of an interval, "±2.9", or its ends, "+139.2 to +145.0", if the estimate is not in the middle. It is
+// "" if there is none.
 func bounds(i stats.Interval, scale float64, write func(float64, int) string) string {
 	half, known := i.HalfWidth()
 	if !known {
 		return ""
 	}
-	d := apartFrom(0, *i.Low*scale, *i.High*scale, decimals(i.Estimate*scale, half*scale, known))
-	return "[" + write(*i.Low*scale, d) + ", " + write(*i.High*scale, d) + "]"
+	estimate, half := i.Estimate*scale, half*scale
+	if symmetric(i) {
+		return plusMinus(half, distinct(estimate, half, true))
+	}
+	d := apartFrom(0, *i.Low*scale, *i.High*scale, decimals(estimate, half, known))
+	return write(*i.Low*scale, d) + " to " + write(*i.High*scale, d)
+}
+
+// symmetric reports whether the estimate is in the middle of its interval, but for rounding.
+func symmetric(i stats.Interval) bool {
+	return math.Abs(2*i.Estimate-*i.Low-*i.High) <= (*i.High-*i.Low)/500
+}
+
+// distinct is the number of decimals of an estimate and half of its interval with which the two differ: the
+// interval looks as if it contained zero only if it does.
+func distinct(estimate, half float64, known bool) int {
+	d := decimals(estimate, half, known)
+	for estimate = math.Abs(estimate); known && d < 9 && estimate != half && fixed(estimate, d) == fixed(half, d) && fixed(half, d) != fixed(0, d); {
+		d++
+	}
+	return d
 }
 
 // difference writes "+142.1" with the digits its interval allows.
@@ -52,7 +77,11 @@ func difference(i stats.Interval, scale float64) string {
 	if i.Estimate == 0 && !known {
 		return "0"
 	}
-	return signed(i.Estimate*scale, decimals(i.Estimate*scale, half*scale, known))
+	d := decimals(i.Estimate*scale, half*scale, known)
+	if known && symmetric(i) {
+		d = distinct(i.Estimate*scale, half*scale, known)
+	}
+	return signed(i.Estimate*scale, d)
 }
 
 // signed is fixed with its sign, except for zero.
@@ -70,7 +99,7 @@ func ratio(i stats.Interval) string {
 	return nonzero(i.Estimate, decimals(i.Estimate, half, known)) + "x"
 }
 
-// ratioBounds writes the interval of a ratio. Each end has its own digits. The half-width of a wide interval would round a
+// ratioBounds writes the interval of a ratio, "3.61 to 3.92". Each end has its own digits. The half-width of a wide interval would round a
 // small end to 0, or to 1, which means no difference.
 func ratioBounds(i stats.Interval) string {
 	half, known := i.HalfWidth()
@@ -79,7 +108,15 @@ func ratioBounds(i stats.Interval) string {
 	}
 	d := decimals(i.Estimate, half, known)
 	end := func(v float64) string { return nonzero(v, apartFrom(1, v, v, d)) }
-	return "[" + end(*i.Low) + ", " + end(*i.High) + "]"
+	return end(*i.Low) + " to " + end(*i.High)
+}
+
+// ratioWithin writes a ratio with its interval: "3.76x (3.61 to 3.92)".
+func ratioWithin(i stats.Interval) string {
+	if between := ratioBounds(i); between != "" {
+		return ratio(i) + " (" + between + ")"
+	}
+	return ratio(i)
 }
 
 // apartFrom is the number of decimals, d or more, with which an interval that excludes a value does not end at it.

@@ -46,7 +46,7 @@ func requestsSection(t text) {
 	for i, tr := range rows {
 		words := none
 		if c, ok := t.view.r.Find(tr.ID, metric.Of(metric.RequestP50, requests[i])); ok && c.Ratio != nil {
-			words = ratio(*c.Ratio) + " " + ratioBounds(*c.Ratio)
+			words = ratioWithin(*c.Ratio)
 		}
 		ratios.cells = append(ratios.cells, words)
 	}

@@ -59,7 +59,7 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 	body := cut(lines(answerSection), openingLines)
 	closing := lines(closingSection)
 	rest := lines(func(t text) {
-		t.page.prose("More with --all: every metric, the noise floor, and what the figures mean.")
+		t.page.prose("More with --all: every metric, the noise, and what the figures mean.")
 	})
 	room := shortLines - len(body) - len(closing) - len(rest) - 2 // two empty lines
 	sections := sectionsOf(r)

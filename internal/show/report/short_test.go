@@ -64,7 +64,7 @@ func TestLevels(t *testing.T) {
 	var b strings.Builder
 	must.OK(t, writeText(&b, r, Options{Width: 80}))
 	golden(t, "levels.txt", []byte(b.String()))
-	if l := LevelsOf(r); l == nil || !slices.Equal(l.Heads, []string{"", "100", "1000"}) || len(l.Rows) != 3 || l.Rows[2][0] != "Envoy over TCP" || l.Rows[2][1] != "+74.4 ±3.7" {
+	if l := LevelsOf(r); l == nil || !slices.Equal(l.Heads, []string{"", "100/s", "1000/s"}) || len(l.Rows) != 3 || l.Rows[2][0] != "Envoy over TCP" || l.Rows[2][1] != "+74.4 ±3.7" {
 		t.Errorf("%+v", l)
 	}
 	i := slices.IndexFunc(r.Questions, func(q compare.Question) bool { return strings.Contains(q.ID, "envoy-tcp") })

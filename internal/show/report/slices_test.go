@@ -36,7 +36,7 @@ func TestSourcesOfNoise(t *testing.T) {
 	}
 	for _, want := range []string{"envoy against no mesh", "12 µs", "3.0 µs  more blocks\n", "50 µs  longer blocks (phases.measure), or more",
 		"3.0 µs  more blocks, and shorter ones\n", "12 µs  more blocks, and shorter ones\n", "60 µs  longer blocks (phases.measure × 2.9), then more\n",
-		"these deployments only: +345.0 µs [+338.0, +352.0]; more blocks"} {
+		"these deployments only: +345.0 µs ±7.0; more blocks"} {
 		if !strings.Contains(section, want) {
 			t.Errorf("no %q in\n%s", want, section[:min(len(section), 1200)])
 		}

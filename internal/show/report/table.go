@@ -166,11 +166,11 @@ func writeWrapped(w io.Writer, text, first, rest string, width int) {
 	writeLine(w, line)
 }
 
-// words are the words of a text, each number with its unit, and each comparison in one.
+// words are the words of a text, each number with its interval and unit, and each comparison in one.
 func words(text string) (all []string) {
 	for _, word := range strings.Fields(text) {
 		n := len(all)
-		if n > 0 && (slices.Contains([]string{"%", "µs", "ms", "B", "KiB", "MiB", "req/s", "requests/s", "<", ">"}, strings.TrimRight(word, ".,;:)")) || strings.HasSuffix(all[n-1], " <") || strings.HasSuffix(all[n-1], " >")) {
+		if n > 0 && (strings.HasPrefix(word, "±") || slices.Contains([]string{"%", "µs", "ms", "B", "KiB", "MiB", "req/s", "requests/s", "<", ">"}, strings.TrimRight(word, ".,;:)")) || strings.HasSuffix(all[n-1], " <") || strings.HasSuffix(all[n-1], " >")) {
 			all[n-1] += " " + word
 			continue
 		}

@@ -29,7 +29,7 @@ func failureAnswers(v view) (lines []string) {
 		if failed.Estimate > 0 {
 			share = rough(failed.Estimate*100) + " %" + sharesOf(v.r, tr.ID, failed.Interval)
 		}
-		shares = append(shares, share+" "+with(baselineWords(v.label.describe(tr.Factors))))
+		shares = append(shares, share+" "+with(v.label.describe(tr.Factors)))
 	}
 	switch n := len(shares); {
 	case none && n > 0:
@@ -97,7 +97,7 @@ func expectationsAnswer(v view) string {
 			if missed[e.Expect] == nil {
 				order = append(order, e.Expect)
 			}
-			missed[e.Expect] = append(missed[e.Expect], with(baselineWords(v.label.describe(tr.Factors))))
+			missed[e.Expect] = append(missed[e.Expect], with(v.label.describe(tr.Factors)))
 		}
 	}
 	switch {

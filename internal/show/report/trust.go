@@ -89,6 +89,21 @@ func aboutCapacity(v view) bool { return len(v.capacityAnswers()) > 0 }
 
 // generatorLimit is a doubt about the highest rate of treatments whose trials the generator limited.
 func generatorLimit(v view, w figures.Warning) string {
+	late := map[string]bool{}
+	for _, t := range v.r.Trials {
+		if slices.ContainsFunc(t.Warnings, func(x figures.Warning) bool { return x.Code == w.Code }) {
+			late[t.Treatment] = true
+		}
+	}
+	var of []string
+	for _, tr := range v.r.Treatments {
+		if late[tr.ID] && !tr.Control {
+			of = append(of, with(v.label.describe(tr.Factors)))
+		}
+	}
+	if len(of) == 1 {
+		return fmt.Sprintf("%s the load generator sent late: the highest rate there may be the generator's limit.", capital(of[0]))
+	}
 	return fmt.Sprintf("The load generator sent late in %d of %s: the highest rates may be its limit.", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))
 }
 
@@ -100,7 +115,7 @@ func trustAnswer(v view) string {
 		s = fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
 	}
 	if withheld := WithheldTimes(v.r); withheld != "" {
-		s += " Response times" + strings.TrimPrefix(withheld, "response times") + "."
+		s += " " + capital(withheld) + "."
 	}
 	if smallest := SmallestWords(v.r); smallest != "" {
 		s += " " + smallest + "."
@@ -114,10 +129,8 @@ func SmallestWords(r *answer.Report) string {
 	v := view{r: r, label: newLabels(r)}
 	smallest := v.smallestText()
 	switch {
-	case smallest == "" || !aboutCPU(v):
+	case smallest == "" || !aboutCPU(v), strings.Contains(smallest, " to "): // a range would fit no treatment
 		return ""
-	case strings.Contains(smallest, " to "):
-		return fmt.Sprintf("Differences in CPU per request of less than %s, by treatment, would not be seen", smallest)
 	}
 	return fmt.Sprintf("Differences in CPU per request of less than %s would not be seen", smallest)
 }
@@ -130,12 +143,16 @@ func aboutCPU(v view) bool {
 	return len(failureAnswers(v))+len(changeAnswers(v))+len(startAnswers(v))+len(boundaryAnswers(v)) == 0
 }
 
-// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: the generator
+// WithheldTimes are the response times that no figure has: "response times of 60 trials are left out: the generator
 // sent late". It is "" if there are none.
 func WithheldTimes(r *answer.Report) string {
 	for _, w := range r.Warnings {
 		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
-			return fmt.Sprintf("response times of %s are withheld: %s", printable.Counted(w.Trials, "trial"), cause(w.Code))
+			of := printable.Counted(w.Trials, "trial")
+			if w.Trials == r.Count.Planned {
+				of = "all of them"
+			}
+			return fmt.Sprintf("response times of %s are left out: %s", of, cause(w.Code))
 		}
 	}
 	return ""

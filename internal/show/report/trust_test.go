@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -67,8 +68,8 @@ func TestWideShares(t *testing.T) {
 	}
 }
 
-// An imported comparison has one boundary: the data plane's CPU with both totals at the first and the last rate, and no line
-// about another boundary.
+// An imported comparison has one boundary: the data plane's CPU, with both totals at the last rate, and
+// the whole cluster if it contradicts.
 func TestOneBoundary(t *testing.T) {
 	data, cost := metric.Of(metric.CPUCores, string(metric.Data)), answerCost
 	r := &answer.Report{Method: compare.Unpaired, Count: compare.Count{Planned: 12, Used: 12},
@@ -86,8 +87,23 @@ func TestOneBoundary(t *testing.T) {
 				Difference: interval(100, 1), Ratio: interval(at.ambient/at.linkerd, 0.01), N: 3, Verdict: compare.Higher})
 		}
 	}
-	want := []string{"The data plane of ambient uses 1.60 to 2.10 times as much CPU as linkerd's (higher at all rates): 310 instead of 155 millicores at 60 requests/s and 5250 instead of 2500 millicores at 1200 requests/s.",
-		"The meshes were measured one after another: the differences include every other change over that time.", "All 12 trials are valid."}
+	want := []string{"The data plane of ambient uses 1.60 to 2.10 times as much CPU as linkerd's (higher at all rates).",
+		"The meshes were measured one after another: the differences include every other change over that time.",
+		"At 1200 requests/s the data plane uses 5250 instead of 2500 millicores.", "All 12 trials are valid."}
+	if got := Answer(r); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// The whole cluster contradicts it, in the same sentence.
+	for i := range r.Treatments {
+		r.Treatments[i].Metrics[metric.Of(metric.CPUCores, clusterPart)] = compare.Estimate{Interval: stats.Interval{Estimate: 9}, N: 3}
+	}
+	for i, verdict := range []compare.Verdict{compare.Lower, compare.NotShown, compare.Higher} {
+		c := r.Comparisons[2*i]
+		c.Metric, c.Verdict, c.Ratio = metric.Of(metric.CPUCores, clusterPart), verdict, interval([]float64{0.93, 1.01, 1.34}[i], 0.01)
+		r.Comparisons = append(r.Comparisons, c)
+	}
+	want[0] = strings.TrimSuffix(want[0], ".") + ", but over the whole cluster it is 0.93 to 1.34 times: higher only at 1200 requests/s, lower only at 60 requests/s."
+	want[2] = "At 1200 requests/s the data plane uses 5250 instead of 2500 millicores, the whole cluster 9000 instead of 9000."
 	if got := Answer(r); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

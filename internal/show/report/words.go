@@ -2,7 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -51,6 +50,14 @@ type ComparisonWords struct {
 	Verdict       string `json:"verdict"`
 }
 
+// Both are a difference with its interval: "+142.1 ms ±2.9", "-84 % (-88 to -78 %)".
+func (w ComparisonWords) Both() string {
+	if w.Interval == "" || strings.HasPrefix(w.Interval, "±") {
+		return strings.TrimSpace(w.Difference + " " + w.Interval)
+	}
+	return w.Difference + " (" + w.Interval + ")"
+}
+
 // WordsOf are the words of a report.
 func WordsOf(r *answer.Report) Words {
 	v := view{r: r, label: newLabels(r)}
@@ -87,11 +94,31 @@ func WordsOf(r *answer.Report) Words {
 		w.Estimates[tr.ID] = cells
 	}
 	for _, c := range r.Comparisons {
-		words := comparisonWords(c)
-		words.Difference, words.Verdict = spaced(words.Difference, growingApart(r, c)), reasonOrVerdict(r, c)
-		w.Comparisons = append(w.Comparisons, words)
+		w.Comparisons = append(w.Comparisons, cellsOf(v, c))
 	}
 	w.Ladders = ladderWords(r)
+	return w
+}
+
+// cellsOf are the cells of a comparison. One change has one interval: a gate's is the one that decided it, and a highest rate's the
+// one of its ratio, which the first sentence has.
+func cellsOf(v view, c compare.Comparison) ComparisonWords {
+	w := comparisonWords(c)
+	w.Difference, w.Verdict = spaced(w.Difference, growingApart(v.r, c)), reasonOrVerdict(v.r, c)
+	for _, d := range v.r.Decisions {
+		if d.Metric == c.Metric && d.Treatment == c.Treatment && d.Baseline == c.Baseline && d.Change != nil {
+			w.Difference, w.Interval, _ = strings.Cut(ChangeWords(d), " (")
+			w.Interval, w.Ratio, w.RatioInterval, w.Verdict = strings.TrimSuffix(w.Interval, ")"), none, "", "the gate "+outcomeWords[d.Outcome]
+			return w
+		}
+	}
+	if c.Metric == metric.Capacity && c.Ratio != nil {
+		percent := func(of float64) string { return signed(100*(of-1), 0) }
+		w.Difference, w.Interval, w.Ratio, w.RatioInterval = percent(c.Ratio.Estimate)+" %", "", none, ""
+		if c.Ratio.Known() {
+			w.Interval = percent(*c.Ratio.Low) + " to " + percent(*c.Ratio.High) + " %"
+		}
+	}
 	return w
 }
 
@@ -128,7 +155,7 @@ func Header(r *answer.Report) []string {
 // SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
 func SmallestShown(r *answer.Report) string { return view{r: r, label: newLabels(r)}.smallestText() }
 
-// FloorWords are the differences of the A/A pairs in CPU, the least first: "+0.2 µs [-1.0, +1.5]", of several each with its
+// FloorWords are the differences of baselines from themselves in CPU, the least first: "+0.2 ±1.2 µs", of several each with its
 // treatment. Without a pair there are none.
 func FloorWords(r *answer.Report) []string {
 	label, q := newLabels(r), quantityOf(answerCost)
@@ -144,9 +171,9 @@ func FloorWords(r *answer.Report) []string {
 		case f.Metric != answerCost:
 			continue
 		case r.RatiosOnly && f.Ratio != nil:
-			words = append(words, strings.TrimSpace(ratio(*f.Ratio)+" "+ratioBounds(*f.Ratio)))
+			words = append(words, ratioWithin(*f.Ratio))
 		case !r.RatiosOnly && f.Difference != nil:
-			words = append(words, strings.TrimSpace(fmt.Sprintf("%s%s %s", difference(*f.Difference, q.scale), q.unitText(), bounds(*f.Difference, q.scale, signed))))
+			words = append(words, strings.TrimSpace(difference(*f.Difference, q.scale)+" "+bounds(*f.Difference, q.scale, signed))+q.unitText())
 		default:
 			continue
 		}
@@ -154,7 +181,7 @@ func FloorWords(r *answer.Report) []string {
 	}
 	for i := range words {
 		if len(words) > 1 {
-			words[i] += " of " + of[i]
+			words[i] += " (" + of[i] + ")"
 		}
 	}
 	return words

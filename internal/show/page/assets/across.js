@@ -41,7 +41,7 @@ globalThis.tareAcross = function (Plot, content) {
     }
     return panels.length ? {
       id: "changes", title: "What changed: new run less base run",
-      caption: `Difference of the means with ${across.confidence * 100} % intervals, over trials for one base run and over runs for several. Filled mark: a change is shown after adjustment. Square: a baseline, which only the machine or the application moves.`,
+      caption: `Difference of the means with ${across.confidence * 100} % intervals, over trials for one base run and over runs for several. Filled mark: a change is shown. Square: a baseline, which only the machine or the application moves.`,
       columns: ["treatment", "metric", "unit", "base", "new", "change", "low", "high", "ratio", "verdict"], rows, panels,
     } : null;
   }

@@ -33,7 +33,7 @@ globalThis.tareCapacity = function (Plot, kit) {
     const part = parts.includes(choices.part) ? choices.part : parts.includes(wanted) ? wanted : parts[0];
     const data = [], rows = [], ids = [];
     for (const [k, all] of lines) {
-      const label = Object.entries(all[0].factors).filter(([f]) => f !== "rate" && (f === "mesh" || lines.size > new Set(of.map((t) => t.factors.mesh)).size)).map(([f, v]) => (f === "mesh" ? String(v) : `${f} ${v}`)).join(", ") || name(all[0].id);
+      const label = Object.entries(all[0].factors).filter(([f]) => f !== "rate" && (f === "mesh" || lines.size > new Set(of.map((t) => t.factors.mesh)).size)).map(([f, v]) => (f === "mesh" ? kit.meshName(v) : `${f} ${v}`)).join(", ") || name(all[0].id);
       ids.push({ id: all[0].id, label });
       for (const t of all.slice().sort((a, b) => a.factors.rate - b.factors.rate)) {
         const e = percentile(t, part);
@@ -72,15 +72,15 @@ globalThis.tareCapacity = function (Plot, kit) {
     return !found.open && found.high > found.low ? [{ low: found.low, high: found.high, at: found.rate, text: "highest rate, 95 % interval" }] : [];
   };
   const captions = {
-    "": "The shaded rates are the interval of the highest rate with it.",
+    "": "The line is the highest rate that did, the shade its interval.",
     above: "No probe missed it, so the highest rate has a lower end only.",
     below: "Every probe missed it, so there is no rate with it.",
   };
 
   // search has a mark for each probe.
   function search(found) {
-    const outcomes = { holds: ["circle", "series2", true], missed: ["times", "bad", false], undecided: ["diamond", "muted", false] };
-    const probes = found.probes.map((p, i) => ({ ...p, nth: i + 1, outcome: p.undecided ? "undecided" : p.holds ? "holds" : "missed" }));
+    const outcomes = { kept: ["circle", "series2", true], missed: ["times", "bad", false], undecided: ["diamond", "muted", false] };
+    const probes = found.probes.map((p, i) => ({ ...p, nth: i + 1, outcome: p.undecided ? "undecided" : p.holds ? "kept" : "missed" }));
     if (!probes.length) return null;
     const slo = limits([found.objective]);
     const panels = ["p99", "p50"].flatMap((part) => {
@@ -103,7 +103,7 @@ globalThis.tareCapacity = function (Plot, kit) {
     });
     return {
       id: "capacity", title: "Capacity: response time against rate",
-      caption: `One mark a probe of ${found.objective}. ` + (captions[found.open ?? ""] ?? captions[""]),
+      caption: `Each mark is a test of one rate: did it keep ${found.objective}? ` + (captions[found.open ?? ""] ?? captions[""]),
       columns: ["probe", "target rate /s", "rate answered /s", "p50 ms", "p99 ms", "errors %", "seconds", "objective"],
       rows: probes.map((p) => [p.nth, p.rate, p.answered, p.p50_ms, p.p99_ms, p.errors * 100, p.seconds, p.undecided ? `undecided: ${p.undecided}` : p.outcome]), panels,
     };

@@ -94,7 +94,7 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     const looks = of.looks.filter((l) => known(l.low) && known(l.high)), unit = of.unit === "%" ? "%" : of.unit;
     if (!looks.length) return null;
     const outside = of.upper ? "above" : "below";
-    const data = looks.map((l) => ({ ...l, tip: `${l.pairs} pairs\n${signed(l.estimate)} ${unit} [${signed(l.low)}, ${signed(l.high)}]\n${l.outcome}` }));
+    const data = looks.map((l) => ({ ...l, tip: `${l.pairs} pairs\n${signed(l.estimate)} ${unit} (${signed(l.low)} to ${signed(l.high)})\n${l.outcome}` }));
     const limits = [of.limit, ...(of.detect ? [of.limit + (of.upper ? of.detect : -of.detect)] : [])];
     // The first looks have intervals many times wider than the last ones: the axis is that of the others.
     const sorted = (values) => values.slice().sort((a, b) => a - b), late = Math.floor((data.length - 1) * 0.8);
@@ -103,7 +103,7 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     const inside = (v) => Math.max(bounds[0], Math.min(bounds[1], v));
     return {
       id: "boundary", title: "When the gate was decided",
-      caption: `The change after each block, with its repeated interval: each side is wrong with probability 5 % at most, over all looks. The gate is breached when the whole interval is ${outside} the limit (several gates need more), and holds when none of it is${of.detect ? ", or none beyond the limit and what --detect adds" : ""}.`,
+      caption: `The change after each pair of blocks. The gate fails when the whole interval is ${outside} the limit, and passes when none of it is${of.detect ? ", or none beyond the limit and what --detect adds" : ""}. The interval is wider than others: it is right however often one looks (95 % on each side).`,
       columns: ["gate", "treatment", "pairs", `change ${unit}`, "low", "high", "outcome"],
       rows: looks.map((l) => [of.gate, name(of.treatment), l.pairs, l.estimate, l.low, l.high, l.outcome]),
       options: [{ name: "gate", label: "Gate", value: String(nth), values: all.map((o, i) => ({ value: String(i), label: `${o.gate}, ${name(o.treatment)}` })) }],

@@ -24,7 +24,7 @@ globalThis.tareFigures = function (Plot, content) {
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
   const name = (id) => words.names[id] ?? id;
   const kit = tareKit(Plot, content);
-  const { color, symbols, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh, levelAxis, shortened } = kit;
+  const { color, symbols, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh, levelAxis, shortened, within, meshName } = kit;
 
   // swept is the factor with the most numbers, at least three, that treatments are drawn over. A line is a treatment
   // without it.
@@ -93,41 +93,42 @@ globalThis.tareFigures = function (Plot, content) {
   function differences() {
     const rows = [], panels = [], only = !!report.ratios_only;
     // Treatments that were loaded at once have only ratios: they are drawn in percent of the baseline.
-    const of = (x) => (!only ? x?.difference : x?.ratio && { estimate: x.ratio.estimate - 1, low: x.ratio.low - 1, high: x.ratio.high - 1 });
+    const of = (x, ratios) => (!ratios ? x?.difference : x?.ratio && { estimate: x.ratio.estimate - 1, low: x.ratio.low - 1, high: x.ratio.high - 1 });
     for (const metric of words.shown) {
       const m = metrics.get(metric);
       if (!m) continue;
-      const data = [], unit = only ? "%" : m.unit, k = only ? 100 : m.scale;
+      const ratios = only || metric === families.capacity; // as the first sentence has it
+      const data = [], unit = ratios ? "%" : m.unit, k = ratios ? 100 : m.scale;
       report.comparisons.forEach((c, i) => {
-        const by = of(c);
+        const by = of(c, ratios);
         if (c.metric !== metric || c.control || !by) return;
         if (by.estimate === 0 && !known(by.low)) return; // zero against zero
         const w = words.comparisons[i];
-        const noise = of(report.floor.find((f) => f.metric === metric && of(f) && treatments.get(f.treatment)?.baseline === c.baseline));
+        const noise = of(report.floor.find((f) => f.metric === metric && of(f, ratios) && treatments.get(f.treatment)?.baseline === c.baseline), ratios);
         data.push({
-          row: c.treatment, left: name(c.treatment), right: (only ? `${w.ratio} ${w.ratioInterval}` : `${w.difference} ${w.interval}`).trim(),
+          row: c.treatment, left: name(c.treatment), right: only ? within(w.ratio, w.ratioInterval) : within(w.difference, w.interval),
           estimate: by.estimate * k, low: by.low * k, high: by.high * k,
           noiseLow: noise?.low * k, noiseHigh: noise?.high * k,
           note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
           shown: c.verdict === "higher" || c.verdict === "lower",
-          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${only ? "" : `${w.difference} ${w.interval}\n`}${w.ratio === "–" ? "" : `ratio ${w.ratio} ${w.ratioInterval}\n`}${w.verdict}`,
+          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${only ? "" : `${within(w.difference, w.interval)}\n`}${w.ratio === "–" ? "" : `ratio ${within(w.ratio, w.ratioInterval)}\n`}${w.verdict}`,
         });
         const d = data[data.length - 1];
         rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
       });
       if (!data.length) continue;
-      const overLevels = levelPanel(data, m, only);
+      const overLevels = levelPanel(data, m, ratios);
       if (overLevels) {
         panels.push(overLevels);
         continue;
       }
       const noise = data.filter((d) => known(d.noiseLow));
       panels.push({
-        title: only ? m.title : titled(m),
+        title: ratios ? m.title : titled(m),
         about: `${m.title}: ` + data.map((d) => `${d.left} ${d.right}`).join("; "),
         plot: (width) => ({
           ...base, width, height: rowsHigh(data.length),
-          x: { label: only ? "difference (% of the baseline)" : unit ? `difference (${changeUnit(unit)})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
+          x: { label: ratios ? "difference (% of the baseline)" : unit ? `difference (${changeUnit(unit)})` : "difference", labelAnchor: "center", labelArrow: "none", nice: true, ticks: Math.max(3, Math.round(width / 90)), tickFormat: signed },
           y: rowAxis(data), symbol: { legend: false },
           marks: [
             Plot.barX(noise, { y: "row", x1: "noiseLow", x2: "noiseHigh", insetTop: 21, fill: color("noise"), className: "mark-noise" }),
@@ -140,10 +141,14 @@ globalThis.tareFigures = function (Plot, content) {
         }),
       });
     }
+    const baselines = [...new Set(report.comparisons.filter((c) => !c.control).map((c) => words.against[c.treatment]))];
+    // The first sentence of imported runs is about the data plane.
+    const first = (panel) => panel.title.startsWith("CPU") && panel.title.includes("data plane");
+    if (report.method === "unpaired") panels.sort((a, b) => first(b) - first(a));
     return {
-      id: "differences", title: "What it adds: difference to the baseline",
-      caption: `${only ? "Treatments were loaded at once, so that only ratios count. " : ""}${only ? "Mean of the ratios within blocks" : report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown after adjustment. ` +
-        (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not run twice."),
+      id: "differences", title: `What it adds: difference to ${baselines.length === 1 ? baselines[0] : "the baseline"}`,
+      caption: `${only ? "Treatments were loaded at once, so that only ratios count. " : ""}${only ? "Mean of the ratios within blocks" : report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown${report.decisions?.length ? "; a gate has a wider interval, that of its own figure" : ""}. ` +
+        (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not compared with itself."),
       columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
       rows, panels,
     };
@@ -153,7 +158,7 @@ globalThis.tareFigures = function (Plot, content) {
   function ladder() {
     const rows = [], panels = [], high = 26;
     (report.ladders ?? []).forEach((l, nth) => {
-      const step = (id) => String(treatments.get(id)?.factors.mesh ?? id);
+      const step = (id) => meshName(treatments.get(id)?.factors.mesh ?? id);
       const others = Object.entries(l.factors).filter(([f]) => report.ladders.length > 1 && f !== "mesh").map(([f, v]) => `${f} ${v}`).join(", ");
       l.metrics.forEach((of, i) => {
         const m = metrics.get(of.metric), k = m?.scale;
@@ -161,25 +166,26 @@ globalThis.tareFigures = function (Plot, content) {
         const cells = words.ladders[nth][i], data = [];
         let from = 0;
         of.increments.forEach((c, s) => {
+          const judged = c.adjusted ?? c.difference; // the interval of the verdict
           const by = known(c.difference?.estimate) ? c.difference.estimate * k : undefined;
           const d = {
             row: c.treatment, left: "+ " + step(c.treatment), right: cells[s].difference, from, to: from + (by ?? 0),
-            low: from + c.difference?.low * k, high: from + c.difference?.high * k, shown: c.verdict === "higher" || c.verdict === "lower",
-            color: color(by < 0 ? "series3" : "series1"), tip: `${step(c.treatment)} after ${step(c.before)}\n${m.title}: ${cells[s].difference} ${cells[s].interval}\n${cells[s].verdict}`,
+            low: from + judged?.low * k, high: from + judged?.high * k, shown: c.verdict === "higher" || c.verdict === "lower",
+            color: color(by < 0 ? "series3" : "series1"), tip: `${step(c.treatment)} after ${step(c.before)}\n${m.title}: ${within(cells[s].difference, cells[s].interval)}\n${cells[s].verdict}`,
           };
           data.push(d);
           from = d.to;
-          rows.push([step(c.treatment), step(c.before), others, m.title, m.unit, by, c.difference?.low * k, c.difference?.high * k, from, cells[s].verdict]);
+          rows.push([step(c.treatment), step(c.before), others, m.title, m.unit, by, judged?.low * k, judged?.high * k, from, cells[s].verdict]);
         });
         const whole = cells[of.increments.length], rest = cells[of.increments.length + 1], last = step(l.steps[l.steps.length - 1]), first = step(l.steps[0]);
         if (rest) {
           const by = of.rest_interval.estimate * k;
           data.push({ row: " rest", left: "rest", right: rest.difference, from, to: from + by, low: from + of.rest_interval.low * k, high: from + of.rest_interval.high * k,
-            shown: false, color: color("series3"), tip: `what blocks without a step leave of the whole\n${m.title}: ${rest.difference} ${rest.interval}` });
+            shown: false, color: color("series3"), tip: `what blocks without a step leave of the whole\n${m.title}: ${within(rest.difference, rest.interval)}` });
         }
         const compared = report.comparisons.find((c) => c.treatment === l.steps[l.steps.length - 1] && c.baseline === l.steps[0] && c.metric === of.metric);
         data.push({ row: " whole", left: "whole", right: whole.difference, from: 0, to: of.whole.estimate * k, low: of.whole.low * k, high: of.whole.high * k, shown: !compared || compared.verdict === "higher" || compared.verdict === "lower", color: color("series0"),
-          tip: `${last} against ${first}\n${m.title}: ${whole.difference} ${whole.interval}\nrest: ${signed(of.rest * k)} ${m.unit}` });
+          tip: `${last} against ${first}\n${m.title}: ${within(whole.difference, whole.interval)}\nrest: ${signed(of.rest * k)} ${m.unit}` });
         rows.push(["whole", first, others, m.title, m.unit, of.whole.estimate * k, of.whole.low * k, of.whole.high * k, of.whole.estimate * k, ""]);
         rows.push(["rest", "", others, m.title, m.unit, of.rest * k, of.rest_interval?.low * k, of.rest_interval?.high * k, undefined, ""]);
         const joints = data.slice(0, -1).map((d, s) => ({ at: d.to, row: d.row, next: data[s + 1].row }));
@@ -207,7 +213,7 @@ globalThis.tareFigures = function (Plot, content) {
     });
     return {
       id: "ladder", title: "Ladder: what each step adds",
-      caption: `Each bar begins where the step before it ends. Lines are ${report.confidence * 100} % intervals of the step, from differences within blocks. Filled bar: a difference is shown after adjustment over the steps.`,
+      caption: `Each bar begins where the step before it ends. Lines are ${report.confidence * 100} % intervals that hold for all steps at once. Filled bar: a difference is shown. Green: a step that saves.`,
       columns: ["step", "after", "other factors", "metric", "unit", "adds", "low", "high", "sum so far", "verdict"], rows, panels,
     };
   }
@@ -390,7 +396,7 @@ globalThis.tareFigures = function (Plot, content) {
     if (heat) panels.push(heat.panel);
     return panels.length ? {
       id: "latency", title: "How long a request takes: percentiles",
-      caption: `Means over trials with ${report.confidence * 100} % bands. Solid: response time, from the intended start. Dashed: service time, from the send. Hollow: too few requests for the percentile, or the A/A pair.`,
+      caption: `Means over trials with ${report.confidence * 100} % bands. Solid: response time, from the intended start. Dashed: service time, from the send. Hollow: too few requests for the percentile, or a baseline measured again.`,
       columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels, options: heat?.options, tables: heat ? [heat.table] : [],
     } : null;
   }
@@ -503,21 +509,21 @@ globalThis.tareFigures = function (Plot, content) {
         Plot.areaY(cores.filter((c) => used.some((p) => p.part === c.part)), Plot.stackY({ order: used.map((p) => p.part) }, { x: "at", y: "v", z: "part", fill: (d) => color(d.part), fillOpacity: 0.85, stroke: "var(--page)", strokeWidth: 0.5, curve: "step-before", className: "mark-plane" })),
       ]) }),
     });
-    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: `${e.ok ? "holds" : "fails"}${known(e.value) ? `, ${amount(e.value)}${e.unit ? " " + e.unit : ""}` : ""}` }));
-    const spans = expected.flatMap((e) => (e.times ?? []).map(([from, to]) => ({ ...e, from, to, tip: `${e.text}\n${e.ok ? "holds" : "fails"}: ${e.detail}` })));
+    const expected = (t.expectations ?? []).map((e, i) => ({ ...e, row: String(i), left: e.text, right: `${e.ok ? "met" : "missed"}${known(e.value) ? `, ${amount(e.value)}${e.unit ? " " + e.unit : ""}` : ""}` }));
+    const spans = expected.flatMap((e) => (e.times ?? []).map(([from, to]) => ({ ...e, from, to, tip: `${e.text}\n${e.ok ? "met" : "missed"}: ${e.detail}` })));
     if (expected.length) panels.push({
-      title: "expectations", about: expected.map((e) => `${e.text}: ${e.right}${known(e.value) ? "" : `, ${e.detail}`}`).join("; "),
+      title: "targets", about: expected.map((e) => `${e.text}: ${e.right}${known(e.value) ? "" : `, ${e.detail}`}`).join("; "),
       plot: (width) => ({ ...frame, width, height: rowsHigh(expected.length) + 16, x, y: rowAxis(expected), marks: marks([
         Plot.barX(spans, { y: "row", x1: "from", x2: "to", insetTop: 24, insetBottom: 12, fill: (d) => (d.ok ? color("series2") : "var(--page)"), stroke: (d) => color(d.ok ? "series2" : "bad"), strokeWidth: 2, title: "tip", tip: tips, className: "mark-expected" }),
         ...rowLabels(expected, width, frame.marginLeft),
       ]) }),
     });
-    const holds = { id: "expectations", title: `Expectations of ${t.trial}`, columns: ["trial", "expectation", "holds", "measured", "unit", "detail", "from s", "to s"],
+    const holds = { id: "expectations", title: `Targets of ${t.trial}`, columns: ["trial", "target", "met", "measured", "unit", "detail", "from s", "to s"],
       rows: expected.flatMap((e) => (e.times?.length ? e.times : [[undefined, undefined]]).map(([from, to]) => [t.trial, e.text, e.ok ? "yes" : "no", e.value, e.unit, e.detail, from, to])) };
     return {
       id: "timeline", title: "One trial, second by second",
       caption: "Rate, response time and CPU by plane as recorded during the trial. A gap in the rate: another treatment had the load. The shaded time is the measure phase; figures come from it alone." +
-        (expected.length ? " Bars: the time that each expectation is about; hollow where it does not hold." : ""),
+        (expected.length ? " Bars: the time that each target is about; hollow where it was missed." : ""),
       tables: expected.length ? [holds] : [],
       columns: ["trial", "second", "asked /s", "answered /s", "failed", "p50 ms", "p99 ms", ...words.planes.map((p) => `CPU ${p.title} mC`)], rows,
       options: [{ name: "trial", label: "Trial", value: t.trial, values: all.map((x) => ({ value: x.trial, label: x.trial })) }], panels,
@@ -533,7 +539,7 @@ globalThis.tareFigures = function (Plot, content) {
   const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, boundary: dataFigures.boundary };
   // The figures of the run's own question come first.
   const objective = content.searches?.length || report.expectations?.length;
-  const first = ["ladder", ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
+  const first = ["ladder", ...(content.searches?.length ? ["differences"] : []), ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length).sort((a, b) => first.includes(b) - first.includes(a)),

@@ -34,6 +34,10 @@ globalThis.tareKit = function (Plot, content) {
     for (const v of levels) if (!ticks.length || at(v) - at(ticks.at(-1)) >= room) ticks.push(v);
     return { type: log ? "symlog" : "linear", label: factor + (factor === "rate" ? " (requests per second)" : "") + (log ? ", logarithmic" : ""), labelAnchor: "center", labelArrow: "none", ticks, tickFormat: format };
   };
+  // within is a figure with its interval.
+  const within = (figure, interval) => (!interval || interval.startsWith("±") ? `${figure} ${interval}`.trim() : `${figure} (${interval})`);
+  // meshName is a level of the factor mesh in words.
+  const meshName = (level) => (String(level) === "none" ? "no mesh" : String(level));
   // shortened is a name of at most n characters: what is cut is in the middle, since names differ at their ends.
   const shortened = (text, n) => (text.length <= n ? text : text.slice(0, Math.ceil((n - 1) / 2)) + "…" + text.slice(text.length - Math.floor((n - 1) / 2)));
 
@@ -44,7 +48,7 @@ globalThis.tareKit = function (Plot, content) {
     const texts = data.map((d) => {
       const fits = (text) => d.left.length + text.length + 2 <= room;
       const noted = d.note && width > 420 ? `${d.right}, ${d.note}` : d.right;
-      const right = [noted, d.right].find(fits) ?? d.right.split(" [")[0]; // the interval is drawn
+      const right = [noted, d.right].find(fits) ?? d.right.split(/ [±(]/)[0]; // the interval is drawn
       const most = Math.max(6, Math.floor(room) - right.length - 2);
       return { row: d.row, left: shortened(d.left, most), right };
     });
@@ -55,5 +59,5 @@ globalThis.tareKit = function (Plot, content) {
   };
   const rowAxis = (data) => ({ type: "band", domain: data.map((d) => d.row), axis: null, padding: 0 });
   const rowsHigh = (n) => n * rowHeight + base.marginTop + base.marginBottom;
-  return { color, symbols, style, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh, levelAxis, shortened };
+  return { color, symbols, style, base, known, changeUnit, titled, amount, signed, tips, rowLabels, rowAxis, rowsHigh, levelAxis, shortened, within, meshName };
 };
