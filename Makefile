@@ -237,6 +237,7 @@ e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/test
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-waiting'; \
 	part 'tests that measure, alone' $(MAKE) --no-print-directory e2e-alone; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
+	part 'forecasts' $(MAKE) --no-print-directory bench-forecast; \
 	part 'test cluster' $(MAKE) --no-print-directory e2e-test-cluster; \
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
 	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with $(if $(TARE_ZTUNNEL),istio-ambient,istio) -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
@@ -280,6 +281,11 @@ bench: ## benchmarks of the hot paths
 bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-blocks 12 -only carry-over'
 	$(GO) build -o bin/ ./test/benchdesign
 	bin/benchdesign $(BENCHDESIGN)
+
+.PHONY: bench-forecast
+bench-forecast: build ## forecasts of 40 applications, drawn at random, beside what they cost with Envoy: BENCHFORECAST='-seed 2'
+	$(GO) build -o bin/ ./test/forecast
+	bin/forecast $(BENCHFORECAST)
 
 .PHONY: bench-load
 bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta, h2load, wrk2 and grpc-go: docs/explanation/benchmarks.md

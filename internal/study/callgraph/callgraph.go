@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -84,6 +85,8 @@ func at(file string, data []byte, offset int64, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		offset = syntax.Offset
+	} else if errors.Is(err, io.ErrUnexpectedEOF) {
+		offset = int64(len(data))
 	}
 	before := data[:min(max(offset, 0), int64(len(data)))]
 	p := strict.Position{File: file, Line: 1 + bytes.Count(before, []byte("\n")), Column: len(before) - bytes.LastIndexByte(before, '\n')}
