@@ -129,12 +129,23 @@ var documented = map[string]done{
 		instead: "tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 900]' --set 'factors.connections=[4, 128]' --set blocks=3 --set phases.measure=1s --plain --out runs/curve || [ $? = 3 ]"},
 	"tare size --from runs/curve --rate 800 --prices examples/prices-gcp.yaml": {
 		instead: "tare size --from runs/curve --rate 800 --connections 4 --prices examples/prices-gcp.yaml"},
+	"tare size --from runs/curve --rate 800 --format html -o size.html": {
+		instead: "tare size --from runs/curve --rate 800 --connections 4 --format html -o size.html && grep -q 'To be more certain' size.html"},
 	"tare size --from runs/curve --rate 800 --connections 100": {},
 	"tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=8 --out runs/for-shop": {
 		instead: "tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=3 --set phases.measure=1s --plain --out runs/for-shop || [ $? = 3 ]"},
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --prices examples/prices-gcp.yaml": {},
 	"tare forecast --graph traces.json --rate 300 --from runs/for-shop":                                                 {by: "TestScripts"},
-	"tare size --rate 800":                 {by: "TestScripts"},
+	"tare size --rate 800": {by: "TestScripts"},
+	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt": {instead: "printf 'a\\na\\nb\\n' > pods.txt"},
+	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {instead: "tare size --from runs/curve --rate 300 --connections 4 --pods pods.txt"},
+	"bin/tare cluster adopt":                     {by: "TestKubernetesUninstallLooksAtNodes"},
+	"bin/tare run values.yaml --out runs/values": {not: "needs Istio on a cluster; TestKubernetesIstioForeign measures a copied namespace under it"},
+	"bin/tare size --from runs/values --rate 150 --objective 'p99 < 50ms'": {
+		instead: "bin/tare size --from runs/curve --rate 300 --connections 4 --objective 'p99 < 50ms'"},
+	"bin/tare size --from runs/values --rate 150 --objective 'p99 < 50ms' --format values > sidecars.yaml": {
+		instead: "bin/tare size --from runs/curve --rate 300 --connections 4 --objective 'p99 < 50ms' --format yaml > sidecars.yaml"},
+	"helm upgrade istiod istio/istiod -n istio-system --reuse-values -f sidecars.yaml": {not: "needs Helm and an Istio that it installed"},
 	"tare report":                          {instead: "tare report || [ $? = 2 ]"}, // the first has no run
 	"tare run examples/quickstart.yaml":    {add: short + " --out runs/quickstart-1"},
 	"tare report runs/quickstart-…":        {quick: true},

@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Limited is what the limits of a proxy did in the trials at one place of the axes.
+// Limited has the effects of a proxy's limits in the trials at one place of the axes.
 type Limited struct {
 	CPU       float64            `json:"cpu,omitempty"`    // limit, cores
 	Memory    float64            `json:"memory,omitempty"` // limit, MiB
@@ -97,7 +97,7 @@ func (at place) limitsOf(run *compare.Run, name string, options map[string]strin
 	return l, fmt.Sprint(factors, at.mesh, options, other)
 }
 
-// limitedTrial is what limits did in one trial.
+// limitedTrial has the effects of limits in one trial.
 type limitedTrial struct {
 	block  int
 	levels []float64
@@ -200,7 +200,7 @@ func nearest(trials []limitedTrial, want []float64) (place []float64) {
 	for _, t := range trials {
 		var far float64
 		if t.levels[0] < want[0] {
-			far = math.MaxFloat32
+			far = 1e6 // beyond any ratio
 		}
 		for i, x := range t.levels {
 			far += math.Abs(math.Log((x + 1) / (want[i] + 1)))

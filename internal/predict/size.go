@@ -38,7 +38,7 @@ func (s Sizing) axes() []string {
 	return append([]string{experiment.RateFactor}, slices.Sorted(maps.Keys(s.At))...)
 }
 
-// Size is what one proxy of a kind needs.
+// Size has the needs of one proxy of a kind.
 type Size struct {
 	Factors plan.Factors `json:"factors"` // of the treatments that were measured, without the axes of the curve
 	Proxy   string       `json:"proxy"`   // kind: "sidecar of echo", "waypoint"

@@ -3,6 +3,7 @@ package mesh
 import (
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -24,7 +25,13 @@ type ProxyValues struct {
 	// Paths of the values, such as global.proxy.image, by setting: image, concurrency, environment, requests.cpu,
 	// requests.memory, limits.cpu, limits.memory.
 	Paths map[string]string `yaml:"paths" json:"paths"`
+	// Annotations of a pod for its own sidecar, by name: texts with settings, such as ${requests.cpu}. A text whose
+	// setting is absent is left out.
+	Annotations map[string]string `yaml:"annotations,omitempty" json:"annotations,omitempty"`
 }
+
+// setting is one in the text of an annotation.
+var setting = regexp.MustCompile(`\$\{[^}]*\}`)
 
 // proxySettings are the names of all settings.
 var proxySettings = []string{"image", "concurrency", "environment", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
@@ -72,6 +79,23 @@ func (v ProxyValues) Values(p ProxySettings) map[string]any {
 	return all
 }
 
+// PodAnnotations are the annotations of a pod that give its sidecar the settings.
+func (v ProxyValues) PodAnnotations(p ProxySettings) map[string]string {
+	all, set := map[string]string{}, p.set()
+	for name, text := range v.Annotations {
+		complete := true
+		text = setting.ReplaceAllStringFunc(text, func(of string) string {
+			value, ok := set[strings.Trim(of, "${}")]
+			complete = complete && ok
+			return fmt.Sprint(value)
+		})
+		if complete {
+			all[name] = text
+		}
+	}
+	return all
+}
+
 // set are the settings that are not zero, by name.
 func (p ProxySettings) set() map[string]any {
 	all := map[string]any{}
@@ -103,6 +127,13 @@ func (v *validation) proxyValues(k Kubernetes) {
 		return
 	}
 	v.release(at+".release", k.ProxyValues.Release)
+	for _, name := range slices.Sorted(maps.Keys(k.ProxyValues.Annotations)) {
+		for _, of := range setting.FindAllString(k.ProxyValues.Annotations[name], -1) {
+			if !slices.Contains(proxySettings, strings.Trim(of, "${}")) {
+				v.report(at+".annotations."+name, fmt.Sprintf("found %q, which is not a setting", of), "write one of "+strings.Join(proxySettings, ", "))
+			}
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(k.ProxyValues.Paths)) {
 		path := at + ".paths." + name
 		v.oneOf(path, name, proxySettings...)

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 	"testing"
@@ -74,6 +75,21 @@ func TestProxySettingsInCharts(t *testing.T) {
 	}
 	if values, err = valuesOf(t, "istio", Settings{}); err != nil || valueAt(values, "global.proxy") != nil || valueAt(values, "meshConfig.defaultConfig.concurrency") != nil {
 		t.Errorf("without settings: %v, %v", values, err)
+	}
+}
+
+// A pod has annotations for its own sidecar. One without its setting is left out.
+func TestPodAnnotations(t *testing.T) {
+	settings := ProxySettings{Concurrency: 1, Requests: map[string]string{"cpu": "190m", "memory": "74Mi"}, Limits: map[string]string{"memory": "128Mi"}}
+	for name, want := range map[string]map[string]string{
+		"istio":         {"sidecar.istio.io/proxyCPU": "190m", "sidecar.istio.io/proxyMemory": "74Mi", "sidecar.istio.io/proxyMemoryLimit": "128Mi", "proxy.istio.io/config": "concurrency: 1"},
+		"linkerd":       {"config.linkerd.io/proxy-cpu-request": "190m", "config.linkerd.io/proxy-memory-request": "74Mi", "config.linkerd.io/proxy-memory-limit": "128Mi"},
+		"consul":        {"consul.hashicorp.com/sidecar-proxy-cpu-request": "190m", "consul.hashicorp.com/sidecar-proxy-memory-request": "74Mi", "consul.hashicorp.com/sidecar-proxy-memory-limit": "128Mi"},
+		"istio-ambient": {},
+	} {
+		if got := must.Get(Load(name))(t).Kubernetes.ProxyValues.PodAnnotations(settings); !maps.Equal(got, want) {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
 	}
 }
 

@@ -36,7 +36,9 @@ type Sized struct {
 	predict.Size
 	// ChartValues are the values of the mesh's chart that request it, nil if its chart has no place for them.
 	ChartValues map[string]any `json:"chart_values,omitempty"`
-	Month       *Month         `json:"month,omitempty"` // price, if prices are known
+	// Annotations of a pod give its own sidecar the size, nil if the mesh has none.
+	Annotations map[string]string `json:"annotations,omitempty"`
+	Month       *Month            `json:"month,omitempty"` // price, if prices are known
 }
 
 // Month is the price of a proxy for a month of 730 hours, of all replicas if it has some, of all nodes if it has one on each.
@@ -61,6 +63,7 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.
 			if v := d.Kubernetes.ProxyValues.Values(settingsOf(size)); len(v) > 0 {
 				x.ChartValues = v
 			}
+			x.Annotations = d.Kubernetes.ProxyValues.PodAnnotations(settingsOf(size))
 		}
 		if prices != nil {
 			x.Month = monthOf(size, prices)
@@ -104,7 +107,7 @@ func quoted(word string) string {
 }
 
 func settingsOf(size predict.Size) mesh.ProxySettings {
-	p := mesh.ProxySettings{Requests: map[string]string{"cpu": cpuQuantity(size.RequestCPU), "memory": memoryQuantity(size.RequestMemory)},
+	p := mesh.ProxySettings{Concurrency: size.Workers, Requests: map[string]string{"cpu": cpuQuantity(size.RequestCPU), "memory": memoryQuantity(size.RequestMemory)},
 		Limits: map[string]string{"memory": memoryQuantity(size.LimitMemory)}}
 	if size.LimitCPU > 0 {
 		p.Limits["cpu"] = cpuQuantity(size.LimitCPU)
@@ -118,7 +121,8 @@ func SizesForms() []Form[Sizes] {
 		Form[Sizes]{"text", "requests and limits of each proxy", writeSizes},
 		Form[Sizes]{"json", "everything, with the curve", writeJSON[Sizes]},
 		Form[Sizes]{"yaml", "resources of a container", writeResources},
-		Form[Sizes]{"values", "values of the mesh's chart", writeChartValues},
+		Form[Sizes]{"values", "values of the mesh's chart, for all sidecars", writeChartValues},
+		Form[Sizes]{"annotations", "annotations of a pod, for its own sidecar", writeAnnotations},
 	)
 }
 
@@ -210,7 +214,7 @@ func limitsWords(s Sizes, size Sized) string {
 	return memory + "; no CPU limit, because throttled proxies delay requests"
 }
 
-// limitedWords are what limits of a proxy did.
+// limitedWords describe the effects of limits on a proxy.
 func limitedWords(s Sizes, l predict.Limited) string {
 	var limits, found []string
 	if l.CPU > 0 {
@@ -274,7 +278,7 @@ func SizedFor(s Sizes, size Sized) string {
 	text := sizedName(size.Size) + ", " + size.Proxy
 	switch {
 	case size.Proxy == predict.ControlPlane:
-		text += fmt.Sprintf(", for %.3g proxies, while nothing changes", size.Proxies)
+		text += fmt.Sprintf(", for %.3g proxies without changes", size.Proxies)
 	case size.Replicas != nil:
 		text += fmt.Sprintf(", at %s requests/s in total", Level(s.For.TotalRate))
 	case size.Nodes != nil:
@@ -285,7 +289,7 @@ func SizedFor(s Sizes, size Sized) string {
 	for _, axis := range slices.Sorted(maps.Keys(s.For.At)) {
 		text += fmt.Sprintf(", %s %s", axis, levelWords(axis, s.For.At[axis]))
 	}
-	return fmt.Sprintf("%s with %s headroom", text, experiment.Share(s.For.Headroom))
+	return fmt.Sprintf("%s, with %s headroom", text, experiment.Share(s.For.Headroom))
 }
 
 // axesWords are the measured ranges.
@@ -330,18 +334,39 @@ func writeResources(w io.Writer, s Sizes) error {
 
 // writeChartValues writes the values of the meshes' charts.
 func writeChartValues(w io.Writer, s Sizes) error {
+	return writeDocuments(w, s, "chart that has a place for its resources", func(size Sized) (string, any) {
+		if size.ChartValues == nil {
+			return "", nil
+		}
+		return size.Mesh + "'s chart: ", size.ChartValues
+	})
+}
+
+// writeAnnotations writes the annotations of pods, in the template of a workload.
+func writeAnnotations(w io.Writer, s Sizes) error {
+	return writeDocuments(w, s, "mesh with annotations for its resources", func(size Sized) (string, any) {
+		if len(size.Annotations) == 0 {
+			return "", nil
+		}
+		return "", map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": size.Annotations}}}}
+	})
+}
+
+// writeDocuments writes the documents of sizes that have one, with its title.
+func writeDocuments(w io.Writer, s Sizes, from string, of func(Sized) (title string, document any)) error {
 	none := true
 	for _, size := range s.Sizes {
-		if size.ChartValues == nil {
+		title, document := of(size)
+		if document == nil {
 			continue
 		}
 		none = false
-		if err := writeDocument(w, size.Mesh+"'s chart: "+SizedFor(s, size), size.ChartValues); err != nil {
+		if err := writeDocument(w, title+SizedFor(s, size), document); err != nil {
 			return err
 		}
 	}
 	if none {
-		return hint.New("print the resources of a container with --format yaml", "no proxy of the run comes from a chart that has a place for its resources")
+		return hint.New("print the resources of a container with --format yaml", "no proxy of the run comes from a %s", from)
 	}
 	return nil
 }
