@@ -80,7 +80,7 @@ func (v changeRules) kinds(kinds []string) {
 	for _, kind := range metric.ChangeKinds() {
 		has := slices.Contains(kinds, kind.Name)
 		switch {
-		case has && kind.Name == metric.EndpointRemoved && (faultRules{v.validation}).replicas("") < 2:
+		case has && kind.Name == metric.EndpointRemoved && faultRules(v).replicas("") < 2:
 			v.report("changes.kinds", "write factors: {replicas: [2]}", "%s needs two replicas of the entry", kind.Name)
 		case has && kind.Plane != "" && v.e.Changes.Every < leastRestart:
 			v.report("changes.every", "write every: 2s", "%s ends a process and starts it again: it needs %v or more", kind.Name, leastRestart)
@@ -135,7 +135,7 @@ func (v changeRules) observed() {
 	switch e := v.e; {
 	case e.onCluster() && slices.Contains(e.Changes.Kinds, metric.ProxyRestarted) && slices.Contains(e.Changes.Kinds, metric.EndpointRemoved):
 		v.report("changes.kinds", "measure them in two experiments", "on a cluster %s replaces a pod, and %s has the pods of before", metric.ProxyRestarted, metric.EndpointRemoved)
-	case e.onCluster() && (factorRules{v.validation}).foreign():
+	case e.onCluster() && factorRules(v).foreign():
 		v.report("changes", "use a topology", "answers of a chart, manifests or a namespace do not show which replica served them")
 	case e.onCluster() && e.Load.Workers > 1:
 		v.report("load.workers", "write workers: 1", "answers of one load worker show the effect of changes")

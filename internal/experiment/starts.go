@@ -23,7 +23,7 @@ func (v startRules) validate() {
 		v.report("starts", "remove it, or write platform: {kind: local}", "pods are stopped and started on platform local only")
 	case slices.ContainsFunc(v.e.protocols(), func(p string) bool { return p != app.HTTP1 }):
 		v.report("starts", "write factors: {protocol: [http1]}", startsProbe)
-	case (faultRules{v.validation}).replicas("") > 1:
+	case faultRules(v).replicas("") > 1:
 		v.report("starts", "remove factors.replicas", "another replica of the entry would answer meanwhile")
 	}
 }

@@ -57,9 +57,7 @@ func decode(m []byte) (r response, err error) {
 	for _, f := range fields {
 		switch f.Number {
 		case 2: // Resource.resource (2) is an Any with its value (2)
-			for _, resource := range at(f.Bytes, 2, 2) {
-				r.resources = append(r.resources, resource)
-			}
+			r.resources = append(r.resources, at(f.Bytes, 2, 2)...)
 		case 4:
 			r.kind = string(f.Bytes)
 		case 5:

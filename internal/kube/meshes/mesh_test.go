@@ -48,7 +48,7 @@ func TestFindChart(t *testing.T) {
 	for _, name := range []string{"istio-control/istio-discovery/Chart.yaml:name: istiod", "base/Chart.yaml:name: base", "base/charts/base/Chart.yaml:name: base",
 		"linkerd-crds-2026.8.3.tgz:", "linkerd-crds-2026.9.1.tgz:", "linkerd-crds-extra-1.0.0.tgz:", "kuma-2.0.0.tgz:", "one/twice/Chart.yaml:name: twice", "two/twice/Chart.yaml:name: twice"} {
 		path, text, _ := strings.Cut(name, ":")
-		path = must.File(t, dir, path, text+"\n")
+		must.File(t, dir, path, text+"\n")
 	}
 	for _, c := range []struct{ name, version, want, message string }{
 		{"istiod", "1.0.0", "istio-control/istio-discovery", ""},
