@@ -213,7 +213,7 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 	last := bounds{0, 0}
 	var firstSent int64 = never // of the first answer by the new configuration
 	kind, _ := metric.ChangeKindOf(c.Kind)
-	replicas := map[string]bool{} // and whether one gave an answer by the new route
+	replicas := map[string]bool{} // and whether one gave an answer by the new configuration
 	for _, all := range connections {
 		one := follow(c, all, sent, until)
 		c.Probes += one.answers
@@ -226,7 +226,7 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 			c.Unchanged++
 		}
 		for _, a := range between(all, sent, until) {
-			if _, after := a.shows(c); a.ok && a.sent >= sent && kind.Shown == metric.Version && a.endpoint != "" {
+			if _, after := a.shows(c); a.counts(c) && a.sent >= sent && kind.Shown != metric.Endpoint && a.endpoint != "" {
 				replicas[a.endpoint] = replicas[a.endpoint] || after
 			}
 		}
