@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -17,6 +18,14 @@ type Changes struct {
 	Every Duration `yaml:"every,omitempty" json:"every,omitzero"`
 	Count int      `yaml:"count,omitempty" json:"count,omitempty"`
 	Kinds []string `yaml:"kinds,omitempty" json:"kinds,omitempty"` // in random order, each equally often
+	// Probe shows their effect in place of the load.
+	Probe ChangeProbe `yaml:"probe,omitempty" json:"probe,omitzero"`
+}
+
+// ChangeProbe are requests beside the load, of the same kind. Rate 0 means none.
+type ChangeProbe struct {
+	Rate        float64 `yaml:"rate,omitempty" json:"rate,omitempty"`               // requests per second
+	Connections int     `yaml:"connections,omitempty" json:"connections,omitempty"` // number of connections
 }
 
 // Bounds of changes.
@@ -24,6 +33,7 @@ const (
 	minEvery     = Duration(10 * time.Millisecond)
 	maxChanges   = 10000
 	someChanges  = 30 // from which a trial has a median
+	someProbes   = 16 // connections, several for each worker of a proxy
 	leastRestart = Duration(500 * time.Millisecond)
 	changesProbe = "the load of tare over HTTP/1.1 shows which version served each answer"
 )
@@ -43,6 +53,9 @@ func (f *File) completeChanges() {
 	if !f.Has("changes.kinds") {
 		c.Kinds = []string{metric.RouteChanged}
 	}
+	if f.Has("changes.probe") && !f.Has("changes.probe.connections") {
+		c.Probe.Connections = someProbes
+	}
 }
 
 // changeRules checks changes.
@@ -59,6 +72,9 @@ func (v changeRules) validate() {
 	if last := float64(c.Every) * float64(c.Count+1); last > float64(v.e.Phases.Measure) {
 		v.report("changes.count", "raise phases.measure, or lower count or every",
 			"the last change has no time to take effect: %d changes every %v need a measure phase of %v", c.Count, c.Every, Duration(last))
+	}
+	if v.doc.Has("changes.probe") && c.Probe.Rate == 0 {
+		v.report("changes.probe", "write probe: {rate: 1000}", "it has no rate")
 	}
 	v.kinds(c.Kinds)
 	v.observed()
@@ -105,12 +121,28 @@ func (v changeRules) able(path, kind string) {
 		if !known {
 			continue
 		}
+		if other := v.excluded(d, kind); other != "" {
+			v.report(path, "compare them in two experiments", "mesh %s cannot make %s beside %s", name, kind, other)
+		}
 		if err := d.CanChange(on, kind); err != nil {
 			can := metric.ChangeNames(func(k metric.ChangeKind) bool { return d.CanChange(on, k.Name) == nil })
 			v.report(path, fmt.Sprintf("%s can make: %s; meshes that can make %s: %s", name, listOr(can, "none"), kind, listOr(v.meshesThatChange(on, kind), "none")),
 				"mesh %s cannot make %s: %v", name, kind, err)
 		}
 	}
+}
+
+// excluded is a kind of the experiment that a mesh cannot make beside another, "" for none.
+func (v changeRules) excluded(d mesh.Definition, kind string) string {
+	if d.Local == nil || v.e.onCluster() {
+		return ""
+	}
+	without := d.Local.Changes[kind].Without
+	i := slices.IndexFunc(v.e.Changes.Kinds, func(k string) bool { return slices.Contains(without, k) })
+	if i < 0 {
+		return ""
+	}
+	return v.e.Changes.Kinds[i]
 }
 
 // meshesThatChange lists the meshes that can make a kind of change on a platform.
@@ -139,14 +171,16 @@ func (v changeRules) observed() {
 		v.report("changes", "use a topology", "answers of a chart, manifests or a namespace do not show which replica served them")
 	case e.onCluster() && e.Load.Workers > 1:
 		v.report("load.workers", "write workers: 1", "answers of one load worker show the effect of changes")
+	case e.onCluster() && e.Changes.Probe.Rate > 0:
+		v.report("changes.probe", "remove it: the load shows the effect of changes", "a load worker of a cluster sends one load")
 	case !e.onCluster() && e.Platform.Kind != mesh.OnLocal:
 		v.report("changes", "remove changes, or write platform: {kind: local}", "platform %s makes none", e.Platform.Kind)
 	case slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" }):
 		v.report("changes", "use load generator tare", changesProbe)
 	case slices.ContainsFunc(e.protocols(), func(p string) bool { return p != app.HTTP1 }):
 		v.report("changes", "write factors: {protocol: [http1]}", changesProbe)
-	case e.closedLoop() || e.searches():
-		v.report("changes", "give a rate", "the probes of a closed loop wait for a slow proxy, and miss what it does meanwhile")
+	case e.searches(), e.closedLoop() && e.Changes.Probe.Rate == 0:
+		v.report("changes", "give a rate, or write probe: {rate: 1000}", "the probes of a closed loop wait for a slow proxy, and miss what it does meanwhile")
 	}
 }
 
@@ -156,9 +190,12 @@ func changeRows() []fieldRow {
 		kinds = append(kinds, k.Name+": "+k.Doc+".")
 	}
 	return []fieldRow{
-		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load probes their effect.", nil, nil},
+		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load shows their effect, or a probe.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},
 		{"changes.count", "Number of changes in each trial. A median needs 30, the 99 % quantile 1000.", someChanges, between(1, maxChanges, "")},
 		{"changes.kinds", "Kinds, in random order and equally often. " + strings.Join(kinds, " "), nil, form(levelList)},
+		{"changes.probe", "Requests beside the load, on this machine, that show the effect in its place, so that the load can be slow or a closed loop. A change is known to the time between two requests of a connection. Costs per request contain the probe's requests, rate and response times do not.", nil, nil},
+		{"changes.probe.rate", "Requests per second.", nil, between(0.0, float64(load.MaxRate), "")},
+		{"changes.probe.connections", "Their connections: several for each worker of a proxy.", someProbes, between(1, maxConnections, "")},
 	}
 }

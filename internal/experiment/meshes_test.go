@@ -126,7 +126,7 @@ changes: {every: 1s, kinds: [route-changed, control-stopped, weight-shifted]}
 	for _, want := range []string{
 		"bad.yaml:6:45: changes.kinds[1]: mesh nginx cannot make control-stopped: it has no control plane",
 		"bad.yaml:6:62: changes.kinds[2]: mesh nginx cannot make weight-shifted: its definition has no request for it in local.changes",
-		"nginx can make: route-changed, endpoint-removed, endpoint-added, proxy-restarted; meshes that can make weight-shifted: envoy-xds",
+		"nginx can make: route-changed, endpoint-removed, endpoint-added, proxy-restarted; meshes that can make weight-shifted: consul, envoy-xds",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the error lacks %q:\n%s", want, got)
@@ -134,5 +134,15 @@ changes: {every: 1s, kinds: [route-changed, control-stopped, weight-shifted]}
 	}
 	if strings.Contains(got, "envoy-xds cannot") || strings.Contains(got, "route-changed:") {
 		t.Errorf("the error has a kind that the mesh can make:\n%s", got)
+	}
+	_, err = experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+factors: {mesh: [envoy-xds, consul]}
+phases: {measure: 40s}
+changes: {every: 1s, kinds: [route-changed, weight-shifted]}
+`), withMeshes())
+	if got, want := printed(err), "bad.yaml:6:45: changes.kinds[1]: mesh consul cannot make weight-shifted beside route-changed\n  hint: compare them in two experiments\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -8,6 +8,13 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
+// Change is the request that makes a kind of change.
+type Change struct {
+	Request `yaml:",inline"`
+	// Without are kinds that an experiment with it cannot have.
+	Without []string `yaml:"without,omitempty" json:"without,omitempty"`
+}
+
 // ChangeContext is the data of the templates of a change.
 type ChangeContext struct {
 	Service   string     // whose route or endpoints change
@@ -15,8 +22,10 @@ type ChangeContext struct {
 	Before    int        // version of the route before, from 0
 	Endpoints []Endpoint // all of the service after the change
 	Control   map[string]ControlContext
-	// Pod is the replica whose certificate is renewed, with the paths of the new certificate and its key (PEM).
-	Pod, CertPath, KeyPath string
+	// Pod is the replica that is removed, added, or gets a new certificate.
+	Pod string
+	// CertPath and KeyPath are the paths of the new certificate and its key (PEM).
+	CertPath, KeyPath string
 	Secrets
 }
 

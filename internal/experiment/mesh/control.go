@@ -104,6 +104,7 @@ type ControlContext struct {
 	DataDir    string // of this process only, removed with the deployment
 	Services   []ServiceContext
 	Options    map[string]string // of the sidecars
+	Changing   bool              // the experiment makes changes
 	// Control are the processes that were started before it, by name.
 	Control map[string]ControlContext
 	Secrets

@@ -66,7 +66,7 @@ type Local struct {
 	Sidecar      Sidecar       `yaml:"sidecar" json:"sidecar" required:"add program: envoy, or the path of another"`
 	// Changes are requests to the control plane that change a route or endpoints, by the kind of change. They are templates
 	// over [ChangeContext].
-	Changes map[string]Request `yaml:"changes,omitempty" json:"changes,omitempty" in:"change"`
+	Changes map[string]Change `yaml:"changes,omitempty" json:"changes,omitempty" in:"change"`
 	// Background are requests to the control plane about services that no request calls. Absent means none.
 	Background *Background `yaml:"background,omitempty" json:"background,omitempty" in:"background"`
 	// Verify has the counters of the sidecar. Absent means none.

@@ -107,6 +107,9 @@ func (v *validation) local(l Local) {
 	}
 	for _, kind := range slices.Sorted(maps.Keys(l.Changes)) {
 		v.oneOf("local.changes."+kind, kind, metric.ChangeNames(nil)...)
+		for i, other := range l.Changes[kind].Without {
+			v.oneOf(fmt.Sprintf("local.changes.%s.without[%d]", kind, i), other, metric.ChangeNames(nil)...)
+		}
 	}
 }
 

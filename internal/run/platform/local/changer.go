@@ -65,18 +65,21 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		of.Endpoints = append(of.Endpoints, mesh.Endpoint{IP: at.Addr().String(), Port: int(at.Port())})
 	}
 	changed := c.layout.load // routes and endpoints are the caller's
-	if change.Kind == metric.CertificateRenewed {
-		var err error
-		if changed, err = c.at(change.Endpoint); err != nil {
+	if change.Endpoint != "" {
+		replica, err := c.at(change.Endpoint)
+		if err != nil {
 			return err
 		}
-		of.Pod = changed.name
-		if of.CertPath, of.KeyPath, err = c.renew(changed); err != nil {
-			return err
+		of.Pod = replica.name
+		if change.Kind == metric.CertificateRenewed {
+			changed = replica
+			if of.CertPath, of.KeyPath, err = c.renew(replica); err != nil {
+				return err
+			}
 		}
 	}
 	if request, has := definition.Local.Changes[change.Kind]; has {
-		_, err := c.control.request(ctx, request, of)
+		_, err := c.control.request(ctx, request.Request, of)
 		return err
 	}
 	return c.reconfigure(ctx, changed, of)

@@ -58,7 +58,7 @@ func (cp *controlPlane) newControl(definition mesh.Control) (*control, error) {
 	}
 	c := &control{pod: p, definition: definition, context: mesh.ControlContext{
 		Name: definition.Name, IP: p.ip.String(), Ports: map[string]int{}, DataDir: cp.workspace.runtime.file(definition.Name + "-data"),
-		Services: cp.services(), Options: cp.layout.spec.Mesh.Local.Sidecar.Chosen(), Control: cp.contexts(), Secrets: cp.workspace.secrets.get,
+		Services: cp.services(), Options: cp.layout.spec.Mesh.Local.Sidecar.Chosen(), Changing: cp.layout.spec.Changing, Control: cp.contexts(), Secrets: cp.workspace.secrets.get,
 	}}
 	for _, name := range definition.Ports {
 		if c.context.Ports[name], err = cp.layout.addresses.choose(p.ip); err != nil {
