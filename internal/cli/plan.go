@@ -166,6 +166,9 @@ func writePlanText(w io.Writer, s *session.Study) error {
 func writeTimeline(b *strings.Builder, e *experiment.Experiment) error {
 	if c := e.Changes; e.Changing() {
 		fmt.Fprintf(b, "\n%s in each trial, one every %v: %s\n", printable.Counted(c.Count, "change"), c.Every, strings.Join(c.Kinds, ", "))
+		if c.Probe.Rate > 0 {
+			fmt.Fprintf(b, "A probe of %v requests/s over %d connections shows their effect.\n", c.Probe.Rate, c.Probe.Connections)
+		}
 	}
 	if line := e.Background.String(); line != "" {
 		fmt.Fprintf(b, "\n%s\n", line)

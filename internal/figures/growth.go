@@ -25,8 +25,8 @@ func growthFigures(f *figures, r *result.Record, seconds float64) {
 			continue
 		}
 		f.set(metric.Of(metric.MemoryGrowth, p.Name), perSecond*dilution(r.Load, seconds)*60/mib)
-		if r.Load != nil && r.Load.Completed > 0 && seconds > 0 {
-			f.set(metric.Of(metric.MemoryGrowthPerRequest, p.Name), perSecond*seconds/float64(r.Load.Completed)*1000/1024)
+		if r.Answered() > 0 && seconds > 0 {
+			f.set(metric.Of(metric.MemoryGrowthPerRequest, p.Name), perSecond*seconds/float64(r.Answered())*1000/1024)
 		}
 	}
 }

@@ -38,8 +38,8 @@ func counterRoles(f *figures, r *result.Record, seconds float64) {
 					f.roles[role][res.name] = v * dilution(r.Load, seconds)
 				}
 				for _, per := range res.perRequest {
-					if r.Load != nil && r.Load.Completed > 0 && seconds > 0 {
-						f.roles[role][per.name] = v * seconds * per.scale / float64(r.Load.Completed)
+					if r.Answered() > 0 && seconds > 0 {
+						f.roles[role][per.name] = v * seconds * per.scale / float64(r.Answered())
 					}
 				}
 			}

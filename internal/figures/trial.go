@@ -39,8 +39,8 @@ func trialFigures(r *result.Record, published bool) *figures {
 	if r.Load == nil || r.Load.Slices == nil { // else it had other treatments too
 		nodeFigures(f, r.Node)
 	}
-	if r.Outside != nil && r.Load != nil && r.Load.Completed > 0 {
-		f.set(metric.OutsideCPU, float64(*r.Outside)/1e3/float64(r.Load.Completed))
+	if r.Outside != nil && r.Answered() > 0 {
+		f.set(metric.OutsideCPU, float64(*r.Outside)/1e3/float64(r.Answered()))
 	}
 	idleFigures(f, r)
 	idleMemory(f, r)
@@ -149,11 +149,11 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 			default:
 				f.set(res.name+"/"+p.Name, v)
 			}
-			if r.Load == nil || r.Load.Completed <= 0 || seconds <= 0 || isForeign(p) {
+			if r.Answered() <= 0 || seconds <= 0 || isForeign(p) {
 				continue
 			}
 			for _, per := range res.perRequest {
-				f.set(per.name+"/"+p.Name, v*seconds*per.scale/float64(r.Load.Completed))
+				f.set(per.name+"/"+p.Name, v*seconds*per.scale/float64(r.Answered()))
 			}
 		}
 		ratios(f, res.name, planes)

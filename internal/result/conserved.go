@@ -17,7 +17,7 @@ func (c *contradictions) conserved(r *Record) {
 		return
 	}
 	for _, f := range r.Balance.Flows {
-		if w := r.Load.Whole; w != nil && f.Service == balance.LoadName && f.Point == balance.Sent && f.Unit == balance.Requests && f.Count != w.Sent {
+		if w := r.Whole(); w != nil && f.Service == balance.LoadName && f.Point == balance.Sent && f.Unit == balance.Requests && f.Count != w.Sent {
 			c.addf("balance.flows has %d requests of the load, and load.whole.sent is %d", f.Count, w.Sent)
 		}
 	}

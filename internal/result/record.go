@@ -61,6 +61,9 @@ type Record struct {
 	Starts  []Start  `json:"starts,omitempty"`  // stops and starts of the entry's pod after the load
 	Changes []Change `json:"changes,omitempty"` // changes of routes and endpoints, in the order of sending
 
+	// ChangeProbe are the requests whose answers showed the changes, absent if the load itself did.
+	ChangeProbe *ChangeProbe `json:"changeProbe,omitempty"`
+
 	Background *Background `json:"background,omitempty"` // services that no request calls, absent without any
 
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"` // `retries` and `timeouts` of running proxies, from warm-up to end, with faults
@@ -150,7 +153,7 @@ type Change struct {
 	LastOld         *Span    `json:"lastOld,omitempty"`     // convergence: the last answer by the old configuration on any connection, absent for an added endpoint
 	Connections     int      `json:"connections,omitempty"` // connections with successful answers after it
 	Unchanged       int      `json:"unchanged,omitempty"`   // connections of these whose last answer was by the old configuration
-	Replicas        int      `json:"replicas,omitempty"`    // replicas that answered after a new route
+	Replicas        int      `json:"replicas,omitempty"`    // replicas that answered after a new route or policy
 	UnchangedAt     []string `json:"unchangedAt,omitempty"` // replicas of these that gave no answer by it
 	Probes          int      `json:"probes"`                // successful answers after it, until it was undone or the load ended
 	Failed          int      `json:"failed"`                // requests that failed until the last old answer
@@ -158,6 +161,33 @@ type Change struct {
 
 	CPU      *ChangeCPU `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
 	FailedMS []float64  `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most
+}
+
+// ChangeProbe are requests beside the load that showed the effect of changes. No figure of the load contains them.
+type ChangeProbe struct {
+	Rate        float64 `json:"rate"`            // requests per second
+	Connections int     `json:"connections"`     // number of connections
+	Completed   int64   `json:"completed"`       // answers received in the measure phase, part of the divisor of costs
+	Whole       *Whole  `json:"whole,omitempty"` // its requests, warm-up and tail included
+}
+
+// Answered is the divisor of costs: the answers to load and probe that were received in the measure phase.
+func (r *Record) Answered() (n int64) {
+	if r.Load != nil {
+		n = r.Load.Completed
+	}
+	if r.ChangeProbe != nil {
+		n += r.ChangeProbe.Completed
+	}
+	return n
+}
+
+// Whole counts the requests of the whole load, and of a probe beside it. It is nil if the generator does not count them.
+func (r *Record) Whole() *Whole {
+	if r.ChangeProbe == nil {
+		return r.Load.Whole
+	}
+	return r.Load.Whole.Plus(r.ChangeProbe.Whole)
 }
 
 // Background are services that no request calls, known to the control plane and each proxy.

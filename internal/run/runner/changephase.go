@@ -101,9 +101,9 @@ func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeli
 	return now, nil
 }
 
-// observe records the changes with their effects on the answers of the load.
+// observe records the changes with their effects on the answers of load or probe.
 func (c *changePhase) observe() error {
-	path := c.load.profile.AnswersPath
+	path := c.load.answers
 	if path == "" {
 		return nil
 	}

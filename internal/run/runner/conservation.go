@@ -52,7 +52,7 @@ func (c *conservation) begin(ctx context.Context) error {
 // equations hold, for no longer than lastCounts or lateCounts.
 func (c *conservation) end(ctx context.Context) error {
 	deadline := time.Now().Add(lastCounts)
-	if w := c.journal.record.Load.Whole; w != nil && w.Unanswered > 0 {
+	if w := c.journal.record.Whole(); w != nil && w.Unanswered > 0 {
 		deadline = time.Now().Add(lateCounts)
 	}
 	for c.unknown == "" {
@@ -95,12 +95,12 @@ func (c *conservation) readable(ctx context.Context, err error) error {
 	return nil
 }
 
-// sent are the requests and connections of the load itself.
+// sent are the requests and connections of the load, and of a probe beside it.
 func (c *conservation) sent() []balance.Flow {
 	requests := balance.Flow{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: c.setup.topology.EntryName(), Unit: balance.Requests}}
 	connections := requests
 	connections.Unit = balance.Connections
-	w := c.journal.record.Load.Whole
+	w := c.journal.record.Whole()
 	if w == nil {
 		requests.Unknown = fmt.Sprintf("generator %s does not count the requests of its whole run", c.journal.record.Load.Generator)
 		return []balance.Flow{requests}

@@ -35,7 +35,9 @@ type loadRun struct {
 	probes  uint64         // of that search
 	warmup  time.Duration  // 0: of the experiment
 	profile load.Profile
+	answers string   // path of the file of answers, of load or probe, empty without changes
 	loading *loading // nil before it is started
+	beside  *changeProbe
 	edges   edges
 
 	mu       sync.Mutex // of progress, which the generator's output reaches
@@ -71,7 +73,10 @@ func (lr *loadRun) launch(ctx context.Context) error {
 	if lr.loading, err = startLoad(ctx, lr.deployment, lr.setup.generator, profile, lr.onProgress); err != nil {
 		return err
 	}
-	return lr.loading.awaitReady(ctx, lr.setup.Timing.Deploy)
+	if err := lr.loading.awaitReady(ctx, lr.setup.Timing.Deploy); err != nil {
+		return err
+	}
+	return lr.beside.launch(ctx)
 }
 
 // release lets a load that is held begin at an instant. The edges follow from the start of the schedule, on the
@@ -85,6 +90,9 @@ func (lr *loadRun) release(start time.Time) error {
 		lr.profile.Hold = false // in the provenance: it can be repeated
 	}
 	lr.profile.Start = lr.loading.start
+	if err := lr.beside.release(lr.profile.Start); err != nil {
+		return err
+	}
 	lr.edges.begin = lr.profile.Start.Add(lr.profile.Warmup)
 	lr.edges.end = lr.edges.begin.Add(lr.profile.Measure)
 	return lr.keepProfile()
@@ -105,7 +113,10 @@ func (lr *loadRun) result(ctx context.Context) (result.Load, error) {
 	if err != nil {
 		return l, err
 	}
-	if err := lr.loading.early(lr.edges.end); err != nil { // nothing checks it in the last moments of the measure phase
+	if err := lr.early(); err != nil { // nothing checks it in the last moments of the measure phase
+		return l, err
+	}
+	if lr.journal.record.ChangeProbe, err = lr.beside.result(ctx, deadline); err != nil {
 		return l, err
 	}
 	lr.foreign(&l)
@@ -122,7 +133,10 @@ func (lr *loadRun) schedule() error {
 	lr.profile = lr.base()
 	lr.profile.HDRPath = hdr
 	if lr.setup.Experiment.Changing() {
-		lr.profile.AnswersPath = filepath.Join(filepath.Dir(hdr), answersFile)
+		lr.answers = filepath.Join(filepath.Dir(hdr), answersFile)
+	}
+	if !lr.beside.asked() {
+		lr.profile.AnswersPath = lr.answers
 	}
 	lr.profile.Warmup = cmp.Or(lr.warmup, lr.profile.Warmup)
 	lr.fitToRefresh()
@@ -222,11 +236,24 @@ func (lr *loadRun) healthy(ctx context.Context, edge time.Time) error {
 		if err := broken(lr.deployment); err != nil {
 			return err
 		}
-		if err := lr.loading.early(lr.edges.end); err != nil {
+		if err := lr.early(); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// early returns an error if load or probe ended before the end of the measure phase.
+func (lr *loadRun) early() error {
+	return cmp.Or(lr.loading.early(lr.edges.end), lr.beside.early(lr.edges.end))
+}
+
+// stop ends load and probe if they run.
+func (lr *loadRun) stop(ctx context.Context) {
+	if lr.loading != nil {
+		lr.loading.stop(ctx, lr.setup.Timing.LoadGrace)
+	}
+	lr.beside.stop(ctx, lr.setup.Timing.LoadGrace)
 }
 
 // onProgress passes on the generator's figures of one second.

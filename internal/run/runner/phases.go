@@ -54,6 +54,7 @@ func (t *trial) makeParts() {
 	d := t.deployment
 	t.sampler = &sampler{setup: t.setup, journal: t.journal, deployment: d}
 	t.load = &loadRun{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
+	t.load.beside = &changeProbe{load: t.load}
 	t.faults = &faultPhase{setup: t.setup, journal: t.journal, deployment: d}
 	t.changes = &changePhase{setup: t.setup, journal: t.journal, deployment: d, load: t.load}
 	t.conserved = &conservation{setup: t.setup, journal: t.journal, deployment: d}

@@ -110,9 +110,7 @@ func (t *trial) remove(ctx context.Context) error {
 	if t.deployment == nil {
 		return nil
 	}
-	if t.load.loading != nil {
-		t.load.loading.stop(ctx, t.setup.Timing.LoadGrace)
-	}
+	t.load.stop(ctx)
 	if t.faults.timeline != nil {
 		// Removal goes on without healing, as its own error shows any problem.
 		_ = t.faults.timeline.Heal(ctx, false)
