@@ -65,7 +65,7 @@ func HeadlineOf(r *answer.Report) *Headline {
 	return h
 }
 
-// Answer sets the headline, and adds warnings with a new code to the messages.
+// Answer sets the headline, and adds warnings with a new code to the messages. Warnings that later trials refute go.
 func (b *Board) Answer(h *Headline) {
 	b.headline = h
 	for id, d := range h.Of {
@@ -73,12 +73,18 @@ func (b *Board) Answer(h *Headline) {
 			b.halves[id] = append(b.halves[id], half)
 		}
 	}
+	for code := range b.warned {
+		if !slices.ContainsFunc(h.Warnings, func(w figures.Warning) bool { return w.Code == code }) {
+			delete(b.warned, code)
+			b.messages = slices.DeleteFunc(b.messages, func(m Message) bool { return m.Warning == code })
+		}
+	}
 	for _, w := range h.Warnings {
 		if b.warned[w.Code] || b.premature(w.Code) {
 			continue
 		}
 		b.warned[w.Code] = true
-		b.message(Message{Text: "warning " + w.Code + ": " + w.Message, Hint: w.Hint})
+		b.message(Message{Warning: w.Code, Text: "warning " + w.Code + ": " + w.Message, Hint: w.Hint})
 	}
 }
 

@@ -29,6 +29,9 @@ func (a *answers) before(e result.Event, o Options) *Headline {
 		for _, t := range o.Plan.Trials {
 			a.blocks[t.ID] = t.Block
 		}
+		for _, r := range o.Recorded { // a resumed run has its difference so far at once
+			a.ended, a.block = a.ended+1, max(a.block, r.Block)
+		}
 	}
 	switch e.Kind {
 	case result.KindDone:

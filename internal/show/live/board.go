@@ -59,6 +59,7 @@ type Message struct {
 	At         time.Time
 	Trial      string
 	Text, Hint string
+	Warning    string // code of a warning about the run so far, empty for others
 	Bad        bool
 }
 

@@ -344,6 +344,34 @@ func TestPrematureWarnings(t *testing.T) {
 	}
 }
 
+// A warning that later trials refute goes, and comes again if they do not.
+func TestRefutedWarning(t *testing.T) {
+	differs := &Headline{Warnings: []figures.Warning{{Code: "aa-differs", Message: "the A/A pair differs"}}}
+	b := NewBoard(plan.Plan{})
+	for i, step := range []struct {
+		headline *Headline
+		messages int
+	}{{differs, 1}, {differs, 1}, {&Headline{}, 0}, {differs, 1}} {
+		if b.Answer(step.headline); len(b.messages) != step.messages {
+			t.Errorf("report %d: %d messages, want %d: %v", i+1, len(b.messages), step.messages, b.messages)
+		}
+	}
+}
+
+// A resumed run has the difference of what was recorded before its first trial.
+func TestResumedRunHasItsDifference(t *testing.T) {
+	r := must.Get(answer.Analyze(quickstart(t), compare.Options{}))(t)
+	o := Options{Analyze: func(int) (*answer.Report, error) { return r, nil }}
+	begins := result.Event{Kind: result.KindTrial, Trial: "8-none-b2"}
+	if new(answers).before(begins, o) != nil {
+		t.Error("a new run has a difference before its first trial")
+	}
+	o.Recorded = []result.Record{{Block: 1}}
+	if h := new(answers).before(begins, o); h == nil || len(h.Of) == 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
 // A replay gives every event in order, and skips long gaps.
 func TestReplay(t *testing.T) {
 	d := quickstart(t)
