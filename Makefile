@@ -43,7 +43,7 @@ SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChe
 TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
-ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns)$$
+ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
 # Tests of the command line that decide a gate on what is measured: alone too, and in every run.
 DECIDING   := ^TestABRuns$$
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.

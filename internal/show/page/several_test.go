@@ -100,7 +100,7 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			}
 			nearly(t, "measured", panels[0].Runs, predicted.Curves[0].Points)
 			nearly(t, "wanted", panels[0].Levels, [][2]float64{{700, 190}})
-			nearly(t, "new deployment", panels[0].LevelIntervals, [][2]float64{{230, 150}})
+			nearly(t, "new deployment", panels[0].LevelIntervals, [][2]float64{{150, 230}})
 			must.Contain(t, f.Text, "Request cpu 190m.", "To be more certain", "In detail")
 		}},
 		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {
