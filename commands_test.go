@@ -93,6 +93,8 @@ const (
 
 // documented has every command of the pages.
 var documented = map[string]done{
+	"tare run examples/soak.yaml --set phases.soak=1h": {
+		add: isDryRun},
 	"tare services": {by: "TestServicesByHand"},
 	"tare services --target server --patch '{\"delay\": \"250ms\"}'": {by: "TestServicesByHand"},
 	"make quickstart":                  {not: makes},

@@ -49,7 +49,9 @@ func newReport(run *compare.Run) *Report {
 	for i, t := range run.Trials {
 		r.Trials[i] = t.Trial
 	}
-	r.markGrowth(loadedSeconds(run.Records))
+	seconds := loadedSeconds(run.Records)
+	r.addTrends(run.Confidence(), seconds)
+	r.markGrowth(seconds)
 	r.Stopping = stopping(run, r)
 	r.Warnings = append(reportWarnings(run, r), compared.Diagnoses()...)
 	return r

@@ -89,7 +89,7 @@ func memoryGrows(treatments []compare.Treatment) []figures.Warning {
 	}
 	return []figures.Warning{{Code: MemoryGrows, Metrics: about,
 		Message: "memory was still growing at the end: " + printable.Listed(grown, 3),
-		Hint:    "raise phases.measure to see whether it levels off, or search for a leak"}}
+		Hint:    "run longer, with `phases.soak`, to see whether it levels off, or search for a leak"}}
 }
 
 // loadedSeconds is the longest time of a trial's measure phase in which it had the load.

@@ -42,6 +42,8 @@ type Report struct {
 	Ladders []compare.Ladder `json:"ladders,omitempty"`
 	// Slopes are present if variants of a mesh differ in a number.
 	Slopes []compare.Slope `json:"slopes,omitempty"`
+	// Trends are present with phases.soak.
+	Trends []Trend `json:"trends,omitempty"`
 	// Noise is present with interleaved trials.
 	Noise []compare.NoiseSource `json:"noise,omitempty"`
 	// Weights are present with reference: true.

@@ -192,7 +192,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 	}
 }
 
-// A leak of 16 KiB a request is found, beside treatments that have none.
+// A leak of 16 KiB a request is found in one soak, beside a treatment that has none.
 func TestLeak(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "leak.yaml")
@@ -204,8 +204,7 @@ meshes:
 factors: {mesh: [reference, leak], rate: [200], connections: [4]}
 baseline: {mesh: reference}
 control: false
-blocks: 3
-phases: {warmup: 1s, measure: 6s, drain: 1s}
+phases: {warmup: 1s, soak: 20s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
@@ -215,13 +214,18 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 		got, known := tr.Metrics[per]
 		switch tr.ID {
 		case "leak":
-			if kib := got.Estimate / 1000; kib < 12 || kib > 20 {
-				t.Errorf("leak grows by %v KiB a request, planted 16", kib)
+			if kib := got.Estimate / 1000; kib < 12 || kib > 20 || !got.Known() || !(*got.Low > 0) {
+				t.Errorf("leak grows by %v KiB a request (%+v), planted 16", kib, got.Interval)
 			}
 		default:
 			if kib := got.Estimate / 1000; !known || math.Abs(kib) > 4 {
 				t.Errorf("%s grows by %v KiB a request (known: %v), planted none", tr.ID, kib, known)
 			}
+		}
+	}
+	for _, x := range r.Trends {
+		if grows := x.Verdict == answer.StillGrowing; x.Metric == "memory_mib/data" && grows != (x.Treatment == "leak") {
+			t.Errorf("memory of %s: %s, by %+v MiB an hour", x.Treatment, x.Verdict, x.PerHour)
 		}
 	}
 	if i := slices.IndexFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == answer.MemoryGrows }); i < 0 {

@@ -63,6 +63,9 @@ type File struct {
 	Validity struct {
 		Unattributed float64 `yaml:"unattributed"`
 	} `yaml:"validity"`
+	Phases struct {
+		Soak string `yaml:"soak"`
+	} `yaml:"phases"`
 	Decide struct {
 		Gates  []string         `yaml:"gates"`
 		Detect experiment.Share `yaml:"detect"`
@@ -128,7 +131,11 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
 	x.blocks, x.places = run.Plan.Blocks, positionsIn(run)
-	run.Trials = figures.Measure(run.Environment, run.Records, figures.Options{Published: x.method == AsPublished, Attribute: o.Attribute, File: d.TrialFile})
+	of := figures.Options{Published: x.method == AsPublished, Attribute: o.Attribute, File: d.TrialFile}
+	if run.File.Phases.Soak != "" {
+		of.Soak = x.confidence
+	}
+	run.Trials = figures.Measure(run.Environment, run.Records, of)
 	if x.ratiosOnly { // the machine had the load of the others too
 		for _, t := range run.Trials {
 			delete(t.Metrics, metric.NodeCPU)

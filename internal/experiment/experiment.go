@@ -149,7 +149,9 @@ type Status string
 type Phases struct {
 	Warmup  Duration `yaml:"warmup" json:"warmup"`
 	Measure Duration `yaml:"measure" json:"measure"`
-	Drain   Duration `yaml:"drain" json:"drain"` // deadline for requests in flight
+	// Soak is a long measure phase of which the report has trends, in place of Measure. 0: none.
+	Soak  Duration `yaml:"soak,omitempty" json:"soak,omitzero"`
+	Drain Duration `yaml:"drain" json:"drain"` // deadline for requests in flight
 	// Idle is when the application counts as idle, before and after the load. It applies
 	// to counters with a refresh interval (platform kubernetes).
 	Idle Idle `yaml:"idle,omitempty" json:"idle"`

@@ -162,3 +162,24 @@ func TestFileOfPrices(t *testing.T) {
 		t.Errorf("%v, want one mistake about the kind", err)
 	}
 }
+
+// A soak is the measure phase, of one block and slices of a second unless the file has others.
+func TestSoak(t *testing.T) {
+	decode := func(phases string) (*experiment.Experiment, error) {
+		return experiment.Parse("soak.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: soak}\norder: interleaved\nfactors: {mesh: [none, envoy], rate: [100]}\nphases: "+phases+"\n"), shipped())
+	}
+	e := must.Get(decode("{soak: 1h}"))(t)
+	if d := difftest.Wrong("e.Phases.Measure != 1h", e.Phases.Measure != experiment.Duration(time.Hour), "e.Blocks.Max != 1", e.Blocks.Max != 1,
+		"e.Slices.Length != 1s", e.Slices.Length != experiment.Duration(time.Second)); d != "" {
+		t.Errorf("%s: %+v", d, e)
+	}
+	sameAfterRendering(t, e)
+	if e := must.Get(decode("{soak: 1h}\nblocks: 3\nslices: {length: 100ms}"))(t); e.Blocks.Max != 3 || e.Slices.Length != experiment.Duration(100*time.Millisecond) {
+		t.Errorf("3 blocks and slices of 100ms became %d and %v", e.Blocks.Max, e.Slices.Length)
+	}
+	for phases, want := range map[string]string{"{soak: 1h, measure: 5s}": "not the length of the soak", "{soak: 1s}": "phases.soak"} {
+		if _, err := decode(phases); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", phases, err, want)
+		}
+	}
+}

@@ -137,10 +137,25 @@ func (f *File) Complete() {
 	if e.Baseline == nil && !f.Has("baseline") {
 		e.Baseline = e.defaultBaseline()
 	}
+	f.completeSoak()
 	e.completeSearches()
 	f.completeRate()
 	f.completeSlices()
 	f.completeChanges()
+}
+
+// completeSoak makes the soak the measure phase.
+func (f *File) completeSoak() {
+	e := f.Experiment
+	if e.Phases.Soak <= 0 {
+		return
+	}
+	if !f.Has("phases.measure") {
+		e.Phases.Measure = e.Phases.Soak
+	}
+	if !f.Has("blocks") {
+		e.Blocks = Fixed(1)
+	}
 }
 
 // Validate returns every mistake of the file as a [strict.Problems], or nil. It changes nothing. A file that names others

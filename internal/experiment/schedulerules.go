@@ -30,6 +30,9 @@ const minSequential = 5
 type scheduleRules struct{ validation }
 
 func (v scheduleRules) validate() {
+	if p := v.e.Phases; v.doc.Has("phases.soak") && p.Measure != p.Soak { // rendered files have both
+		v.report("phases.measure", "remove one of them", "%v is not the length of the soak, %v, which is the measure phase", p.Measure, p.Soak)
+	}
 	v.repetition()
 	v.decide()
 }

@@ -19,6 +19,9 @@ type Slices struct {
 
 var defaultSlices = Slices{Length: Duration(100 * time.Millisecond), Guard: Duration(10 * time.Millisecond)}
 
+// soakSlice is the default length in a soak: an hour of shorter slices has more readings than it needs.
+const soakSlice = Duration(time.Second)
+
 // refreshedSlice is the default length without node agents: it has three refreshes of kubelets with cAdvisor.
 const refreshedSlice = Duration(time.Minute)
 
@@ -36,7 +39,7 @@ func (f *File) completeSlices() {
 		return
 	}
 	if !f.Has("slices.length") {
-		if e.Slices.Length = defaultSlices.Length; e.onCluster() && !e.ByNodeAgent() {
+		if e.Slices.Length = sliceLength(e); e.onCluster() && !e.ByNodeAgent() {
 			e.Slices.Length = refreshedSlice
 		}
 	}
@@ -66,9 +69,9 @@ var interleaving = []obstacle{
 		"peaks of memory are those of a trial that is alone on the machine", ""},
 	{func(e *Experiment) bool { return e.Load.Profile.Cycle() > 0 },
 		"the rate changes with time, and answers to a burst may arrive in slices of other treatments", ""},
-	{func(e *Experiment) bool { return e.Phases.Measure%cmp.Or(e.Slices.Length, defaultSlices.Length) != 0 },
+	{func(e *Experiment) bool { return e.Phases.Measure%sliceLength(e) != 0 },
 		"phases.measure is not a whole number of slices", ""},
-	{func(e *Experiment) bool { return e.waits() > cmp.Or(e.Slices.Length, defaultSlices.Length)/2 },
+	{func(e *Experiment) bool { return e.waits() > sliceLength(e)/2 },
 		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
 	{func(e *Experiment) bool { return len(e.Faults) > 0 },
 		"a fault would also change the figures of other treatments", "remove order, or the faults"},
@@ -86,6 +89,14 @@ var interleaving = []obstacle{
 	{func(e *Experiment) bool {
 		return slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" })
 	}, "only the generator tare can share a schedule", "remove order, or the other generators"},
+}
+
+// sliceLength is the length of a slice on this machine: as written, or by default.
+func sliceLength(e *Experiment) Duration {
+	if e.Phases.Soak > 0 {
+		return cmp.Or(e.Slices.Length, soakSlice)
+	}
+	return cmp.Or(e.Slices.Length, defaultSlices.Length)
 }
 
 // limited reports whether sidecars on this machine have limits of CPU.

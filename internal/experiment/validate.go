@@ -18,6 +18,7 @@ const (
 	maxWorkers     = 256
 	maxPhase       = Duration(24 * time.Hour)
 	minMeasure     = Duration(time.Second)
+	minSoak        = Duration(10 * time.Second)
 	maxTimeout     = Duration(60 * time.Second) // the upper end of the histograms
 	maxSeed        = 1<<53 - 1                  // exact in every JSON reader
 	maxCPU         = 1023                       // CPU_SETSIZE of Linux

@@ -21,7 +21,7 @@ func growthFigures(f *figures, r *result.Record, seconds float64) {
 	planes := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) { return growth(t) })
 	for _, p := range metric.Parts() {
 		perSecond, ok := part(p, planes)
-		if !ok || !slices.Contains(metric.IdleParts, p.Name) {
+		if !ok || !isIdlePart(p) {
 			continue
 		}
 		f.set(metric.Of(metric.MemoryGrowth, p.Name), perSecond*dilution(r.Load, seconds)*60/mib)
@@ -34,20 +34,30 @@ func growthFigures(f *figures, r *result.Record, seconds float64) {
 // growth is the least-squares slope of a task's resident memory over the second half of its readings' time, bytes per
 // second. It is not ok with few readings.
 func growth(t result.TaskUsage) (perSecond float64, ok bool) {
-	n := len(t.Memory)
-	if n == 0 {
-		return 0, false
+	points := make([][2]float64, len(t.Memory))
+	for i, m := range t.Memory {
+		points[i] = [2]float64{m.Seconds, float64(m.RSS)}
 	}
-	half := (t.Memory[0].Seconds + t.Memory[n-1].Seconds) / 2
-	var x, y []float64
-	for _, m := range t.Memory {
-		if m.Seconds >= half {
-			x, y = append(x, m.Seconds), append(y, float64(m.RSS))
-		}
-	}
+	x, y := secondHalf(points)
 	if len(x) < growthReadings {
 		return 0, false
 	}
 	_, perSecond = stats.Regression(x, y)
 	return perSecond, !math.IsNaN(perSecond)
 }
+
+// secondHalf returns the points in the second half of their time.
+func secondHalf(points [][2]float64) (x, y []float64) {
+	if len(points) == 0 {
+		return nil, nil
+	}
+	half := (points[0][0] + points[len(points)-1][0]) / 2
+	for _, p := range points {
+		if p[0] >= half {
+			x, y = append(x, p[0]), append(y, p[1])
+		}
+	}
+	return x, y
+}
+
+func isIdlePart(p metric.Part) bool { return slices.Contains(metric.IdleParts, p.Name) }

@@ -43,6 +43,7 @@ type Trial struct {
 	Error     string             `json:"error,omitempty"`
 	Metrics   map[string]float64 `json:"metrics"`
 	Warnings  []Warning          `json:"warnings"`
+	Trends    []Trend            `json:"trends,omitempty"` // with phases.soak
 }
 
 // Measured is a trial with the figures that its report does not list.
@@ -60,6 +61,8 @@ type Options struct {
 	Published bool
 	// Attribute reassigns tasks to planes, in memory only. Nil means as recorded.
 	Attribute func(mesh.Task) mesh.Task
+	// Soak adds trends, with the intervals of a confidence. 0: none.
+	Soak float64
 	// File returns the path of a trial's file.
 	File func(trial, name string) string
 }
@@ -84,12 +87,17 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 			changeFigures(f, r)
 			startFigures(f, r)
 			costs := sliceFigures(f, r, o.File(r.ID, result.SlicesFile))
+			var trends []Trend
+			if o.Soak > 0 {
+				trends = trendFigures(f, r, o.File(r.ID, result.LatencyFile), o.Soak)
+			}
 			f.withhold(r.Warnings)
 			f.unsum(unsummed[i])
 			trials[i] = Measured{Roles: f.roles, Slices: costs, Trial: Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
+				Trends:   f.shown(trends),
 			}}
 			return nil
 		}))

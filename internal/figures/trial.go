@@ -187,7 +187,7 @@ func idleFigures(f *figures, r *result.Record) {
 		return float64(*t.DeferredCPU), true
 	})
 	for _, p := range metric.Parts() {
-		if !slices.Contains(metric.IdleParts, p.Name) {
+		if !isIdlePart(p) {
 			continue
 		}
 		idle, ok := part(p, rate)
@@ -209,7 +209,7 @@ func idleMemory(f *figures, r *result.Record) {
 	}
 	idle := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) { return float64(t.IdleRSS) / mib, t.IdleRSS > 0 })
 	for _, p := range metric.Parts() {
-		if v, ok := part(p, idle); ok && slices.Contains(metric.IdleParts, p.Name) {
+		if v, ok := part(p, idle); ok && isIdlePart(p) {
 			f.set(metric.Of(metric.IdleMemory, p.Name), v)
 		}
 	}
@@ -367,6 +367,11 @@ func namesOf(plane metric.Plane) []string {
 		}
 	}
 	return names
+}
+
+// shown leaves out the trends of withheld metrics.
+func (f *figures) shown(trends []Trend) []Trend {
+	return slices.DeleteFunc(trends, func(t Trend) bool { _, known := f.values[t.Metric]; return !known })
 }
 
 func (f *figures) set(name string, v float64) {

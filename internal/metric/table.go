@@ -20,6 +20,8 @@ const (
 	Memory                 = "memory_mib"
 	MemoryGrowth           = "memory_growth_mib_per_minute"
 	MemoryGrowthPerRequest = "memory_growth_kib_per_1000"
+	CPUGrowth              = "cpu_growth_us_per_hour"
+	LatencyGrowth          = "latency_growth_ms_per_hour"
 	PeakMemory             = "memory_peak_mib"
 	ProportionalMemory     = "memory_pss_mib"
 	ContextSwitches        = "context_switches_per_request"
@@ -140,6 +142,10 @@ var rows = []Row{
 		Parts: IdleParts, Source: Tasks, Title: "growth of memory, %s", Heads: [2]string{"growth, %s", "MiB/min"}},
 	{Name: MemoryGrowthPerRequest, Unit: "KiB", Better: LowerIsBetter, Doc: "the same per 1000 answered requests",
 		Parts: IdleParts, Source: Tasks, Title: "growth of memory per 1000 requests, %s", Heads: [2]string{"growth, %s", "KiB/1000 req"}},
+	{Name: CPUGrowth, Unit: "us/h", Better: LowerIsBetter, Doc: "with phases.soak: growth of CPU time per answered request in the second half of the soak, per hour of load",
+		Parts: IdleParts, Source: Tasks, SpeedSensitive: true, Title: "growth of CPU/request, %s"},
+	{Name: LatencyGrowth, Unit: "ms/h", Better: LowerIsBetter, Doc: "with phases.soak: growth of the response time in the second half of the soak, per hour of load",
+		Parts: []string{"p50", "p99"}, Source: LatencyLog, Title: "growth of the response time, %s"},
 	{Name: PeakMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "sum of each task's own peak resident memory",
 		Parts: partNames(), Source: Tasks, Title: "peak memory, %s"},
 	{Name: ProportionalMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "proportional set size, shared pages divided among their users",

@@ -80,6 +80,8 @@ type Sample struct {
 	Nodes map[string]NodeReading `json:"nodes,omitempty"` // node readings by name, if refreshed
 	// Cores is CPU by plane since the previous sample, for the live view.
 	Cores map[string]float64 `json:"cores,omitempty"` // CPU by plane since the last sample, cores
+	// Memory is resident memory by plane, for the live view.
+	Memory map[string]float64 `json:"memory,omitempty"` // resident memory by plane, MiB
 	// Listed are tasks of a cluster, with their planes, that no earlier sample of the trial listed.
 	Listed []mesh.Task `json:"listed,omitempty"` // tasks of a cluster that no earlier sample of the trial listed
 	// Machines are the nodes of a cluster, in the first sample of a trial with readings of nodes.

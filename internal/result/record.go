@@ -358,15 +358,16 @@ type TaskUsage struct {
 	IdleCPU     *int64  `json:"idleCPU,omitempty"`     // idle CPU in the slices of other treatments, ns, not in the end reading, absent without slices
 	DeferredCPU *int64  `json:"deferredCPU,omitempty"` // CPU beyond `idleCPU` in the slices of other treatments, ns, part of the end reading
 	IdleRSS     int64   `json:"idleRSS,omitempty"`     // resident memory of the idle task before the load, bytes
-	// Memory is its resident memory over the measure phase, thinned out evenly.
+	// Memory is its resident memory over the measure phase, thinned out evenly, with its CPU time.
 	Memory  []MemoryReading `json:"memory,omitempty"`
 	Missing string          `json:"missing,omitempty"` // why its usage is unknown
 }
 
 // MemoryReading is the resident memory of a task at one moment of the measure phase.
 type MemoryReading struct {
-	Seconds float64 `json:"s"`   // since the task's `start` reading
-	RSS     int64   `json:"rss"` // resident memory, bytes
+	Seconds float64 `json:"s"`             // since the task's `start` reading
+	RSS     int64   `json:"rss"`           // resident memory, bytes
+	CPU     int64   `json:"cpu,omitempty"` // CPU time since the task began, ns, with the slices of other treatments
 }
 
 // NodeReading is one reading of the whole machine, ns of CPU time since boot.

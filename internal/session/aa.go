@@ -13,7 +13,7 @@ const aaWarmup = time.Second
 // AgainstItself returns s cut down to its first baseline and that baseline's control.
 func (s *Study) AgainstItself(blocks int, measure time.Duration) (*Study, error) {
 	x := *s.Experiment
-	x.Phases.Warmup, x.Phases.Measure = experiment.Duration(aaWarmup), experiment.Duration(measure)
+	x.Phases.Warmup, x.Phases.Measure, x.Phases.Soak = experiment.Duration(aaWarmup), experiment.Duration(measure), 0
 	x.Blocks, x.Control, x.Faults, x.Expect = experiment.Fixed(blocks), true, nil, nil
 	trial := aaWarmup + measure + time.Duration(x.Phases.Drain) + plan.Allowance
 	p, err := s.Plan.AA(firstBaseline(s.Plan), &x, blocks, trial)

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 func main() {
@@ -224,7 +225,7 @@ func (p program) measured(a application) (cpu, added float64, err error) {
 	}
 	medians := map[any]float64{"none": math.NaN(), "envoy": math.NaN()}
 	for _, t := range report.Trials {
-		if m, ok := t.Metrics["latency_ms/p50"]; ok && t.Valid {
+		if m, ok := t.Metrics[metric.Of(metric.Latency, "p50")]; ok && t.Valid {
 			medians[t.Factors["mesh"]] = m
 		}
 		if t.Factors["mesh"] != "envoy" || !t.Valid {

@@ -133,6 +133,7 @@ type Truth struct {
 	AppUS, DataUS, ControlUS, LoadUS float64 // CPU µs per request
 	AppMiB, DataMiB                  float64 // resident memory
 	MedianMS                         float64 // response time
+	Slower                           float64 // relative growth of the response time over the measure phase
 }
 
 // Quickstart is a study as most people run one: no mesh, its A/A twin, and
@@ -368,7 +369,7 @@ func (s Study) latencies(m machine, truth Truth, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	key := fmt.Sprintf("%x %v %v %d %d %d %v", source, m.level, m.noise, s.Warmup, s.Measure, s.Rate, truth.MedianMS)
+	key := fmt.Sprintf("%x %v %v %d %d %d %v", source, m.level, m.noise, s.Warmup, s.Measure, s.Rate, truth.MedianMS) + fmt.Sprint(truth.Slower)
 	made, ok := latencyLogs.Load(key)
 	if !ok {
 		one, err := s.latencyLog(m, truth)
@@ -396,7 +397,7 @@ func (s Study) latencyLog(m machine, truth Truth) (one latencyLog, err error) {
 			histograms = append(histograms, hdrhistogram.NewPacked(1000, int64(time.Minute), 3))
 		}
 		for range s.Rate {
-			v := slow * median * math.Exp(0.35*m.rand.NormFloat64())
+			v := slow * median * math.Exp(0.35*m.rand.NormFloat64()) * (1 + truth.Slower*float64(max(0, second-s.Warmup))/float64(s.Measure))
 			lateness := 5e3 * m.rand.ExpFloat64()
 			for i, ns := range []float64{v + lateness, v, lateness} {
 				err = errors.Join(err, histograms[i].RecordValue(int64(ns)))

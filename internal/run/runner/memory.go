@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // maxMemoryReadings bounds the readings of a task's resident memory in the record.
@@ -45,12 +46,16 @@ func (t *memoryTrace) add(r result.Reading) {
 	t.readings, t.stride = everySecond(t.readings), 2*t.stride
 }
 
-// keep puts the readings between the two edges into the usage of each task.
-func (m memoryTraces) keep(tasks []result.TaskUsage) {
+// keep puts the readings between the two edges into the usage of each task. The last reading of an interleaved task has no
+// CPU: it was divided among the slices.
+func (m memoryTraces) keep(tasks []result.TaskUsage, interleaved bool) {
 	for i := range tasks {
 		u := &tasks[i]
 		if t := m[u.ID]; t != nil && u.Missing == "" && !u.Ended {
 			u.Memory = t.between(u.Start.At, u.End)
+			if n := len(u.Memory); n > 0 && interleaved {
+				u.Memory[n-1].CPU = 0
+			}
 		}
 	}
 }
@@ -71,7 +76,7 @@ func (t *memoryTrace) between(start time.Time, end result.Reading) []result.Memo
 	}
 	var all []result.MemoryReading
 	for _, r := range inside {
-		all = append(all, result.MemoryReading{Seconds: r.At.Sub(start).Seconds(), RSS: r.RSS})
+		all = append(all, result.MemoryReading{Seconds: r.At.Sub(start).Seconds(), RSS: r.RSS, CPU: r.CPU})
 	}
 	return all
 }
@@ -81,4 +86,17 @@ func everySecond(readings []result.Reading) (kept []result.Reading) {
 		kept = append(kept, readings[i])
 	}
 	return kept
+}
+
+// memoryByPlane adds up the resident memory of readings, MiB. It is nil without any.
+func memoryByPlane(tasks []platform.Task, readings map[string]result.Reading) (sums map[string]float64) {
+	for _, t := range tasks {
+		if r := readings[t.ID]; r.RSS > 0 {
+			if sums == nil {
+				sums = map[string]float64{}
+			}
+			sums[string(t.Plane)] += float64(r.RSS) / (1 << 20)
+		}
+	}
+	return sums
 }

@@ -20,7 +20,7 @@ func TestMemoryIsThinnedOut(t *testing.T) {
 		{Task: mesh.Task{ID: "proxy"}, Start: result.Reading{At: began.Add(60 * time.Second)}, End: end},
 		{Task: mesh.Task{ID: "gone"}, Start: result.Reading{At: began}, End: result.Reading{At: end.At}},
 	}
-	traces.keep(tasks)
+	traces.keep(tasks, true)
 	memory := tasks[0].Memory
 	if n := len(memory); n < maxMemoryReadings/4 || n > maxMemoryReadings {
 		t.Fatalf("%d readings, want %d to %d", n, maxMemoryReadings/4, maxMemoryReadings)

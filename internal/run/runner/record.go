@@ -11,7 +11,7 @@ import (
 
 // write checks the trial and writes its record. It is the last phase.
 func (t *trial) write(context.Context) error {
-	t.journal.memory.keep(t.journal.record.Tasks)
+	t.journal.memory.keep(t.journal.record.Tasks, t.sliced != nil)
 	t.journal.record.ByHand = t.setup.Services.end(t)
 	t.judge()
 	t.journal.record.Ended = t.setup.clock.now()

@@ -115,6 +115,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		}
 	}
 	s.last, s.any = now, true
+	sample.Memory = memoryByPlane(s.tasks, sample.Tasks)
 	s.journal.memory.add(sample.Tasks)
 	s.journal.emit(result.Event{Kind: result.KindSample, Sample: sample})
 	return nil

@@ -259,6 +259,7 @@ func (m *sliceMember) sample(row result.Slice) {
 	for plane, used := range m.shown.cpu {
 		sample.Cores[string(plane)] = float64(used) / float64(m.shown.ns)
 	}
+	sample.Memory = memoryByPlane(m.tasks, sample.Tasks)
 	m.shown = shown{at: row.End, cpu: map[metric.Plane]int64{}}
 	m.trial.journal.emit(result.Event{Kind: result.KindSample, Sample: sample})
 }

@@ -334,7 +334,7 @@ func (d drawing) loadLines() []string {
 	}
 	lines := []string{d.heading(head)}
 	for _, t := range trials {
-		lines = append(append(lines, d.loadLine(t, label, wide)), events(d.painter, t, 1, "  ")...)
+		lines = slices.Concat(lines, []string{d.loadLine(t, label, wide)}, trendLines(t, d.look.width), events(d.painter, t, 1, "  "))
 	}
 	return lines
 }

@@ -23,6 +23,7 @@ var Figures = []struct{ ID, Doc string }{
 	{metric.Capacity, "response time against rate with the objective (--choose part=p99)"},
 	{"rate", "cost against rate with the fitted line and its band (--choose part=NAME)"},
 	{"timeline", "one trial, second by second (--choose trial=ID)"},
+	{"soak", "memory, CPU and response times over a soak, a panel a treatment"},
 	{"memory", "resident memory over the measure phase, where it grows or is measured for long"},
 	{"change-times", "time of changes by treatment: distribution with its band"},
 	{"change-failures", "failed requests around changes, zero at the change"},

@@ -1,13 +1,11 @@
 package page
 
 import (
-	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 )
 
 // memory is the resident memory of a plane of one trial over its measure phase.
@@ -23,6 +21,9 @@ const longMemory = 30
 
 // memoryOf reads the first blocks. Where memory is steady in a short phase, its course says no more than its figure.
 func memoryOf(s Source) (all []memory) {
+	if len(s.Report.Trends) > 0 {
+		return nil // the figure of the soak has it
+	}
 	records, err := s.Dir.Records()
 	if err != nil {
 		return nil // the report has the figures
@@ -37,7 +38,7 @@ func memoryOf(s Source) (all []memory) {
 			if len(p.Planes) > 1 || !slices.Contains(metric.IdleParts, p.Name) {
 				continue
 			}
-			course := memoryCourse(&records[i], p.Planes[0])
+			course := figures.MemoryCourse(&records[i], p)
 			if len(course) < 2 || !grows && len(course) < longMemory {
 				continue
 			}
@@ -46,23 +47,4 @@ func memoryOf(s Source) (all []memory) {
 		}
 	}
 	return all
-}
-
-// memoryCourse adds up the tasks of a plane. It is empty if one of them was not read as often as the others.
-func memoryCourse(r *result.Record, plane metric.Plane) (course [][2]float64) {
-	for _, t := range r.Tasks {
-		switch {
-		case t.Plane != plane:
-			continue
-		case course == nil:
-			course = make([][2]float64, len(t.Memory))
-		case len(course) != len(t.Memory):
-			return nil
-		}
-		for i, m := range t.Memory {
-			course[i][0] = math.Round(m.Seconds*100) / 100
-			course[i][1] += float64(m.RSS) / (1 << 20)
-		}
-	}
-	return course
 }

@@ -65,7 +65,7 @@ func otherAnswers(r *answer.Report) (lines []string) {
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []string {
 	boundaries := boundaryAnswers(v)
-	lines := slices.Concat(gateAnswers(v.r.Decisions), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaries)
+	lines := slices.Concat(gateAnswers(v.r.Decisions), trendAnswers(v), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(lines, ladderAnswers(v)...)
@@ -105,7 +105,7 @@ func costAnswers(v view, after bool) []string {
 		return lines
 	}
 	for _, w := range v.r.Warnings {
-		if w.Code == answer.MemoryGrows && !grows(v, compared[0].Baseline) {
+		if w.Code == answer.MemoryGrows && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
 			lines = append(lines, capital(w.Message)+".")
 		}
 	}

@@ -33,7 +33,7 @@ func sectionsOf(r *answer.Report) []shortSection {
 		figures = []shortSection{{4, 14, differencesSection}, {5, 14, treatmentsSection}}
 	}
 	return slices.Concat([]shortSection{
-		{1, 10, decisionSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {2, 14, startsSection}, {4, 14, boundariesSection},
+		{1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {2, 14, startsSection}, {4, 14, boundariesSection},
 	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection}})
 }
 

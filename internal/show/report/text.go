@@ -19,7 +19,7 @@ import (
 // sections of the text, in order. A section writes nothing if the report has
 // nothing for it.
 var sections = []func(text){
-	answerSection, headerSection, decisionSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, changesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
+	answerSection, headerSection, decisionSection, trendsSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, changesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
 	floorSection, smallestSection, partsSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
@@ -234,7 +234,7 @@ func warned(ws []figures.Warning, code string) bool {
 // interval is visible without one.
 func flagged(ws []figures.Warning) bool {
 	return slices.ContainsFunc(ws, func(w figures.Warning) bool {
-		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval", "repeated-readings", answer.MemoryGrows}, w.Code)
+		return !slices.Contains([]string{"few-trials", "no-spread", "ratio-undefined", "pairs-lost", "no-interval", "repeated-readings", answer.MemoryGrows, "within-deployments"}, w.Code)
 	})
 }
 

@@ -1,7 +1,7 @@
 // Parts of figures that need more than the report: slices, latency over time, the band of a line, and
 // the looks of a sequential test.
 "use strict";
-globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, tips, rowLabels, rowsHigh, rowAxis }) {
+globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, titled, tips, rowLabels, rowsHigh, rowAxis }) {
   const { report } = content;
   const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
   const x = (label, width) => ({ label, labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount });
@@ -152,6 +152,49 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
+  // soak: each quantity over the time of load, a panel a treatment with the same axes, a line a deployment.
+  function soak() {
+    const shown = new Map((report.trends ?? []).map((x) => [x.treatment + x.metric, x]));
+    if (!shown.size) return null;
+    const ids = report.treatments.filter((t) => report.trends.some((x) => x.treatment === t.id)).map((t) => t.id);
+    const all = report.trials.filter((t) => t.valid).flatMap((t) => (t.trends ?? []).map((x) => ({ treatment: t.treatment, block: t.block, ...x })));
+    const order = content.words.metrics.filter((m) => all.some((x) => x.metric === m.name && x.points.some((p) => p[1] !== 0)));
+    const rows = all.flatMap((x) => x.points.map(([s, v]) => [name(x.treatment), x.block, x.metric, s, v]));
+    const minutes = Math.max(...rows.map((r) => r[3])) > 600, k = minutes ? 60 : 1;
+    return {
+      id: "soak", title: "Trends over the soak",
+      caption: "A line a deployment, over the time of load. Dashed: the straight line through the second half, with its slope per hour. Treatments of a row have the same axes.",
+      columns: ["treatment", "block", "metric", "second of load", "value"], rows,
+      panels: order.map((m) => {
+        const own = all.filter((x) => x.metric === m.name);
+        const data = own.flatMap((x) => x.points.map(([s, v]) => ({ treatment: x.treatment, of: name(x.treatment), trial: `${x.treatment} ${x.block}`, at: s / k, v: v * m.scale, tip: `${name(x.treatment)}, block ${x.block}, ${amount(s / k)} ${minutes ? "min" : "s"}\n${amount(v * m.scale)} ${m.unit}` })));
+        // The line of a trial through the mean of the second half of its points.
+        const fits = own.flatMap((x) => {
+          const last = x.points.at(-1)[0], half = (x.points[0][0] + last) / 2, late = x.points.filter((p) => p[0] >= half), mean = (i) => late.reduce((sum, p) => sum + p[i], 0) / late.length;
+          const at = (s) => (mean(1) + ((s - mean(0)) * x.per_hour.estimate) / 3600) * m.scale;
+          return [half, last].map((s) => ({ of: name(x.treatment), trial: `${x.treatment} ${x.block}`, at: s / k, v: at(s) }));
+        });
+        const texts = ids.map((id) => ({ id, of: name(id), x: shown.get(id + m.name) })).filter((d) => d.x).map((d) => ({ of: d.of, text: `${signed(d.x.per_hour.estimate * m.scale)} ${m.unit}/h${known(d.x.per_hour.low) ? ` (${signed(d.x.per_hour.low * m.scale)} to ${signed(d.x.per_hour.high * m.scale)})` : ""}`, verdict: d.x.verdict }));
+        return {
+          title: titled(m), about: texts.map((d) => `${d.of}: ${d.text}, ${d.verdict}`).join("; "), legend: legendOf(ids.filter((id) => own.some((x) => x.treatment === id))),
+          plot: (width) => {
+            const facet = width >= 260 * texts.length ? "fx" : "fy"; // panels below each other where they would be narrow
+            return {
+              ...frame, marginTop: 58, width, height: facet === "fx" ? 250 : 60 + 200 * texts.length, [facet]: { axis: null, padding: facet === "fx" ? 0.08 : 0.3, domain: texts.map((d) => d.of) },
+              x: x(minutes ? "minutes of load" : "seconds of load", facet === "fx" ? width / texts.length : width), y: { label: null, grid: true, nice: true, tickFormat: amount, ticks: 4 },
+              marks: [
+                Plot.line(data, { x: "at", y: "v", z: "trial", [facet]: "of", stroke: (d) => look(d.treatment).color, strokeOpacity: 0.7, className: "mark-soak" }),
+                Plot.dot(data, { x: "at", y: "v", [facet]: "of", r: 2, fill: (d) => look(d.treatment).color, title: "tip", tip: tips, className: "mark-soak-point" }),
+                Plot.line(fits, { x: "at", y: "v", z: "trial", [facet]: "of", stroke: "currentColor", strokeDasharray: "5 3", strokeWidth: 1.5, className: "mark-trend" }),
+                Plot.text(texts, { [facet]: "of", text: (d) => `${d.of}\n${d.text}\n${d.verdict}`, frameAnchor: "top-left", textAnchor: "start", lineAnchor: "bottom", dy: -4, fill: (d) => (d.verdict === "still growing" ? color("bad") : "currentColor"), className: "mark-slope" }),
+              ],
+            };
+          },
+        };
+      }),
+    };
+  }
+
   // 9. changes: how long they take, when requests fail, and what they cost.
   const changes = content.changesMade ?? [];
   const kindsOf = (all) => [...new Set(all.map((c) => c.kind))];
@@ -235,5 +278,5 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, heat, memory, changeTimes, changeFailures, changeCPU, band, references, referenceNote, boundary };
+  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, band, references, referenceNote, boundary };
 };

@@ -1,0 +1,227 @@
+package figures
+
+import (
+	"math"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// Trend is a quantity of a trial over its soak. Times are seconds of load: a trial of a round has the load in its own slices.
+type Trend struct {
+	Metric string       `json:"metric"` // such as memory_mib/data
+	Points [][2]float64 `json:"points"` // seconds of load, and the metric's value
+	// PerHour is the slope of the second half, per hour of load. The interval is about the time series of this deployment
+	// alone: others may differ.
+	PerHour stats.Interval `json:"per_hour"`
+}
+
+const (
+	// soakWindows is the number of parts of a soak in which CPU and response times are taken together.
+	soakWindows = 24
+	// trendPoints is the least number of points in the second half that a trend is taken from.
+	trendPoints = 5
+)
+
+// trendMetrics are the metrics of slopes by the metrics of their quantities.
+var trendMetrics = map[string]string{metric.CPUPerRequest: metric.CPUGrowth, metric.Latency: metric.LatencyGrowth}
+
+// trendFigures returns the trends of a trial with the latency log at path, and adds their slopes to the figures. Memory has its
+// slopes from [growthFigures].
+func trendFigures(f *figures, r *result.Record, path string, confidence float64) (trends []Trend) {
+	seconds := measureSeconds(r.Load)
+	if r.Error != "" || seconds <= 0 {
+		return nil
+	}
+	perLoad := dilution(r.Load, seconds)
+	add := func(base, part string, points [][2]float64) {
+		name := metric.Of(base, part)
+		for i := range points {
+			points[i][0] /= perLoad
+		}
+		x, y := secondHalf(points)
+		if _, known := f.values[name]; !known || len(x) < trendPoints {
+			return
+		}
+		slope := stats.Trend(x, y, confidence).Interval
+		trends = append(trends, Trend{Metric: name, Points: points, PerHour: perHour(slope)})
+		if of, ok := trendMetrics[base]; ok {
+			f.set(metric.Of(of, part), slope.Estimate*3600)
+		}
+	}
+	windows := readWindows(path, r.Load, seconds)
+	for _, p := range metric.Parts() {
+		if !isIdlePart(p) || r.Load == nil {
+			continue
+		}
+		add(metric.Memory, p.Name, MemoryCourse(r, p))
+		add(metric.CPUPerRequest, p.Name, cpuCourse(r, p, windows, seconds))
+	}
+	for _, q := range []struct {
+		part string
+		q    float64
+	}{{"p50", 50}, {"p99", 99}} {
+		add(metric.Latency, q.part, latencyCourse(windows, q.q))
+	}
+	return trends
+}
+
+// MemoryCourse adds up the resident memory of a part's tasks, MiB, by the seconds of the measure phase. Its times are those of
+// the task with the fewest readings. It is empty if one of them has none.
+func MemoryCourse(r *result.Record, p metric.Part) (course [][2]float64) {
+	var of []*result.TaskUsage
+	var fewest []result.MemoryReading
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; isOf(p, t) {
+			if of = append(of, t); len(of) == 1 || len(t.Memory) < len(fewest) {
+				fewest = t.Memory
+			}
+		}
+	}
+	for _, m := range fewest {
+		sum := 0.0
+		for _, t := range of {
+			sum += memoryAt(t, m.Seconds)
+		}
+		course = append(course, [2]float64{math.Round(m.Seconds*100) / 100, sum / mib})
+	}
+	return course
+}
+
+// memoryAt is the resident memory of a task at a second of the measure phase, bytes, between its two nearest readings.
+func memoryAt(t *result.TaskUsage, second float64) float64 {
+	before := t.Memory[0]
+	for _, m := range t.Memory {
+		if passed := m.Seconds - before.Seconds; m.Seconds >= second && passed > 0 {
+			return float64(before.RSS) + float64(m.RSS-before.RSS)*max(0, second-before.Seconds)/passed
+		}
+		before = m
+	}
+	return float64(before.RSS)
+}
+
+// window is a part of the measure phase, in seconds from its start.
+type window struct {
+	from, to  float64
+	responses *hdrhistogram.PackedHistogram // nil without an answer
+}
+
+func (w *window) middle() float64 { return (w.from + w.to) / 2 }
+
+// readWindows divides the measure phase into windows of whole seconds of the log. There are none if the log cannot be read:
+// [latencyFigures] has the warning.
+func readWindows(path string, l *result.Load, seconds float64) []window {
+	n := min(soakWindows, int(seconds))
+	windows := make([]window, n)
+	for i := range windows {
+		windows[i].from, windows[i].to = math.Round(float64(i)*seconds/float64(n)), math.Round(float64(i+1)*seconds/float64(n))
+	}
+	log, err := hdrlog.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer log.Close()
+	err = hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+		at := float64(second) + 0.5 - l.WarmupSeconds
+		for i := range windows {
+			w := &windows[i]
+			switch {
+			case tag != latencies[0].tag || at < w.from || at >= w.to:
+			case w.responses == nil:
+				w.responses = h
+			default:
+				return hdrlog.Add(w.responses, h)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil
+	}
+	return windows
+}
+
+// latencyCourse is a percentile of the response time in each window, ms. A window with too few answers for it has none.
+func latencyCourse(windows []window, percentile float64) (course [][2]float64) {
+	for i := range windows {
+		w := &windows[i]
+		if w.responses != nil && float64(w.responses.TotalCount()) >= math.Round(tailSamples/(1-percentile/100)) {
+			course = append(course, [2]float64{w.middle(), float64(w.responses.ValueAtPercentile(percentile)) / latencies[0].perUnit})
+		}
+	}
+	return course
+}
+
+// cpuCourse is the CPU time of a part's tasks per answer in each window, µs. It is empty if the CPU of one of them is unknown.
+func cpuCourse(r *result.Record, p metric.Part, windows []window, seconds float64) (course [][2]float64) {
+	var of []*result.TaskUsage
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; isOf(p, t) {
+			of = append(of, t)
+		}
+	}
+	for i := range windows {
+		w := &windows[i]
+		if w.responses == nil || of == nil {
+			continue
+		}
+		var ns float64
+		for _, t := range of {
+			from, ok := cpuAt(t, w.from)
+			to, ok2 := cpuAt(t, w.to)
+			if !ok {
+				return nil
+			}
+			if !ok2 { // after the last reading
+				return course
+			}
+			if ns += to - from; t.IdleCPU != nil {
+				ns -= float64(*t.IdleCPU) * (w.to - w.from) / seconds
+			}
+		}
+		course = append(course, [2]float64{w.middle(), ns / 1e3 / float64(w.responses.TotalCount())})
+	}
+	return course
+}
+
+// cpuAt is the CPU time of a task at a second of the measure phase, ns, between its two nearest readings.
+func cpuAt(t *result.TaskUsage, second float64) (ns float64, ok bool) {
+	before := result.MemoryReading{CPU: t.Start.CPU}
+	for _, m := range t.Memory {
+		if m.CPU == 0 {
+			continue
+		}
+		// The last reading may precede the end of the phase a little.
+		if last := second - m.Seconds; last <= 0 || last < 0.5 && m == t.Memory[len(t.Memory)-1] {
+			passed := m.Seconds - before.Seconds
+			if passed <= 0 {
+				return float64(m.CPU), true
+			}
+			return float64(before.CPU) + float64(m.CPU-before.CPU)*(second-before.Seconds)/passed, true
+		}
+		before = m
+	}
+	return 0, false
+}
+
+func isOf(p metric.Part, t *result.TaskUsage) bool {
+	for _, plane := range p.Planes {
+		if t.Plane == plane && t.Missing == "" {
+			return true
+		}
+	}
+	return false
+}
+
+func perHour(perSecond stats.Interval) stats.Interval {
+	scaled := stats.Interval{Estimate: perSecond.Estimate * 3600}
+	if perSecond.Known() {
+		low, high := *perSecond.Low*3600, *perSecond.High*3600
+		scaled.Low, scaled.High = &low, &high
+	}
+	return scaled
+}

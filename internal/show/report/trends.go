@@ -1,0 +1,117 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// trendAnswers is a sentence about what still changes at the end of a soak.
+func trendAnswers(v view) []string {
+	var changing []string
+	steady := 0
+	for _, x := range v.r.Trends {
+		switch x.Verdict {
+		case answer.StillGrowing, answer.StillFalling:
+			if part, _ := metric.PartOf(metric.Memory, x.Metric); part == "total" && len(changing) > 0 {
+				continue // its planes are named
+			}
+			changing = append(changing, fmt.Sprintf("%s of %s is %s by %s", metricName(x.Metric), v.label.describe(v.treatment(x.Treatment).Factors), x.Verdict, slopeWords(v, x)))
+		case answer.Steady:
+			steady++
+		}
+	}
+	if len(v.r.Trends) == 0 {
+		return nil
+	}
+	length := soakLength(v.r)
+	if changing == nil {
+		return []string{fmt.Sprintf("At the end of a soak of %s no figure is shown to grow: %d of %s are steady.", length, steady, printable.Counted(len(v.r.Trends), "trend"))}
+	}
+	return []string{fmt.Sprintf("At the end of a soak of %s: %s.", length, strings.Join(firstOf(changing, 3), "; "))}
+}
+
+// trendsSection has the trends of a soak. A short text leaves out the parts of a treatment that do not change.
+func trendsSection(t text) {
+	if len(t.view.r.Trends) == 0 {
+		return
+	}
+	t.page.heading(fmt.Sprintf("Trends in the second half of a soak of %s (per hour of load; %s interval)", soakLength(t.view.r), t.view.percent()))
+	g := gridOf([]int{0, 1, 6}, "treatment", "quantity", "at first", "at last", "per hour", "interval", "trend")
+	within := false
+	for _, x := range t.view.r.Trends {
+		if t.view.short && !trendShown(x) {
+			continue
+		}
+		q := quantityOf(x.Metric)
+		verdict := string(x.Verdict)
+		if per := perRequest(t.view.treatment(x.Treatment), x); per != "" {
+			verdict += ", " + per
+		}
+		within = within || x.Within
+		digits := max(0, 2-magnitude(x.Last*q.scale))
+		g.row(t.view.label.describe(t.view.treatment(x.Treatment).Factors), q.name, fixed(x.First*q.scale, digits), fixed(x.Last*q.scale, digits)+q.unitText(),
+			difference(x.PerHour, q.scale), bounds(x.PerHour, q.scale, signed), verdict)
+	}
+	t.page.table(g, 2)
+	if within {
+		t.page.line("")
+		t.page.prose("Fewer than three deployments: an interval is about their time series, widened where neighbours depend on each other. Other deployments may differ.")
+	}
+}
+
+// trendShown reports whether a short text has a trend: the data plane, the total, and what changes.
+func trendShown(x answer.Trend) bool {
+	changes := x.Verdict == answer.StillGrowing || x.Verdict == answer.StillFalling
+	return changes || slices.Contains([]string{answerMemory, answerCost, answerMedian, metric.Of(metric.Latency, "p99")}, x.Metric)
+}
+
+// slopeWords is a slope in a sentence. Memory grows by the minute, as in its mark.
+func slopeWords(v view, x answer.Trend) string {
+	if metric.Base(x.Metric) != metric.Memory {
+		return amountWithin(x.PerHour, quantityOf(x.Metric)) + " an hour"
+	}
+	words := strings.TrimLeft(growthMark(v.treatment(x.Treatment).Metrics[growthOf(x.Metric)].Interval), upward+downward)
+	if per := perRequest(v.treatment(x.Treatment), x); per != "" {
+		words += ", " + per
+	}
+	return words
+}
+
+// perRequest is the growth of memory for each request, of memory that changes: "16.1 ±0.9 KiB a request".
+func perRequest(tr compare.Treatment, x answer.Trend) string {
+	part, ok := metric.PartOf(metric.Memory, x.Metric)
+	if !ok || x.Verdict != answer.StillGrowing {
+		return ""
+	}
+	e := tr.Metrics[metric.Of(metric.MemoryGrowthPerRequest, part)].Interval
+	return amountWithin(e, quantity{unit: "KiB a request", scale: 0.001})
+}
+
+func metricName(name string) string { return quantityOf(name).name }
+
+// soakLength is the time that a treatment had the load: "1h0m0s" without zeros.
+func soakLength(r *answer.Report) string {
+	seconds := 0.0
+	for _, t := range r.Trials {
+		for _, x := range t.Trends {
+			if n := len(x.Points); n > 1 && metric.Base(x.Metric) == metric.Memory {
+				seconds = max(seconds, x.Points[n-1][0])
+			}
+		}
+	}
+	words := (time.Duration(math.Round(seconds)) * time.Second).String()
+	for _, zeros := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(words, zeros) {
+			words = words[:len(words)-2]
+		}
+	}
+	return words
+}
