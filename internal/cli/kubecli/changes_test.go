@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"fmt"
 	"os"
 	"testing"
 
@@ -28,6 +29,32 @@ func TestKubernetesEndpointRemoval(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	followed(t, all[0])
+}
+
+// Under Istio a pod that leaves the Service gets no more requests, and each change has CPU of the control plane.
+func TestKubernetesIstioChanges(t *testing.T) {
+	text := must.Get(os.ReadFile("../../../examples/endpoint-removal.yaml"))(t)
+	_, charts := clusterWithIstio(t)
+	disposable(t, clustertest.Connect(t))
+	r := fileOnKubernetes(t, text, append(removals, "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
+		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))...)
+	all := r.records(t, console.Done, nil)
+	if len(all) != 1 || !usable(all[0]) {
+		t.Fatalf("%+v", all)
+	}
+	followed(t, all[0])
+	known := 0
+	for _, c := range all[0].Changes {
+		if c.CPU == nil {
+			continue
+		}
+		if _, has := c.CPU.NS[metric.Control]; has {
+			known++
+		}
+	}
+	if known == 0 {
+		t.Error("no change has the CPU time of the control plane")
+	}
 }
 
 // followed checks that each change of endpoints took effect before the next one.
