@@ -23,6 +23,11 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 	if len(rates) > 1 {
 		return a, nil, errors.New("several services are called from outside, whose responses have no common median")
 	}
+	for _, s := range g.Services {
+		if slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Alongside }) {
+			return a, nil, fmt.Errorf("calls of %s at the same time wait for one another, in its sidecar and for CPUs: no sum of measured latencies has that", s.Name)
+		}
+	}
 	parts := map[[2]int]part{}
 	var all []part
 	for _, call := range flow.Calls {
@@ -125,8 +130,7 @@ func (w *walk) added(value func(part) float64) float64 {
 	return with[len(with)/2] - without[len(without)/2]
 }
 
-// call is the time of a call with all that the callee calls, ms. Calls alongside others end with the slowest of them.
-// The services of the slowest calls are added to path.
+// call is the time of a call with all that the callee calls, ms. The services that are called are added to path.
 func (w *walk) call(service, call int, to string, made map[[2]int]bool, value func(part) float64, path *[]string) float64 {
 	i := w.index[to]
 	s := w.g.Services[i]
@@ -135,36 +139,15 @@ func (w *walk) call(service, call int, to string, made map[[2]int]bool, value fu
 	if path != nil {
 		*path = append(*path, to)
 	}
-	var slowest float64
-	var below []string
-	end := func() {
-		total += slowest
-		if path != nil {
-			*path = append(*path, below...)
-		}
-		slowest, below = 0, nil
-	}
 	for j, c := range s.Calls {
-		if !c.Alongside {
-			end()
-		}
 		if happens, optional := made[[2]int{i, j}]; optional && !happens {
 			continue
 		}
-		t := milliseconds(c.Wait)
-		var own []string
+		total += milliseconds(c.Wait)
 		if c.Service != "" {
-			var into *[]string
-			if path != nil {
-				into = &own
-			}
-			t += w.call(i, j, c.Service, made, value, into)
-		}
-		if t > slowest {
-			slowest, below = t, own
+			total += w.call(i, j, c.Service, made, value, path)
 		}
 	}
-	end()
 	return total
 }
 

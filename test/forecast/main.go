@@ -9,6 +9,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io/fs"
@@ -46,6 +47,9 @@ const (
 	smallest, largest = 100, 100 << 10
 )
 
+// errNoTime ends the runs, not the table.
+var errNoTime = errors.New("no time")
+
 type program struct {
 	tare, out       string
 	n, most, blocks int
@@ -74,9 +78,12 @@ func (p program) run() error {
 	fmt.Println("| application | requests/s | CPU, thousandths of a core | range | added to the median, ms | range |")
 	fmt.Println("|---|---|---|---|---|---|")
 	held, all := map[string]int{}, map[string]int{}
+	var late error
 	for _, a := range drawn {
-		if err := p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "blocks=1"); err != nil {
-			return err
+		if late = p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "blocks=1"); errors.Is(late, errNoTime) {
+			break
+		} else if late != nil {
+			return late
 		}
 		cpu, added, err := p.measured(a)
 		if err != nil {
@@ -102,7 +109,7 @@ func (p program) run() error {
 	for _, what := range []string{"CPU", "median"} {
 		fmt.Printf("\n%s: %d of %d held\n", what, held[what], all[what])
 	}
-	return nil
+	return late
 }
 
 // application is a drawn topology, with its forecast.
@@ -187,22 +194,17 @@ func (p program) measure(dir string, fields ...string) error {
 		return nil
 	}
 	if time.Now().After(p.end) {
-		return fmt.Errorf("no time for %s: run it again", dir)
+		return fmt.Errorf("%w for %s: run it again", errNoTime, dir)
 	}
 	args := []string{"run", "examples/quickstart.yaml", "--plain", "--out", dir, "--set", "control=false", "--set", "validity.lateness=20ms"} // late requests do not move the median
 	for _, f := range fields {
 		args = append(args, "--set", f)
 	}
 	out, err := exec.Command(p.tare, args...).CombinedOutput()
-	if code := (&exec.ExitError{}); err != nil && (!asExit(err, &code) || code.ExitCode() != 3) { // 3: some trials are invalid
+	if code := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &code) || code.ExitCode() != 3) { // 3: some trials are invalid
 		return fmt.Errorf("tare %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
 	return nil
-}
-
-func asExit(err error, code **exec.ExitError) (ok bool) {
-	*code, ok = err.(*exec.ExitError)
-	return ok
 }
 
 // measured returns the CPU of the sidecars of the application, cores, and the growth of the median response, ms.
