@@ -543,6 +543,38 @@ func TestBackground(t *testing.T) {
 	}
 }
 
+// Simulated proxies: a delay of the control plane is recovered, each change reaches every proxy, and the cost of a proxy is a slope.
+func TestSimulatedProxies(t *testing.T) {
+	r, code := carriedOut(t, "churn.yaml", "blocks=3", "control=false", "meshes={slow: {from: envoy-xds, options: {delay: \"200\"}}}",
+		"factors={mesh: [envoy-xds, slow], rate: [20], connections: [2], backgroundProxies: [5, 100, 300]}", "background={services: 50, changes: 20/s}",
+		"phases={warmup: 1s, measure: 2s, drain: 2s}", "baseline={mesh: envoy-xds, backgroundProxies: 5}", "validity={rateShortfall: 0.5}")
+	if code != console.Done || len(r.Treatments) != 6 {
+		t.Fatalf("exit code %d, %d treatments: %+v", code, len(r.Treatments), r.Warnings)
+	}
+	push := map[string]float64{} // ms
+	for _, tr := range r.Treatments {
+		push[tr.ID] = tr.Metrics["push_ms/p50"].Estimate
+		if missed, known := tr.Metrics["push_missed_ratio"]; !known || missed.Estimate > 0 {
+			t.Errorf("%s: %v of the pushes are missed (%v), want none", tr.ID, missed.Estimate, known)
+		}
+		if sync, known := tr.Metrics["push_sync_ms"]; !known || sync.Estimate <= 0 {
+			t.Errorf("%s: the time of the first configuration is %v (%v)", tr.ID, sync.Estimate, known)
+		}
+	}
+	if late := push["slow-proxies5"] - push["envoy-xds-proxies5"]; math.Abs(late-200) > 50 {
+		t.Errorf("a push by a control plane with a delay of 200 ms comes %v ms later", late)
+	}
+	slope := slices.IndexFunc(r.Slopes, func(s compare.Slope) bool {
+		return s.Mesh == "envoy-xds" && s.Option == "backgroundProxies" && s.Metric == "cpu_cores/control"
+	})
+	if slope < 0 || r.Slopes[slope].PerItem.Estimate <= 0 {
+		t.Errorf("the CPU of the control plane has no slope over proxies: %+v", r.Slopes)
+	}
+	if want := "Simulated: the proxies of the background"; !strings.Contains(r.Setup.Background, want) {
+		t.Errorf("got %q, want %q", r.Setup.Background, want)
+	}
+}
+
 // Policies, certificates and restarted processes: a restarted sidecar loses requests, the control plane none, and every kind has its
 // evidence.
 func TestChangesOfProcesses(t *testing.T) {

@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -171,18 +172,28 @@ func backgroundOf(records []result.Record) string {
 			}
 			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
 		}
-		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil {
-			return ""
+		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil || r.Factors[experiment.BackgroundProxiesFactor] != nil {
+			if !slices.ContainsFunc(records, func(r result.Record) bool { return r.Background != nil && r.Background.Pushes != nil }) {
+				return ""
+			}
+			return "Simulated: the proxies of the background, as clients of xDS without a proxy. " + realParts
 		}
 	}
-	switch {
-	case first == nil:
+	if first == nil {
 		return ""
-	case first.Asked == 0 || seconds == 0:
-		return fmt.Sprintf("Background: %d services that no request calls", first.Services)
 	}
-	return fmt.Sprintf("Background: %d services that no request calls, with %.3g changes per second (%v asked)", first.Services, float64(changes)/seconds, first.Asked)
+	line := fmt.Sprintf("Background: %d services that no request calls", first.Services)
+	if first.Asked > 0 && seconds > 0 {
+		line += fmt.Sprintf(", with %.3g changes per second (%v asked)", float64(changes)/seconds, first.Asked)
+	}
+	if first.Pushes != nil {
+		line += fmt.Sprintf(". Simulated: %d proxies, as clients of xDS without a proxy. ", first.Pushes.Proxies) + realParts
+	}
+	return line
 }
+
+// realParts ends a sentence about simulated parts.
+const realParts = "Real: the control plane, its streams and messages, and the proxies in the path of the load"
 
 // mixed is the value of a property in which trials differ.
 const mixed = "mixed"

@@ -14,12 +14,12 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Slope is a figure as a straight line over an option that is a number: what each item costs, such
-// as each cluster that a sidecar knows.
+// Slope is a figure as a straight line over an option or a factor that is a number. Its slope is the cost of each item, such
+// as a cluster that a sidecar has, or a proxy that a control plane configures.
 type Slope struct {
-	Mesh    string       `json:"mesh"` // that the variants come from
-	Option  string       `json:"option"`
-	Factors plan.Factors `json:"factors"` // without the mesh
+	Mesh    string       `json:"mesh"`    // that the variants come from
+	Option  string       `json:"option"`  // or the factor
+	Factors plan.Factors `json:"factors"` // without the mesh, and without the factor
 	Metric  string       `json:"metric"`
 	Unit    string       `json:"unit"`
 	// None is the figure without items, and PerItem what each adds, with intervals over trials.
@@ -37,6 +37,20 @@ type Slope struct {
 // slopeMetrics get a slope.
 var slopeMetrics = []string{metric.Of(metric.Memory, "data"), metric.Of(metric.CPUPerRequest, "data"), metric.Of(metric.IdleCPU, "data"), metric.Of(metric.Latency, "p50")}
 
+// controlMetrics get a slope over the background that a control plane has.
+var controlMetrics = []string{metric.Of(metric.CPUCores, "control"), metric.Of(metric.Memory, "control"), metric.Of(metric.Push, "p50"),
+	metric.Of(metric.PushLast, "p50"), metric.PushSync, metric.Of(metric.Memory, "data")}
+
+// backgroundFactors are the factors with slopes, and their level in a treatment.
+var backgroundFactors = []struct {
+	name  string
+	level func(experiment.Levels) float64
+}{
+	{experiment.BackgroundProxiesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundProxies) }},
+	{experiment.BackgroundServicesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundServices) }},
+	{experiment.BackgroundChangesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundChanges) }},
+}
+
 // settingIn is a mesh or variant as the experiment file describes it.
 type setting struct {
 	mesh    string // the definition's
@@ -50,6 +64,7 @@ type setting struct {
 // numbered is a set of treatments that differ in one number.
 type numbered struct {
 	mesh, option string
+	metrics      []string
 	factors      plan.Factors
 	groups       [][]figures.Measured
 	items        map[string]float64 // by treatment
@@ -69,7 +84,7 @@ func (run *Run) slopes(byTreatment map[string][]figures.Measured) (all []Slope) 
 		if len(s.levels) < MinRates {
 			continue
 		}
-		for _, name := range slopeMetrics {
+		for _, name := range s.metrics {
 			if slope, ok := run.estimator.slope(s, name); ok {
 				all = append(all, slope)
 			}
@@ -79,6 +94,22 @@ func (run *Run) slopes(byTreatment map[string][]figures.Measured) (all []Slope) 
 }
 
 func sweepsOf(run *Run, byTreatment map[string][]figures.Measured) (all []*numbered) {
+	for _, f := range backgroundFactors {
+		by := map[string]*numbered{}
+		for _, t := range run.Plan.Treatments {
+			if _, is := t.Factors[f.name]; !is || t.Control || t.Reference {
+				continue
+			}
+			name, _ := t.Factors[experiment.MeshFactor].(string)
+			factors := without(without(t.Factors, experiment.MeshFactor), f.name)
+			key := fmt.Sprint(name, factors)
+			if by[key] == nil {
+				by[key] = &numbered{mesh: cmp.Or(name, t.Levels.Mesh), option: f.name, metrics: controlMetrics, factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}
+				all = append(all, by[key])
+			}
+			by[key].add(t.ID, f.level(t.Levels), byTreatment)
+		}
+	}
 	for _, option := range run.options() {
 		by := map[string]*numbered{}
 		for _, t := range run.Plan.Treatments {
@@ -92,15 +123,19 @@ func sweepsOf(run *Run, byTreatment map[string][]figures.Measured) (all []*numbe
 			factors := without(t.Factors, experiment.MeshFactor)
 			key := fmt.Sprint(s, factors)
 			if by[key] == nil {
-				by[key] = &numbered{mesh: s.mesh, option: option, factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}
+				by[key] = &numbered{mesh: s.mesh, option: option, metrics: slopeMetrics, factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}
 				all = append(all, by[key])
 			}
-			w := by[key]
-			w.items[t.ID], w.levels[n] = n, true
-			w.groups = append(w.groups, byTreatment[t.ID])
+			by[key].add(t.ID, n, byTreatment)
 		}
 	}
 	return all
+}
+
+// add adds a treatment with a number of items.
+func (w *numbered) add(treatment string, items float64, byTreatment map[string][]figures.Measured) {
+	w.items[treatment], w.levels[items] = items, true
+	w.groups = append(w.groups, byTreatment[treatment])
 }
 
 // options are the names of options in variants of this file.

@@ -6,16 +6,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// Background is what a control plane knows and does besides: services that no request calls, and changes of their
-// endpoints. It is a pair of factors if both have several levels.
+// Background is what a control plane knows and does besides: services that no request calls, changes of their endpoints, and simulated
+// proxies. Each is a factor if it has several levels.
 type Background struct {
 	Services int       `yaml:"services,omitempty" json:"services,omitempty"`
 	Changes  PerSecond `yaml:"changes,omitempty" json:"changes,omitempty"` // of endpoints of all services together
+	Proxies  int       `yaml:"proxies,omitempty" json:"proxies,omitempty"` // that are simulated
 }
 
 // Bounds of a background.
@@ -47,28 +49,33 @@ func (p *PerSecond) UnmarshalScalar(text string) error {
 // MarshalYAML writes the number with its unit.
 func (p PerSecond) MarshalYAML() (any, error) { return p.String(), nil }
 
-// backgroundLevels returns all numbers of background services, and of their changes per second, that treatments have.
-func backgroundLevels(e *Experiment) (services []int, changes []PerSecond) {
-	services, changes = LevelsOf[int](e.Factors, BackgroundServicesFactor), LevelsOf[PerSecond](e.Factors, BackgroundChangesFactor)
-	if services == nil {
-		services = []int{e.Background.Services}
+// backgroundLevels returns all numbers of background services, of their changes per second, and of proxies, that treatments have.
+func backgroundLevels(e *Experiment) (services []int, changes []PerSecond, proxies []int) {
+	return levelsOr(e, BackgroundServicesFactor, e.Background.Services), levelsOr(e, BackgroundChangesFactor, e.Background.Changes),
+		levelsOr(e, BackgroundProxiesFactor, e.Background.Proxies)
+}
+
+// levelsOr returns the levels of a factor, or the only one if it is not a factor.
+func levelsOr[T any](e *Experiment, factor string, only T) []T {
+	if levels := LevelsOf[T](e.Factors, factor); levels != nil {
+		return levels
 	}
-	if changes == nil {
-		changes = []PerSecond{e.Background.Changes}
-	}
-	return services, changes
+	return []T{only}
 }
 
 // CheckBackground returns an error if a mesh cannot have the background of an experiment. Without a mesh there is nothing
 // that would know it.
 func CheckBackground(e *Experiment, meshes []mesh.Definition) error {
-	if services, _ := backgroundLevels(e); slices.Max(services) == 0 {
+	services, _, proxies := backgroundLevels(e)
+	if slices.Max(services) == 0 {
 		return nil
 	}
 	var failed []error
 	for _, m := range meshes {
 		if m.Local != nil && m.Local.Background == nil {
 			failed = append(failed, fmt.Errorf("background: mesh %s has none: %w: its definition has no requests in local.background", m.Name, errors.ErrUnsupported))
+		} else if m.Local != nil && slices.Max(proxies) > 0 && m.Local.Background.Proxies == "" {
+			failed = append(failed, fmt.Errorf("background.proxies: mesh %s has none: %w: its definition has no address in local.background.proxies", m.Name, errors.ErrUnsupported))
 		}
 	}
 	return errors.Join(failed...)
@@ -76,7 +83,7 @@ func CheckBackground(e *Experiment, meshes []mesh.Definition) error {
 
 // changesBehind reports whether background services change.
 func changesBehind(e *Experiment) bool {
-	_, changes := backgroundLevels(e)
+	_, changes, _ := backgroundLevels(e)
 	return slices.Max(changes) > 0
 }
 
@@ -86,6 +93,9 @@ func (b Background) String() string {
 		return ""
 	}
 	line := fmt.Sprintf("Background: %d services that no request calls", b.Services)
+	if b.Proxies > 0 {
+		line += fmt.Sprintf(", %d simulated proxies", b.Proxies)
+	}
 	if b.Changes > 0 {
 		line += fmt.Sprintf(", and %s changes of them", b.Changes)
 	}
@@ -99,14 +109,22 @@ func (v backgroundRules) validate() {
 	if !v.doc.Sound("background") || !v.doc.Sound("factors") {
 		return
 	}
-	services, changes := backgroundLevels(v.e)
-	for _, f := range []struct{ field, factor string }{{"background.services", BackgroundServicesFactor}, {"background.changes", BackgroundChangesFactor}} {
+	services, changes, proxies := backgroundLevels(v.e)
+	for _, f := range []struct{ field, factor string }{
+		{"background.services", BackgroundServicesFactor}, {"background.changes", BackgroundChangesFactor}, {"background.proxies", BackgroundProxiesFactor},
+	} {
 		if v.doc.Has(f.field) && v.doc.Has("factors."+f.factor) {
 			v.report(f.field, "remove one of the two", "factors.%s has it already", f.factor)
 		}
 	}
 	if slices.Max(changes) > 0 && slices.Min(services) == 0 {
 		v.report(v.at("changes", BackgroundChangesFactor), "write services: 100 beside it, without a level 0", "there are no background services to change")
+	}
+	if slices.Max(proxies) > 0 && slices.Min(services) == 0 {
+		v.report(v.at("proxies", BackgroundProxiesFactor), "write services: 100 beside it, without a level 0", "there are no background services that proxies could learn")
+	}
+	if most := float64(slices.Max(changes)) * time.Duration(v.e.Phases.Measure).Seconds(); most > mesh.MaxBackgroundChange {
+		v.report(v.at("changes", BackgroundChangesFactor), "lower their rate, or shorten phases.measure", "%.0f changes in a trial are more than %d", most, mesh.MaxBackgroundChange)
 	}
 	if slices.Max(services) > 0 && v.e.Platform.Kind != mesh.OnLocal {
 		v.report(v.at("services", BackgroundServicesFactor), "remove it, or write platform: {kind: local}", "platform %s has no background services", v.e.Platform.Kind)
@@ -126,5 +144,6 @@ func backgroundRows() []fieldRow {
 		{"background", "What a control plane knows and does besides. Without a mesh it has no effect.", nil, nil},
 		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
 		{"background.changes", "Changes of their endpoints during the measure phase, at random instants: 2/s. As a factor: backgroundChanges.", 0, between(0, maxBackgroundChanges, "")},
+		{"background.proxies", "Simulated proxies: clients of the control plane (delta xDS) that subscribe and acknowledge as sidecars do, without a proxy. As a factor: backgroundProxies.", 0, between(0, mesh.MaxBackgroundProxies, "")},
 	}
 }

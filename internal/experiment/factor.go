@@ -12,6 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -27,6 +28,7 @@ const (
 
 	BackgroundServicesFactor = "backgroundServices"
 	BackgroundChangesFactor  = "backgroundChanges"
+	BackgroundProxiesFactor  = "backgroundProxies"
 
 	RequestSizeFactor  = "requestSize"
 	ResponseSizeFactor = "responseSize"
@@ -111,6 +113,11 @@ var Table = []Factor{
 		Name: BackgroundChangesFactor, Token: "changing", Text: "Changes of their endpoints during the measure phase: 2/s.",
 		Field:  func(l *Levels) *PerSecond { return &l.BackgroundChanges },
 		bounds: func(Names) bounds { return between(0, maxBackgroundChanges, "") },
+	}.Factor(),
+	Column[int]{
+		Name: BackgroundProxiesFactor, Token: "proxies", Text: "Simulated proxies, which the control plane configures beside the real ones.",
+		Field:  func(l *Levels) *int { return &l.BackgroundProxies },
+		bounds: func(Names) bounds { return between(0, mesh.MaxBackgroundProxies, "") },
 	}.Factor(),
 }
 
@@ -438,6 +445,7 @@ type Levels struct {
 
 	BackgroundServices int       `json:"backgroundServices,omitempty"` // services that no request calls
 	BackgroundChanges  PerSecond `json:"backgroundChanges,omitempty"`  // changes of their endpoints per second
+	BackgroundProxies  int       `json:"backgroundProxies,omitempty"`  // simulated proxies
 
 	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial, and then rate is 0
 }

@@ -14,6 +14,9 @@ func changeFigures(f *figures, r *result.Record) {
 	if b := r.Background; b != nil && b.Asked > 0 && r.Load != nil && r.Load.MeasureSeconds > 0 {
 		f.set(metric.BackgroundChanges, float64(b.Changes)/r.Load.MeasureSeconds)
 	}
+	if r.Background != nil && r.Background.Pushes != nil {
+		pushFigures(f, r.Background.Pushes)
+	}
 	for _, described := range metric.ChangeKinds() {
 		kind := described.Name
 		var n, failed, failing, flaps float64
@@ -51,6 +54,30 @@ func changeFigures(f *figures, r *result.Record) {
 		changeTimes(f, metric.Of(metric.ChangeFirstNew, kind), first)
 		changeTimes(f, metric.Of(metric.ChangeLastOld, kind), last)
 		changeCPU(f, kind, r)
+	}
+}
+
+// pushFigures takes over the times of pushes to simulated proxies.
+func pushFigures(f *figures, p *result.Pushes) {
+	f.set(metric.PushSync, p.SyncMS)
+	if p.Pairs == 0 {
+		return
+	}
+	f.set(metric.PushMissed, float64(p.Missed)/float64(p.Pairs))
+	for name, times := range map[string]*result.PushTimes{metric.Push: p.EachMS, metric.PushLast: p.LastMS} {
+		if times == nil {
+			continue
+		}
+		for part, ms := range map[string]*float64{"p50": times.P50, "p99": times.P99} {
+			if ms != nil {
+				f.set(metric.Of(name, part), *ms)
+			}
+		}
+	}
+	if p.Unreached > 0 {
+		f.warn("proxy-unreached", []string{metric.Push, metric.PushLast, metric.PushMissed},
+			fmt.Sprintf("%d of %d simulated proxies received none of the changes (numbers %s)", p.Unreached, p.Proxies, strings.Trim(fmt.Sprint(p.UnreachedAt), "[]")),
+			"the control plane sends them nothing: see its log in the trial's provenance directory, or lengthen phases.drain")
 	}
 }
 

@@ -124,6 +124,7 @@ const (
 	Mesh       Source = "counters of the proxies"
 	Machine    Source = "CPU counter of the machine"
 	Probe      Source = "calibration probe"
+	Proxies    Source = "simulated proxies"
 )
 
 // Metric is one named quantity of a trial.

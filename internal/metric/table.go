@@ -60,6 +60,10 @@ const (
 	StopTime               = "stop_ms"
 	StopLost               = "stop_lost_requests"
 	BackgroundChanges      = "background_changes_per_s"
+	Push                   = "push_ms"
+	PushLast               = "push_last_ms"
+	PushMissed             = "push_missed_ratio"
+	PushSync               = "push_sync_ms"
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
 	ProbeTime              = "probe_us"
@@ -107,6 +111,7 @@ var (
 	firstParts   = ChangeNames(func(k ChangeKind) bool { return k.First })
 	lastParts    = ChangeNames(func(k ChangeKind) bool { return k.Last })
 	flapParts    = ChangeNames(func(k ChangeKind) bool { return k.Shown == Version })
+	PushParts    = []string{"p50", "p99"}
 	StartParts   = []string{"app", "sidecar", "through", "outbound"}
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
@@ -229,6 +234,14 @@ var rows = []Row{
 		Parts: pairs(changeParts, []string{"-control", "-data", "-proxy", "-app"}), Source: Tasks, Title: "CPU per change, %s", Heads: [2]string{"CPU per change,", "%s, ms"}},
 	{Name: BackgroundChanges, Unit: "1/s", Better: Neither, Doc: "changes of services that no request calls, per second of the measure phase",
 		Source: Mesh, Title: "background changes", Heads: [2]string{"background", "changes/s"}},
+	{Name: Push, Unit: "ms", Better: LowerIsBetter, Doc: "from the request of a change of a background service until a simulated proxy received it, over all changes and proxies",
+		Parts: PushParts, Source: Proxies, Title: "push to a proxy, %s", Heads: [2]string{"push,", "%s, ms"}},
+	{Name: PushLast, Unit: "ms", Better: LowerIsBetter, Doc: "the same until the last simulated proxy received it, over the changes that reached all",
+		Parts: PushParts, Beside: PushParts[:1], Source: Proxies, Title: "push to all proxies, %s", Heads: [2]string{"push to all,", "%s, ms"}},
+	{Name: PushMissed, Better: LowerIsBetter, Doc: "changes that had not reached a simulated proxy after the drain phase, over all changes and proxies",
+		Source: Proxies, Title: "pushes missed", Heads: [2]string{"pushes", "missed, %"}, HeadScale: 100, Percent: true},
+	{Name: PushSync, Unit: "ms", Better: LowerIsBetter, Doc: "from the connection of all simulated proxies at once until the last had a whole configuration",
+		Source: Proxies, Title: "first configuration of all proxies", Heads: [2]string{"first", "push, ms"}},
 	{Name: StartTime, Unit: "ms", Better: LowerIsBetter, Doc: "from exec to the first answer of the application, of its sidecar, through the sidecar, and to the application's first successful call of another service, median of the starts of a trial",
 		Parts: StartParts, Source: Machine, Title: "first answer after a start, %s", Heads: [2]string{"first answer,", "%s, ms"}},
 	{Name: StopTime, Unit: "ms", Better: LowerIsBetter, Doc: "from SIGTERM until the process has ended, median of the starts of a trial",

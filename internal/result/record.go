@@ -192,9 +192,32 @@ func (r *Record) Whole() *Whole {
 
 // Background are services that no request calls, known to the control plane and each proxy.
 type Background struct {
-	Services int     `json:"services"`        // number of services
-	Asked    float64 `json:"asked,omitempty"` // changes of their endpoints per second, as the experiment has them
-	Changes  int     `json:"changes"`         // changes that the control plane accepted in the measure phase
+	Services int     `json:"services"`         // number of services
+	Asked    float64 `json:"asked,omitempty"`  // changes of their endpoints per second, as the experiment has them
+	Changes  int     `json:"changes"`          // changes that the control plane accepted in the measure phase
+	Pushes   *Pushes `json:"pushes,omitempty"` // to simulated proxies, absent without any
+}
+
+// Pushes are the messages of a control plane to simulated proxies: clients of xDS without a proxy.
+type Pushes struct {
+	Proxies     int        `json:"proxies"`               // number of simulated proxies
+	SyncMS      float64    `json:"syncMs"`                // from the start of all of them until the last had a whole configuration, ms
+	Messages    int64      `json:"messages"`              // messages that they received, all together
+	Bytes       int64      `json:"bytes"`                 // bytes of these messages
+	Broken      int64      `json:"broken,omitempty"`      // streams that ended and were opened again
+	Pairs       int        `json:"pairs,omitempty"`       // changes times proxies
+	Missed      int        `json:"missed,omitempty"`      // pairs in which the change had not reached the proxy after the drain phase
+	Reached     int        `json:"reached,omitempty"`     // changes that reached every proxy
+	Unreached   int        `json:"unreached,omitempty"`   // proxies that no change reached
+	UnreachedAt []int      `json:"unreachedAt,omitempty"` // numbers of these, 20 at most
+	EachMS      *PushTimes `json:"eachMs,omitempty"`      // from the request of a change until a proxy received it, over all pairs
+	LastMS      *PushTimes `json:"lastMs,omitempty"`      // until the last proxy received it, over the changes that reached all
+}
+
+// PushTimes are quantiles in milliseconds, absent if the change had not arrived.
+type PushTimes struct {
+	P50 *float64 `json:"p50,omitempty"` // median
+	P99 *float64 `json:"p99,omitempty"` // 99 % quantile
 }
 
 // ChangeCPU is the CPU time in both halves of the time from a change to the next. The work for a change is in the first

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net/netip"
 )
@@ -13,8 +14,19 @@ type Background struct {
 	Services Request `yaml:"services" json:"services"`
 	// Change gives one of them another endpoint.
 	Change Request `yaml:"change" json:"change"`
+	// Proxies is the address of delta ADS, host:port, to which simulated proxies connect. Empty means that there is none.
+	Proxies string `yaml:"proxies,omitempty" json:"proxies,omitempty" as:"template"`
 	// Gauge of a sidecar is at least the number of services in its configuration.
 	Gauge string `yaml:"gauge" json:"gauge" required:"name a gauge of the sidecar that counts services"`
+}
+
+// ProxiesAt renders the address to which simulated proxies connect.
+func (b *Background) ProxiesAt(ctx BackgroundContext) (string, error) {
+	if b == nil || b.Proxies == "" {
+		return "", fmt.Errorf("simulated proxies: %w: the definition has no address in local.background.proxies", errors.ErrUnsupported)
+	}
+	text, err := execute("proxies", b.Proxies, ctx)
+	return string(text), err
 }
 
 // BackgroundContext is the data of the templates of [Background].
@@ -24,6 +36,9 @@ type BackgroundContext struct {
 	Control  map[string]ControlContext
 	Secrets
 }
+
+// MaxBackgroundProxies is the highest number of simulated proxies.
+const MaxBackgroundProxies = 5000
 
 // MaxBackgroundChange is the highest number of a change in a trial.
 const MaxBackgroundChange = 1<<16 - 1

@@ -118,7 +118,7 @@ func (p *Plane) clusters(kind string) (all [][]byte) {
 	return all
 }
 
-// send sends what is due to a proxy, until ctx ends.
+// send sends the due messages to a proxy, until ctx ends.
 func (p *Plane) send(ctx context.Context, a *adsStream, s *rpc.Stream) error {
 	for {
 		select {

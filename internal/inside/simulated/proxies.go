@@ -21,10 +21,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/rpc"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
-
-// MaxProxies is the maximum number of simulated proxies.
-const MaxProxies = 5000
 
 // Options are the control plane and the nodes of simulated proxies.
 type Options struct {
@@ -40,7 +38,7 @@ type Options struct {
 	Mute int
 }
 
-// Report is what the simulated proxies have received.
+// Report counts the messages to the simulated proxies.
 type Report struct {
 	Proxies   int    `json:"proxies"`
 	Synced    int    `json:"synced"`          // proxies with a whole first configuration
@@ -79,8 +77,8 @@ func New(token string, o Options) (*Proxies, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Count < 1 || o.Count > MaxProxies {
-		return nil, fmt.Errorf("%d is not between 1 and %d simulated proxies", o.Count, MaxProxies)
+	if o.Count < 1 || o.Count > mesh.MaxBackgroundProxies {
+		return nil, fmt.Errorf("%d is not between 1 and %d simulated proxies", o.Count, mesh.MaxBackgroundProxies)
 	}
 	p := &Proxies{TokenServer: server, Options: o, synced: make([]time.Duration, o.Count), arrivals: map[int]*Arrival{}}
 	if err := p.readFiles(); err != nil {

@@ -179,7 +179,7 @@ func TestMuteProxyIsFound(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	for name, o := range map[string]simulated.Options{
 		"no proxy":     {Count: 0},
-		"too many":     {Count: simulated.MaxProxies + 1},
+		"too many":     {Count: mesh.MaxBackgroundProxies + 1},
 		"no JSON":      {Count: 1, Metadata: "{"},
 		"a number":     {Count: 1, Metadata: `{"A": 1}`},
 		"no such file": {Count: 1, CA: "/nonexistent"},

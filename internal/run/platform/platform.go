@@ -17,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/inside/simulated"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result/balance"
 )
@@ -287,10 +288,19 @@ type Change struct {
 	Endpoints []string // all that remain
 }
 
-// Background changes services that no request calls.
+// Background changes services that no request calls, and has the simulated proxies.
 type Background interface {
-	// ChangeBackground gives one of them another endpoint. number is of the change, from 1.
+	// ChangeBackground gives one of them, in turn, the address of a change ([mesh.BackgroundAddress]). number is of the change, from 1.
 	ChangeBackground(ctx context.Context, number int) error
+	// Received returns what the simulated proxies have received, and the arrivals since the last call. nil: there are none.
+	Received(ctx context.Context) (*Received, error)
+}
+
+// Received has the messages and changes that simulated proxies received.
+type Received struct {
+	simulated.Report
+	Arrivals []simulated.Arrival
+	Ahead    time.Duration // of their clock before tare's
 }
 
 // Starter stops and starts pods.

@@ -27,6 +27,7 @@ type changePhase struct {
 	deployment *platform.Deployment
 	load       *loadRun
 	changes    *timeline.Changes
+	sent       map[int]time.Time // changes of background services, by number
 }
 
 // plan plans the changes. There are none in a trial without.
@@ -64,9 +65,24 @@ func (c *changePhase) background(ctx context.Context) error {
 	if levels.BackgroundServices == 0 || c.deployment.Background == nil {
 		return nil
 	}
-	made, err := timeline.Background(ctx, c.deployment.Background, float64(levels.BackgroundChanges), c.setup.of.Seed, edges.begin, edges.end)
-	c.journal.record.Background = &result.Background{Services: levels.BackgroundServices, Changes: made, Asked: float64(levels.BackgroundChanges)}
+	var err error
+	c.sent, err = timeline.Background(ctx, c.deployment.Background, float64(levels.BackgroundChanges), c.setup.of.Seed, edges.begin, edges.end)
+	c.journal.record.Background = &result.Background{Services: levels.BackgroundServices, Changes: len(c.sent), Asked: float64(levels.BackgroundChanges)}
 	return err
+}
+
+// received records what the simulated proxies received of these changes, after the drain phase has given the last ones time.
+func (c *changePhase) received(ctx context.Context) error {
+	b := c.journal.record.Background
+	if b == nil {
+		return nil
+	}
+	r, err := c.deployment.Background.Received(ctx)
+	if err != nil || r == nil {
+		return err
+	}
+	b.Pushes = timeline.Pushes(c.sent, b.Services, r)
+	return nil
 }
 
 func (c *changePhase) show(made result.Change) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
@@ -41,20 +42,25 @@ func (b *behind) ChangeBackground(ctx context.Context, number int) error {
 	}
 }
 
+func (b *behind) Received(context.Context) (*platform.Received, error) { return nil, nil }
+
 // Changes of background services come at random instants, each in its part of the time, also while earlier ones last.
 func TestBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		b := &behind{takes: 3 * time.Second, at: map[int]time.Duration{}, t0: start}
 		made := must.Get(timeline.Background(t.Context(), b, 4, 1, start, start.Add(10*time.Second)))(t)
-		if made != 40 || len(b.at) != 40 {
-			t.Fatalf("%d changes accepted of %d, want 40", made, len(b.at))
+		if len(made) != 40 || len(b.at) != 40 {
+			t.Fatalf("%d changes accepted of %d, want 40", len(made), len(b.at))
 		}
 		var gaps []time.Duration
 		for n := 1; n <= 40; n++ {
 			from := time.Duration(n-1) * 250 * time.Millisecond
 			if b.at[n] < from || b.at[n] >= from+250*time.Millisecond {
 				t.Errorf("change %d after %v, want within a quarter of a second after %v", n, b.at[n], from)
+			}
+			if sent := made[n].Sub(start); sent != b.at[n] {
+				t.Errorf("change %d was sent after %v, recorded as %v", n, b.at[n], sent)
 			}
 			gaps = append(gaps, b.at[n]-from)
 		}

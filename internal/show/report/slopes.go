@@ -15,6 +15,10 @@ var itemUnits = map[string]struct {
 	metric.CPUPerRequest: {"ns", 1000},
 	metric.IdleCPU:       {"µcores", 1e6},
 	metric.Latency:       {"ns", 1e6},
+	metric.CPUCores:      {"µcores", 1e6},
+	metric.Push:          {"µs", 1000},
+	metric.PushLast:      {"µs", 1000},
+	metric.PushSync:      {"µs", 1000},
 }
 
 // slopesSection shows what each item of an option costs.
@@ -22,7 +26,7 @@ func slopesSection(t text) {
 	if len(t.view.r.Slopes) == 0 {
 		return
 	}
-	t.page.heading(fmt.Sprintf("Cost of each item of an option, as a line over their number (± half of the %s interval)", t.view.percent()))
+	t.page.heading(fmt.Sprintf("Cost of each item of an option or a background, as a line over their number (± half of the %s interval)", t.view.percent()))
 	g := gridOf([]int{0, 1, 3, 6}, "items", "of", "number", "metric", "without", "each item", "linear?")
 	for _, s := range t.view.r.Slopes {
 		q, item := quantityOf(s.Metric), itemUnits[metric.Base(s.Metric)]

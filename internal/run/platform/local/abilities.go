@@ -34,7 +34,7 @@ func (d *deployment) declare() *platform.Deployment {
 		Starter:         &starter{layout: d.layout, processes: d.processes, faults: d.faults, changer: changer},
 	}
 	if d.layout.proxied() && d.layout.spec.Mesh.Local.Background != nil {
-		all.Background = d.control
+		all.Background = d.simulated
 	}
 	return all
 }

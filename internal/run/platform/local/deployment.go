@@ -36,6 +36,7 @@ type deployment struct {
 	workspace *workspace
 	processes *processes
 	control   *controlPlane
+	simulated *simulatedProxies
 	proxies   *proxies
 	apps      *applications
 	own       *ownPrograms
@@ -69,7 +70,7 @@ func (d *deployment) startAll(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return d.simulated.start(ctx)
 }
 
 // startWave starts the replicas of services that do not call each other, several at a time: first all sidecars, the load's

@@ -188,8 +188,9 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	sockets := &socketCounts{layout: trial}
 	return &deployment{
 		layout: trial, workspace: files, processes: ps, control: control, proxies: data, sockets: sockets,
-		apps: &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
-		own:  &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
+		simulated: &simulatedProxies{controlPlane: control, agent: p.options.AgentPath},
+		apps:      &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
+		own:       &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
 		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data, sockets: sockets,
 			answer: cmp.Or(p.options.answer, probeTimeout), settle: cmp.Or(p.options.settle, settleTimeout)},
 		faults:  &taskFaults{layout: trial, processes: ps, control: control},

@@ -61,7 +61,7 @@ func (s suite) abilities(t *testing.T) {
 	}
 	spec, expected := Spec(t, s.mesh, 1, "echo"), s.traits.Abilities
 	if local := s.mesh.Local; local != nil && local.Background != nil { // an ability of the mesh, not of the platform
-		spec.Treatment.Levels.BackgroundServices = 3
+		spec.Treatment.Levels.BackgroundServices, spec.Treatment.Levels.BackgroundProxies = 3, simulatedProxies(local)
 		expected = append(slices.Clone(expected), "Background")
 	}
 	d := s.deploy(t, p, spec)
@@ -344,12 +344,35 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 	s.intact(t, d)
 }
 
-// background changes services that no request calls: the entry's answers stay.
+// simulatedProxies is the number of simulated proxies in a test: none if the mesh has no address for them.
+func simulatedProxies(l *mesh.Local) int {
+	if l == nil || l.Background == nil || l.Background.Proxies == "" {
+		return 0
+	}
+	return 5
+}
+
+// background changes services that no request calls: the entry's answers stay, and each change reaches every simulated proxy.
 func (s suite) background(t *testing.T, d *platform.Deployment) {
 	for number := range 4 {
 		if err := d.Background.ChangeBackground(t.Context(), number+1); err != nil {
 			t.Errorf("change %d: %v", number+1, err)
 		}
+	}
+	if n := simulatedProxies(s.mesh.Local); n > 0 {
+		reached := map[int]bool{}
+		s.eventually(t, "the last change at every simulated proxy", func(ctx context.Context) bool {
+			r, err := d.Background.Received(ctx)
+			if err != nil || r == nil || r.Proxies != n || r.Synced != n {
+				t.Fatalf("the simulated proxies have %+v, %v", r, err)
+			}
+			for _, a := range r.Arrivals {
+				for i, us := range a.AtUS {
+					reached[i] = reached[i] || a.Number == 4 && us > 0
+				}
+			}
+			return len(reached) == n && !slices.Contains(slices.Collect(maps.Values(reached)), false)
+		})
 	}
 	s.intact(t, d)
 }
