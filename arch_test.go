@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/load/epoll", "internal/load/portable"},
 	{"internal/load/job"},
 	{"internal/load/target"},
-	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent", "internal/inside/simulated"},
+	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent", "internal/inside/simulated", "internal/inside/objects"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls"},
 	{"internal/experiment/plan", "internal/result/balance", "internal/cli/console"},
 	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load/worker"},

@@ -16,8 +16,13 @@ type Background struct {
 	Change Request `yaml:"change" json:"change"`
 	// Proxies is the address of delta ADS, host:port, to which simulated proxies connect. Empty means that there is none.
 	Proxies string `yaml:"proxies,omitempty" json:"proxies,omitempty" as:"template"`
-	// Gauge of a sidecar is at least the number of services in its configuration.
-	Gauge string `yaml:"gauge" json:"gauge" required:"name a gauge of the sidecar that counts services"`
+	// Node is the id of a simulated proxy's node, and Metadata its metadata as JSON. {number} is from 1, and {ip} an address of the
+	// range 198.19.0.0/16. Absent means proxy-{number}, without metadata.
+	Node     string `yaml:"node,omitempty" json:"node,omitempty"`
+	Metadata string `yaml:"metadata,omitempty" json:"metadata,omitempty"`
+	// Gauge of a sidecar is at least the number of services in its configuration. Empty means that the control plane does not
+	// configure the sidecars, so that simulated proxies alone know the services.
+	Gauge string `yaml:"gauge,omitempty" json:"gauge,omitempty"`
 }
 
 // ProxiesAt renders the address to which simulated proxies connect.

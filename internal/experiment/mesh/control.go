@@ -20,6 +20,8 @@ type Control struct {
 	Args []string `yaml:"args,omitempty" json:"args,omitempty" in:"control" as:"template"`
 	// Config is a text/template over [ControlContext], written to .ConfigPath.
 	Config string `yaml:"config,omitempty" json:"config,omitempty" in:"control" as:"template"`
+	// Environment is added to the environment of the program.
+	Environment map[string]string `yaml:"environment,omitempty" json:"environment,omitempty" keys:"variable"`
 	// Ports are names. The platform chooses a free port for each, for TCP and UDP.
 	Ports []string `yaml:"ports,omitempty" json:"ports,omitempty"`
 	// Ready are requests, sent in order, each until the response is 2xx.

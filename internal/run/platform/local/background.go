@@ -73,6 +73,12 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 	listen := fmt.Sprintf("%s:%d", p.ip, port)
 	cmd := proc.Command{Path: sp.agent, Log: sp.workspace.provenance.Path("proxies.log"),
 		Args: []string{"proxies", "--listen", listen, "--token-file", sp.workspace.tokenFile(), "--control", address, "--count", strconv.Itoa(count)}}
+	if node := sp.layout.spec.Mesh.Local.Background.Node; node != "" {
+		cmd.Args = append(cmd.Args, "--node", node)
+	}
+	if metadata := sp.layout.spec.Mesh.Local.Background.Metadata; metadata != "" {
+		cmd.Args = append(cmd.Args, "--metadata", metadata)
+	}
 	process, err := sp.processes.runIn(ctx, p, "tare", cmd, cmd, nil)
 	if err != nil {
 		return err
@@ -87,6 +93,8 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 			return wait.Stop(ended("proxies/tare", process))
 		case last == nil && r.Synced < count:
 			last = fmt.Errorf("%d of %d simulated proxies have a configuration: %s", r.Synced, count, r.LastError)
+		case last == nil && r.Clusters < sp.layout.spec.Treatment.Levels.BackgroundServices:
+			last = fmt.Errorf("a simulated proxy has %d services: %s", r.Clusters, r.LastError)
 		}
 		return last
 	})
@@ -124,6 +132,9 @@ func (v *verifier) background(ctx context.Context) (checks []check.Check) {
 		return nil
 	}
 	gauge := v.layout.spec.Mesh.Local.Background.Gauge
+	if gauge == "" {
+		return nil // the start of the simulated proxies checks it
+	}
 	for _, p := range v.layout.proxiedPods() {
 		gauges, err := p.admin.gauges(ctx)
 		c := check.Check{Name: "background services in the sidecar of " + p.name, OK: err == nil && gauges[gauge] >= n,

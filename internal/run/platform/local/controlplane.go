@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -92,6 +94,9 @@ func (cp *controlPlane) run(ctx context.Context, c *control) error {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
 	cmd := proc.Command{Path: cp.layout.programs[c.definition.Program].path, Args: args, Log: cp.workspace.provenance.Path(c.name + "-control.log")}
+	for _, name := range slices.Sorted(maps.Keys(c.definition.Environment)) {
+		cmd.Env = append(cmd.Env, name+"="+c.definition.Environment[name])
+	}
 	process, err := cp.processes.runIn(ctx, c.pod, controlContainer, cmd, cmd, func(ctx context.Context) error { return cp.run(ctx, c) })
 	if err != nil {
 		return err

@@ -1,0 +1,162 @@
+// Package objects writes background services to a Kubernetes API server: a Service and an EndpointSlice each, whose endpoints no pod
+// has. A control plane reads them there as it reads others.
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+)
+
+// Writer writes to an API server on this machine. It answers GET /ready when the API server is ready, PUT /background with the number of
+// services, and PUT /background/change with the number of a change.
+type Writer struct {
+	*httpserver.TokenServer
+	server, bearer string
+	client         *http.Client
+	services       int
+}
+
+// atOnce is the number of requests at the same time, and maxServices the maximum number of services.
+const (
+	atOnce       = 16
+	maxServices  = 10000
+	readyTimeout = time.Minute
+)
+
+// New returns a writer to an API server with an HTTPS URL. Its certificate is not verified, because it makes one at its start.
+func New(token, server, bearer string) (*Writer, error) {
+	s, err := httpserver.NewTokenServer(token)
+	if err != nil {
+		return nil, err
+	}
+	over := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: atOnce, ForceAttemptHTTP2: true}
+	w := &Writer{TokenServer: s, server: server, bearer: bearer, client: &http.Client{Transport: over}}
+	w.HandleFunc("GET /ready", w.getReady)
+	w.HandleFunc("PUT /background", w.putBackground)
+	w.HandleFunc("PUT /background/change", w.putChange)
+	return w, nil
+}
+
+// Serve serves on l until ctx ends.
+func (w *Writer) Serve(ctx context.Context, l net.Listener) error {
+	defer w.client.CloseIdleConnections()
+	return w.TokenServer.Serve(ctx, l)
+}
+
+func (w *Writer) getReady(rw http.ResponseWriter, r *http.Request) {
+	if err := w.send(r.Context(), http.MethodGet, "/readyz", "", nil); err != nil {
+		httpserver.Refuse(rw, http.StatusServiceUnavailable, "%v", err)
+		return
+	}
+	httpserver.Answer(rw, http.StatusOK, struct{}{})
+}
+
+// object is a Kubernetes object.
+type object = map[string]any
+
+const (
+	namespace = "default"
+	slices    = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
+)
+
+func (w *Writer) putBackground(rw http.ResponseWriter, r *http.Request) {
+	var n int
+	if !httpserver.Decode(rw, r, maxServices, &n) {
+		return
+	}
+	if n < 0 || n > maxServices {
+		httpserver.Refuse(rw, http.StatusBadRequest, "%d is not between 0 and %d services", n, maxServices)
+		return
+	}
+	group, ctx := errgroup.WithContext(r.Context())
+	group.SetLimit(atOnce)
+	ports := []object{{"name": "http", "port": 80}}
+	for i := range n {
+		group.Go(routine.Guarded(func() error {
+			metadata := object{"name": name(i), "labels": object{"kubernetes.io/service-name": name(i)}}
+			service := object{"metadata": object{"name": name(i)}, "spec": object{"ports": ports}}
+			if err := w.create(ctx, "/api/v1/namespaces/"+namespace+"/services", service); err != nil {
+				return err
+			}
+			return w.create(ctx, slices, object{"metadata": metadata, "addressType": "IPv4", "ports": ports, "endpoints": endpoints(0)})
+		}))
+	}
+	if err := group.Wait(); err != nil {
+		httpserver.Refuse(rw, http.StatusBadGateway, "%v", err)
+		return
+	}
+	w.services = n
+	httpserver.Answer(rw, http.StatusOK, struct{}{})
+}
+
+// create creates an object. The namespace may not exist at first.
+func (w *Writer) create(ctx context.Context, path string, o object) error {
+	return wait.Within(ctx, readyTimeout, 100*time.Millisecond, func(ctx context.Context) error {
+		return w.send(ctx, http.MethodPost, path, "application/json", o)
+	})
+}
+
+// putChange gives a service, in turn, the address of a change.
+func (w *Writer) putChange(rw http.ResponseWriter, r *http.Request) {
+	var number int
+	if !httpserver.Decode(rw, r, maxServices, &number) {
+		return
+	}
+	if number < 1 || number > mesh.MaxBackgroundChange || w.services == 0 {
+		httpserver.Refuse(rw, http.StatusBadRequest, "change %d of %d services", number, w.services)
+		return
+	}
+	err := w.send(r.Context(), http.MethodPatch, slices+"/"+name((number-1)%w.services), "application/merge-patch+json", object{"endpoints": endpoints(number)})
+	if err != nil {
+		httpserver.Refuse(rw, http.StatusBadGateway, "%v", err)
+		return
+	}
+	httpserver.Answer(rw, http.StatusOK, struct{}{})
+}
+
+func name(i int) string { return fmt.Sprintf("background-%d", i+1) }
+
+func endpoints(change int) []object {
+	return []object{{"addresses": []string{mesh.BackgroundAddress(change)}, "conditions": object{"ready": true}}}
+}
+
+// maxRefusal is the maximum size of a refusal's text, in bytes.
+const maxRefusal = 500
+
+func (w *Writer) send(ctx context.Context, method, path, media string, body any) error {
+	var text []byte
+	if body != nil {
+		text, _ = json.Marshal(body) // of texts and numbers
+	}
+	r, err := http.NewRequestWithContext(ctx, method, w.server+path, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+w.bearer)
+	r.Header.Set("Content-Type", media)
+	resp, err := w.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	answer, _ := io.ReadAll(io.LimitReader(resp.Body, maxRefusal))
+	_, _ = io.Copy(io.Discard, resp.Body) // so that the connection can be used again
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, answer)
+	}
+	return nil
+}
