@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Ends with one line if less disk is free than `make e2e` takes beside what its caches hold already. With CI=true it first
+# Says in one line if less disk is free than `make e2e` takes beside what its caches hold already. With CI=true it first
 # empties Go's build cache, which grows with every commit.
 set -euo pipefail
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/tare
@@ -26,6 +26,5 @@ if ((free < need)) && [ "${CI:-}" = true ]; then
   free=$(free) need=$(needed)
 fi
 if ((free < need)); then
-  echo "disk: only $free MB are free at $cache, and the tests need $need MB more; go clean -cache empties Go's build cache ($builds)" >&2
-  exit 1
+  echo "disk: only $free MB are free at $cache, and the tests may need $need MB more; go clean -cache empties Go's build cache ($builds)" >&2
 fi

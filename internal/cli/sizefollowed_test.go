@@ -34,8 +34,9 @@ blocks: 4
 phases: {warmup: 500ms, measure: 2500ms, drain: 2s}
 `
 
-// A size is followed: the CPU request becomes a limit of control groups on real Envoys. The objective is met at this limit, and
-// missed at half of it, where the proxy is throttled. Times are compared within the run alone.
+// A size is followed: the CPU request becomes a limit of control groups on real Envoys. At this limit few
+// periods are throttled, at half of it most. An objective between both percentiles is not missed at the limit, and does not hold
+// at half of it. Times are compared within the run alone.
 func TestSizeIsFollowed(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs experiments")
@@ -59,8 +60,8 @@ func TestSizeIsFollowed(t *testing.T) {
 		t.Fatalf("limits %v", of)
 	}
 	t.Logf("p99 %.1f ms at %dm, throttled in %d of %d periods; %.1f ms at half of it, in %d of %d", at.Time.Estimate, request, at.Reached, at.Periods, half.Time.Estimate, half.Reached, half.Periods)
-	if ratio := half.Time.Estimate / at.Time.Estimate; ratio < 1.5 { // ten and more on an idle machine
-		t.Errorf("the p99 at half of the limit is %.2f times as high, want 1.5", ratio)
+	if ratio := half.Time.Estimate / at.Time.Estimate; ratio < 1.2 { // 1.7 beside a load average of 10
+		t.Errorf("the p99 at half of the limit is %.2f times as high, want 1.2", ratio)
 	}
 	if share, halved := float64(at.Reached)/float64(at.Periods), float64(half.Reached)/float64(half.Periods); share > 0.25 || halved < 2*share || halved < 0.3 {
 		t.Errorf("throttled in %.2f of the periods at the limit, and in %.2f at half of it", share, halved)

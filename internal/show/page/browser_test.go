@@ -318,7 +318,7 @@ func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 	if strings.HasSuffix(f.File, "sweep.html") {
 		// The load begins 2 s before the measure phase. The fault is in its second and third second.
 		near(t, "expectations", panels[len(panels)-1].Bars, []float64{2, 2, 3})
-		if n := f.Further["figure-timeline"]; !slices.Equal(n, []int{2}) || !strings.Contains(panels[len(panels)-1].About, "p99 < 3ms: holds, 2.5 ms; success_ratio >= 0.9 during fault: fails, "+planted) {
+		if n := f.Further["figure-timeline"]; !slices.Equal(n, []int{2}) || !strings.Contains(panels[len(panels)-1].About, "p99 < 3ms: met, 2.5 ms; success_ratio >= 0.9 during fault: missed, "+planted) {
 			t.Errorf("%v rows of expectations", n)
 		}
 	}
