@@ -26,7 +26,7 @@ type Use struct {
 	Removed []schema.GroupResource
 	// Kubelets and MetricsAPI are the meters that are read.
 	Kubelets, MetricsAPI bool
-	Faults, Changes      bool
+	Faults, Changes      bool // Faults: also starts of pods
 	// LeaseNamespace is the namespace of the run's Lease.
 	LeaseNamespace string
 }

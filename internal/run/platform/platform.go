@@ -305,17 +305,17 @@ type Received struct {
 
 // Starter stops and starts pods.
 type Starter interface {
-	// StopAndStart ends the processes of the entry's first pod (SIGTERM) and starts them again at once. Requests at a fixed rate
+	// StopAndStart ends the processes of the entry's pods (SIGTERM) and starts them again at once. Requests at a fixed rate
 	// show what answers.
-	StopAndStart(ctx context.Context) (PodStart, error)
+	StopAndStart(ctx context.Context) ([]PodStart, error)
 }
 
-// PodStart is what requests showed of a pod that was stopped and started, by part: app, sidecar, through (both) and outbound (a call
-// of another service).
+// PodStart is what requests, and on a cluster the watch of pods, showed of a pod that was stopped and started. Parts are
+// [metric.StartParts].
 type PodStart struct {
-	Gone  map[string]time.Duration // from SIGTERM until the process had ended
+	Gone  map[string]time.Duration // from SIGTERM until the process had ended; on a cluster from the request until the pod was gone
 	Lost  int                      // requests that failed meanwhile
-	First map[string]time.Duration // from exec to the first answer
+	First map[string]time.Duration // from exec, on a cluster from the request to its API server
 }
 
 // Certificates reads the certificates that sidecars present.

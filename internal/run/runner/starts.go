@@ -12,7 +12,7 @@ import (
 // startsPods reports whether the experiment stops and starts a pod of the trial.
 func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }
 
-// starts stops and starts the entry's pod after the load.
+// starts stops and starts the entry's pods after the load.
 func (t *trial) starts(ctx context.Context) error {
 	if t.deployment.Starter == nil {
 		return fmt.Errorf("starts: %w by platform %s", errors.ErrUnsupported, t.setup.Experiment.Platform.Kind)
@@ -22,7 +22,9 @@ func (t *trial) starts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		t.journal.record.Starts = append(t.journal.record.Starts, result.Start{GoneMS: inMilliseconds(did.Gone), Lost: did.Lost, FirstMS: inMilliseconds(did.First)})
+		for _, pod := range did {
+			t.journal.record.Starts = append(t.journal.record.Starts, result.Start{GoneMS: inMilliseconds(pod.Gone), Lost: pod.Lost, FirstMS: inMilliseconds(pod.First)})
+		}
 	}
 	return broken(t.deployment)
 }

@@ -12,10 +12,15 @@ var startMetrics = []struct {
 	name     string
 	sentence string // with the values of all treatments, empty for none
 }{
+	{metric.Of(metric.StartTime, "created"), ""},
+	{metric.Of(metric.StartTime, "scheduled"), ""},
+	{metric.Of(metric.StartTime, "initialized"), ""},
+	{metric.Of(metric.StartTime, "running"), ""},
 	{metric.Of(metric.StartTime, "app"), "A started application answers after %s."},
 	{metric.Of(metric.StartTime, "sidecar"), ""},
 	{metric.Of(metric.StartTime, "through"), "Requests are answered through its sidecar, or without one, after %s."},
 	{metric.Of(metric.StartTime, "outbound"), "Its first call of another service succeeds after %s."},
+	{metric.Of(metric.StartTime, "ready"), "A watch shows it ready after %s."},
 	{metric.Of(metric.StopTime, "app"), ""},
 	{metric.Of(metric.StopTime, "sidecar"), ""},
 	{metric.StopLost, fmt.Sprintf("A stop loses %%s of %d requests per second.", metric.StartProbeRate)},

@@ -43,6 +43,7 @@ type deployment struct {
 	scaler     *scaler
 	configurer *configurer
 	changer    *changer
+	starter    *podStarter
 	counters   *requestCounters
 }
 
@@ -127,6 +128,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
 	d.configurer = &configurer{pods: d.pods, admin: admin}
 	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults}
+	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, archive: archive}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
 	}}
@@ -149,6 +151,7 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		RequestCounters: d.counters,
 		Changer:         d.changer,
 		Restarter:       d.changer,
+		Starter:         d.starter,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers
@@ -233,6 +236,7 @@ func (d *deployment) followPods(ctx context.Context) (err error) {
 		return nil
 	}
 	if d.pods.store, err = followPods(ctx, d.cluster, d.namespace, func(pod *corev1.Pod, deleted bool) {
+		d.starter.changed(pod, deleted)
 		d.monitor.changed(pod, deleted)
 		d.visitors.changed(pod, deleted)
 	}); err != nil {

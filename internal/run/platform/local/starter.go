@@ -39,7 +39,7 @@ const (
 )
 
 // StopAndStart implements [platform.Starter].
-func (s *starter) StopAndStart(ctx context.Context) (platform.PodStart, error) {
+func (s *starter) StopAndStart(ctx context.Context) ([]platform.PodStart, error) {
 	entry, _ := s.layout.spec.Topology.Service(s.layout.spec.Topology.EntryName())
 	p := s.layout.pods[entry.Name][0]
 	containers := []string{"app"}
@@ -48,7 +48,7 @@ func (s *starter) StopAndStart(ctx context.Context) (platform.PodStart, error) {
 	}
 	done := platform.PodStart{Gone: map[string]time.Duration{}, First: map[string]time.Duration{}}
 	if entry.URL != "" {
-		return done, fmt.Errorf("stop and start %s: %w: it was started by its user", p.name, errors.ErrUnsupported)
+		return nil, fmt.Errorf("stop and start %s: %w: it was started by its user", p.name, errors.ErrUnsupported)
 	}
 	tries, err := s.tries(ctx, p, len(entry.Calls) > 0)
 	if err == nil {
@@ -58,9 +58,9 @@ func (s *starter) StopAndStart(ctx context.Context) (platform.PodStart, error) {
 		err = s.start(ctx, p, containers, tries, &done)
 	}
 	if err != nil {
-		return done, fmt.Errorf("stop and start %s: %w", p.name, err)
+		return nil, fmt.Errorf("stop and start %s: %w", p.name, err)
 	}
-	return done, nil
+	return []platform.PodStart{done}, nil
 }
 
 // stop ends the processes of a pod at once, as a cluster does.

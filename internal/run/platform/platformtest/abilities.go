@@ -60,6 +60,7 @@ func (s suite) abilities(t *testing.T) {
 		t.Errorf("the platform's counters are refreshed every %v", p.CounterRefresh.Refresh())
 	}
 	spec, expected := Spec(t, s.mesh, 1, "echo"), s.traits.Abilities
+	spec.Changing = s.traits.Change != nil // answers name their pod
 	if local := s.mesh.Local; local != nil && local.Background != nil { // an ability of the mesh, not of the platform
 		spec.Treatment.Levels.BackgroundServices, spec.Treatment.Levels.BackgroundProxies = 3, simulatedProxies(local)
 		expected = append(slices.Clone(expected), "Background")
@@ -403,10 +404,11 @@ func (s suite) certificates(t *testing.T, d *platform.Deployment) {
 
 // starter stops and starts a pod, and each part of it answers.
 func (s suite) starter(t *testing.T, d *platform.Deployment) {
-	did, err := d.Starter.StopAndStart(t.Context())
-	if err != nil {
-		t.Fatal(err)
+	all, err := d.Starter.StopAndStart(t.Context())
+	if err != nil || len(all) != 1 {
+		t.Fatalf("%d pods started: %v", len(all), err)
 	}
+	did := all[0]
 	for _, part := range []string{"app", "through"} {
 		if took := did.First[part]; took <= 0 {
 			t.Errorf("%s answers %v after its start", part, took)
