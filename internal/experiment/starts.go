@@ -12,7 +12,7 @@ const (
 )
 
 // NamesReplicas reports whether answers must name the pod that served them, to show which has started.
-func (e *Experiment) NamesReplicas() bool { return e.Starts > 0 && e.onCluster() }
+func NamesReplicas(e *Experiment) bool { return e.Starts > 0 && e.onCluster() }
 
 // startRules checks the starts of a pod.
 type startRules struct{ validation }

@@ -117,7 +117,7 @@ func TestVariantsThatCannotBe(t *testing.T) {
 		"more requested than allowed": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, resources: {requests: {cpu: 2}, limits: {cpu: 1}}}}\n",
 			"x.yaml:6:55: meshes.x.resources.requests.cpu: 2 is more than the limit, 1\n"},
 		"an option there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, options: {mtl: a}}}\n",
-			"x.yaml:6:13: meshes.x: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, policies, services, telemetry\n"},
+			"x.yaml:6:13: meshes.x: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, nativeSidecars, policies, services, telemetry\n"},
 		"threads": {"factors: {mesh: [none, x]}\nmeshes: {x: {from: envoy, concurrency: -1}}\n",
 			"x.yaml:5:40: meshes.x.concurrency: -1 is not between 1 and 1024\n"},
 	} {

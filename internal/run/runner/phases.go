@@ -33,7 +33,7 @@ func (t *trial) deploy(ctx context.Context) error {
 		return fmt.Errorf("load: header Host: %w", err)
 	}
 	t.deployment, err = t.setup.Platform.Deploy(ctx, platform.Spec{
-		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Programs: t.setup.Programs, Mesh: t.setup.mesh, Changing: t.setup.Experiment.Changing() || t.setup.Experiment.NamesReplicas(),
+		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Programs: t.setup.Programs, Mesh: t.setup.mesh, Changing: t.setup.Experiment.Changing() || experiment.NamesReplicas(t.setup.Experiment),
 		CPUs: t.setup.Experiment.Platform.CPUs, LoadHost: host, Provenance: provenance,
 	})
 	if err != nil {
