@@ -137,8 +137,9 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 	return fmt.Sprintf("%s "+verb+"%s.", subject, amountWithin(*m.Whole, quantityOf(answerCost)), totalsOf(v, whole).words("all sidecars ", first, *m.Whole))
 }
 
-// stepsAnswer names the largest steps, and those without a shown difference with the bound of their intervals: "The most
-// expensive: http +322 ±90 µs. Too small to measure here: stats (at most 51 µs)." It is "" without a step.
+// stepsAnswer names the largest steps, and those without a shown difference with their intervals: "The most expensive: http
+// +322 ±90 µs. Too small to measure here: stats (at most 51 µs). Not settled: access-log (-169 to +224 µs)." A step is
+// too small if all of its interval is smaller than every shown step. It is "" without a step.
 func stepsAnswer(v view, l compare.Ladder) string {
 	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
 	if i < 0 {
@@ -151,17 +152,34 @@ func stepsAnswer(v view, l compare.Ladder) string {
 	for _, c := range shown[:min(len(shown), 3)] {
 		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Judged(), q.scale)+q.unitText()))
 	}
-	var small, sentences []string
+	smallest := 0.0
 	for _, c := range m.Increments {
-		if of := c.Judged(); of != nil && of.Known() && !isShown(c.Verdict) {
-			small = append(small, fmt.Sprintf("%s (at most %s)", v.stepName(c.Treatment), threeDigits(max(math.Abs(*of.Low*q.scale), math.Abs(*of.High*q.scale)))))
+		if of := c.Judged(); of != nil && isShown(c.Verdict) && (smallest == 0 || math.Abs(of.Estimate) < smallest) {
+			smallest = math.Abs(of.Estimate)
 		}
+	}
+	var small, open, sentences []string
+	for _, c := range m.Increments {
+		of := c.Judged()
+		if of == nil || !of.Known() || isShown(c.Verdict) {
+			continue
+		}
+		most := max(math.Abs(*of.Low), math.Abs(*of.High))
+		if most < smallest {
+			small = append(small, fmt.Sprintf("%s (at most %s)", v.stepName(c.Treatment), threeDigits(most*q.scale)))
+			continue
+		}
+		d := max(0, 2-magnitude(most*q.scale))
+		open = append(open, fmt.Sprintf("%s (%s to %s)", v.stepName(c.Treatment), signed(*of.Low*q.scale, d), signed(*of.High*q.scale, d)+q.unitText()))
 	}
 	if largest != nil {
 		sentences = append(sentences, "The most expensive: "+strings.Join(largest, ", ")+".")
 	}
 	if small != nil {
 		sentences = append(sentences, "Too small to measure here: "+strings.Join(firstOf(small, mostAnswers), ", ")+".")
+	}
+	if open != nil {
+		sentences = append(sentences, "Not settled: "+strings.Join(firstOf(open, mostAnswers), ", ")+".")
 	}
 	return strings.Join(sentences, " ")
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -56,7 +57,7 @@ func TestLevelsInASentence(t *testing.T) {
 		{"neither", "rate", 20, []float64{350, 410, 200}, "envoy adds 350 ±20 µs of CPU to a request at 100 requests/s and 200 ±20 µs at 1200."},
 		{"noise in between", "rate", 40, []float64{350, 410, 200}, "envoy adds 350 ±40 µs of CPU to a request at 100 requests/s and 200 ±40 µs at 1200: less per request at higher rates."},
 		{"ends alike, not all", "rate", 120, []float64{700, 650, 360}, "envoy adds 700 ±120 µs of CPU to a request at 100 requests/s and 360 ±120 µs at 1200: less per request at higher rates."},
-		{"not shown to fall", "rate", 270, []float64{800, 500, 300}, "envoy adds 300 to 800 µs of CPU to a request, by rate, without a shown order."},
+		{"not shown to fall", "rate", 270, []float64{800, 500, 300}, "envoy adds 300 to 800 µs of CPU to a request, by rate, but rates cannot be distinguished."},
 	} {
 		if got := Answer(sweepOf(c.factor, rates, c.half, map[string][]float64{"envoy": c.added})); len(got) == 0 || got[0] != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
@@ -68,10 +69,20 @@ func TestLevelsInASentence(t *testing.T) {
 func TestCheapestByLevel(t *testing.T) {
 	sizes := []float64{16, 1 << 14, 1 << 20}
 	added := map[string][]float64{"rest": {253, 800, 13911}, "grpc": {582, 730, 3730}}
-	want := []string{"Least CPU added to a request: at 16 B rest (253 µs), at 16 KiB grpc (730 µs), at 1 MiB grpc (3730 µs).",
+	want := []string{"Least CPU added to a request: at 16 B rest (253 µs); at 16 KiB grpc (730 µs); at 1 MiB grpc (3730 µs).",
 		"Each adds CPU: without a mesh a request needs 100 µs at 16 B, 100 µs at 16 KiB and 100 µs at 1 MiB."}
 	if got := Answer(sweepOf("requestSize", sizes, 34, added)); len(got) != 3 || !slices.Equal(got[:2], want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+	// A part of the names that makes no difference stands once.
+	added = map[string][]float64{"REST over TCP": {253, 720, 13911}, "REST over a Unix socket": {280, 750, 13950}, "gRPC over TCP": {582, 730, 3730}, "gRPC over a Unix socket": {570, 740, 3760}}
+	want[0] = "Least CPU added to a request: at 16 B REST (253 to 280 µs); at 16 KiB no clear winner; at 1 MiB gRPC (3730 to 3760 µs). TCP or a Unix socket: cannot be distinguished."
+	if got := Answer(sweepOf("requestSize", sizes, 34, added)); len(got) == 0 || got[0] != want[0] {
+		t.Errorf("%q, want %q", got, want[0])
+	}
+	added["gRPC over TCP"][0] = 900
+	if got := Answer(sweepOf("requestSize", sizes, 34, added)); len(got) == 0 || strings.Contains(got[0], "distinguished") {
+		t.Errorf("gRPC over TCP is shown to be dearer at 16 B: %q", got)
 	}
 	// Intervals that overlap at one of the levels show no order.
 	if got := Answer(sweepOf("requestSize", sizes, 170, added)); len(got) == 0 || got[0] == want[0] {

@@ -16,7 +16,11 @@ const (
 	screenLines  = 24 // of a terminal
 	openingLines = 16 // of the result before the first table
 	fewLines     = 6  // of a section, below which a part of it is left out
+	fewWarnings  = 4  // of the section of warnings, below which it is left out
 )
+
+// warningsRank is the rank of the warnings.
+const warningsRank = 3
 
 // shortSection is a section of the short text.
 type shortSection struct {
@@ -25,16 +29,17 @@ type shortSection struct {
 	write func(text)
 }
 
-// sectionsOf are the sections of the short text, in its order. Over several levels the means come before the treatments, the
-// first of which would all be baselines.
+// sectionsOf are the sections of the short text, in its order. Those with the rows that the first result rests on have
+// room before the warnings. Over several levels the means come before the treatments, the first of which would all be
+// baselines.
 func sectionsOf(r *answer.Report) []shortSection {
 	figures := []shortSection{{4, 14, treatmentsSection}, {5, 14, differencesSection}}
 	if sweeps(r) > 0 {
-		figures = []shortSection{{4, 14, differencesSection}, {5, 14, treatmentsSection}}
+		figures = []shortSection{{2, 14, differencesSection}, {2, 20, treatmentsSection}}
 	}
 	return slices.Concat([]shortSection{
-		{1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {2, 14, failuresSection}, {2, 14, changesSection}, {2, 14, startsSection}, {4, 14, boundariesSection},
-	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {3, 8, warningsSection}})
+		{1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {1, 14, failuresSection}, {2, 14, changesSection}, {2, 14, startsSection}, {2, 14, boundariesSection},
+	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {warningsRank, 8, warningsSection}})
 }
 
 // WriteAnswer writes the lines of [Answer], folded.
@@ -56,11 +61,18 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 		}
 		return bytes.Split(bytes.Trim(p.out.Bytes(), "\n"), []byte("\n"))
 	}
-	body := cut(lines(answerSection), openingLines)
+	body := cut(lines(answerSection), openingLines, fewLines)
 	closing := lines(closingSection)
-	rest := lines(func(t text) {
-		t.page.prose("More with --all: every metric, the noise, and what the figures mean.")
-	})
+	more := func(what string) [][]byte {
+		return lines(func(t text) {
+			t.page.prose("More with --all: " + what + "what the figures mean.")
+		})
+	}
+	rest := more("every metric, the noise, and ")
+	complete := rest
+	if n := len(r.Warnings); n > 0 {
+		rest = more(printable.Counted(n, "warning") + ", every metric, the noise, ")
+	}
 	room := shortLines - len(body) - len(closing) - len(rest) - 2 // two empty lines
 	sections := sectionsOf(r)
 	parts := make([][][]byte, len(sections))
@@ -69,9 +81,16 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 			if s.rank != rank {
 				continue
 			}
-			parts[i] = cut(lines(s.write), min(s.most, room-1))
+			few := fewLines
+			if s.rank == warningsRank {
+				few = fewWarnings
+			}
+			parts[i] = cut(lines(s.write), min(s.most, room-1), few)
 			if len(parts[i]) > 0 {
 				room -= len(parts[i]) + 1
+			}
+			if s.rank == warningsRank && len(parts[i]) > 0 {
+				rest = complete
 			}
 		}
 	}
@@ -90,12 +109,12 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 	return p.writeTo(w, "report")
 }
 
-// cut returns the first n lines, the last of them the number of lines left out. Of too few lines it returns none.
-func cut(lines [][]byte, n int) [][]byte {
+// cut returns the first n lines, the last of them the number of lines left out. It returns none of fewer than few lines.
+func cut(lines [][]byte, n, few int) [][]byte {
 	switch {
 	case len(lines) <= n:
 		return lines
-	case n < fewLines:
+	case n < few:
 		return nil
 	}
 	kept := slices.Clone(lines[:n-1])
@@ -105,11 +124,14 @@ func cut(lines [][]byte, n int) [][]byte {
 	return append(kept, fmt.Appendf(nil, "  … %s with --all", printable.Counted(len(lines)-len(kept), "more line")))
 }
 
-// closingSection repeats the result at the end of a long text.
+// closingSection repeats the result at the end of a long text. A short text has the most important one only.
 func closingSection(t text) {
 	if lines := Answer(t.view.r); len(lines) > 0 {
 		t.page.line("")
 		lines[0] = "In short: " + lines[0]
+		if t.view.short {
+			lines = lines[:1]
+		}
 		writeAnswer(t, lines)
 	}
 }

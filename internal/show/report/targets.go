@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -27,7 +28,7 @@ func failureAnswers(v view) (lines []string) {
 		none = none && failed.Estimate == 0
 		share := "none"
 		if failed.Estimate > 0 {
-			share = rough(failed.Estimate*100) + " %" + sharesOf(v.r, tr.ID, failed.Interval)
+			share = cmp.Or(sharesOf(v.r, tr.ID, failed.Interval), rough(failed.Estimate*100)+" %")
 		}
 		shares = append(shares, share+" "+with(v.label.describe(tr.Factors)))
 	}
@@ -43,7 +44,8 @@ func failureAnswers(v view) (lines []string) {
 	return lines
 }
 
-// sharesOf is the range of the failed shares over the trials of a treatment, where its interval is wide: " (28 to 99 % in 3 trials)".
+// sharesOf is the range of the failed shares over the trials of a treatment, where the interval of the mean is wide: "28 to
+// 99 %". Otherwise it is "".
 func sharesOf(r *answer.Report, treatment string, mean stats.Interval) string {
 	if half, known := mean.HalfWidth(); known && half < mean.Estimate/4 {
 		return ""
@@ -57,7 +59,7 @@ func sharesOf(r *answer.Report, treatment string, mean stats.Interval) string {
 	if len(shares) < 2 {
 		return ""
 	}
-	return fmt.Sprintf(" (%s to %s %% in %s)", rough(slices.Min(shares)), rough(slices.Max(shares)), printable.Counted(len(shares), "trial"))
+	return fmt.Sprintf("%s to %s %%", rough(slices.Min(shares)), rough(slices.Max(shares)))
 }
 
 // whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server were removed, requests failed". Without
@@ -84,6 +86,7 @@ func hasFailures(r *answer.Report, tr compare.Treatment) bool {
 func expectationsAnswer(v view) string {
 	var order []string
 	missed, total, held := map[string][]string{}, 0, 0
+	sometimes := map[string]bool{} // missed in some trials only
 	for _, tr := range rows(v) {
 		for _, e := range v.r.Expectations {
 			if e.Treatment != tr.ID || e.N == 0 || tr.Control {
@@ -97,6 +100,7 @@ func expectationsAnswer(v view) string {
 			if missed[e.Expect] == nil {
 				order = append(order, e.Expect)
 			}
+			sometimes[e.Expect] = sometimes[e.Expect] || e.Held > 0
 			missed[e.Expect] = append(missed[e.Expect], with(v.label.describe(tr.Factors)))
 		}
 	}
@@ -110,7 +114,10 @@ func expectationsAnswer(v view) string {
 	for _, expect := range order {
 		where := printable.And(missed[expect])
 		if 2*len(missed[expect]) > len(v.r.Treatments) && len(missed[expect]) == expecting(v, expect) {
-			where = "with every treatment"
+			where = "in every trial"
+			if sometimes[expect] {
+				where = "in at least one trial of every treatment"
+			}
 		}
 		parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), where))
 	}
