@@ -108,6 +108,7 @@ var familiesOfFigures = families{
 // document is the input of the layout.
 type document struct {
 	Policy, Name, Description, Headline string
+	Load                                string // that all treatments have, empty if unknown
 	Gates                               string // their outcome, empty without gates
 	Answer, Setup                       []string
 	Band                                []card
@@ -152,7 +153,7 @@ func Write(w io.Writer, s Source) error {
 	}
 	d := document{
 		Name: s.Report.Experiment, Description: report.Subtitle(s.Report),
-		Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: report.LevelsOf(s.Report), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Load: report.LoadLine(s.Report), Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: report.LevelsOf(s.Report), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
 	for i, line := range d.Answer {

@@ -32,7 +32,7 @@ const mostAnswers = 6
 // mostResults is the number of results in an answer: the most important one and the next one.
 const mostResults = 2
 
-// Answer is the result in at most four lines: the most important one, the main doubt about it if there is one, the next
+// Answer is the result in at most five lines: the most important one, at most two lines of doubts about it, the next
 // result, and how many trials count and what they could show. It is empty where nothing was compared.
 func Answer(r *answer.Report) []string {
 	if r.Method == compare.AsPublished {
@@ -46,8 +46,8 @@ func Answer(r *answer.Report) []string {
 	other := otherAnswers(r)
 	lines = slices.Concat(other, lines)
 	lines = lines[:min(len(lines), max(mostResults, len(other)+1))]
-	if doubt := doubtOf(v); doubt != "" && len(other) == 0 {
-		lines = slices.Insert(lines, 1, doubt)
+	if len(other) == 0 {
+		lines = slices.Insert(lines, 1, doubtsOf(v)...)
 	}
 	return append(lines, trustAnswer(v))
 }
@@ -65,7 +65,7 @@ func otherAnswers(r *answer.Report) (lines []string) {
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []string {
 	boundaries := boundaryAnswers(v)
-	lines := slices.Concat(gateAnswers(v.r.Decisions), trendAnswers(v), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaries)
+	lines := slices.Concat(gateAnswers(v.r), trendAnswers(v), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(lines, ladderAnswers(v)...)
@@ -584,7 +584,12 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 		case c.Verdict == compare.Higher || c.Verdict == compare.Lower:
 			q := quantityOf(answerMedian)
 			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
-			parts = append(parts, fmt.Sprintf("the median response goes from %s%s to %s%s", before, q.unitText(), after, q.unitText()))
+			s := fmt.Sprintf("the median response goes from %s%s to %s%s", before, q.unitText(), after, q.unitText())
+			if c.Difference != nil {
+				sign := map[compare.Verdict]string{compare.Higher: "+", compare.Lower: "-"}[c.Verdict]
+				s += ", by " + sign + amountWithin(*c.Difference, q)
+			}
+			parts = append(parts, s)
 		case c.Verdict != compare.Insufficient:
 			parts = append(parts, "no difference in the median response is shown")
 		}

@@ -54,7 +54,7 @@ func boundaryAnswers(v view) (lines []string) {
 	for _, pair := range pairs {
 		if shown[pair] && len(lines) < mostAnswers {
 			words := strings.Replace(verdictsByRate(found[pair]), "all of them", "all rates", 1)
-			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s)%s.", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words, otherBoundary(v, found[pair])))
+			lines = append(lines, fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s).%s", pair[0], strings.TrimSuffix(ratioRange(found[pair]), "x"), pair[1], words, otherBoundary(v, found[pair])))
 			if len(pairs) == 1 {
 				lines = append(lines, boundaryTotals(v, found[pair]))
 			}
@@ -63,14 +63,15 @@ func boundaryAnswers(v view) (lines []string) {
 	return lines
 }
 
-// otherBoundary is the comparison of the whole cluster where it contradicts the data plane's: ", but the whole cluster 0.93
-// to 1.34 times: higher only at 1200 requests/s, lower at 60".
+// otherBoundary compares the whole cluster where that contradicts the data plane: " The whole
+// cluster uses 0.93 to 1.34 times as much: higher at 1200 requests/s, no difference shown at the others."
 func otherBoundary(v view, data []compare.Comparison) string {
 	cs := clusterOf(v, data)
 	if cs == nil || verdictsByRate(cs) == verdictsByRate(data) {
 		return ""
 	}
 	var parts []string
+	judged := 0
 	for _, verdict := range []compare.Verdict{compare.Higher, compare.Lower} {
 		var rates []string
 		for _, c := range cs {
@@ -79,13 +80,17 @@ func otherBoundary(v view, data []compare.Comparison) string {
 			}
 		}
 		if rates != nil {
-			parts = append(parts, fmt.Sprintf("%s only at %s requests/s", verdict, printable.And(rates)))
+			parts = append(parts, fmt.Sprintf("%s at %s requests/s", verdict, printable.And(rates)))
 		}
+		judged += len(rates)
 	}
-	if parts == nil {
-		parts = []string{"no difference is shown"}
+	switch {
+	case judged == 0:
+		parts = []string{"no difference shown"}
+	case judged < len(cs):
+		parts = append(parts, "no difference shown at the others")
 	}
-	return fmt.Sprintf(", but over the whole cluster it is %s times: %s", strings.TrimSuffix(ratioRange(cs), "x"), strings.Join(parts, ", "))
+	return fmt.Sprintf(" The whole cluster uses %s times as much: %s.", strings.TrimSuffix(ratioRange(cs), "x"), strings.Join(parts, ", "))
 }
 
 // clusterOf are the comparisons of the whole cluster's CPU between the same treatments, or nil if one is unknown.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,18 +121,18 @@ func GatesAnswer(r *answer.Report) string {
 }
 
 // gateAnswers are the gates in at most two sentences, those that do not hold first. There are none without gates.
-func gateAnswers(decisions []compare.Decision) []string {
-	if len(decisions) == 0 {
+func gateAnswers(r *answer.Report) []string {
+	if len(r.Decisions) == 0 {
 		return nil
 	}
-	ordered := slices.Clone(decisions)
+	ordered := slices.Clone(r.Decisions)
 	rank := map[compare.Outcome]int{compare.Breached: 0, compare.Undecided: 1, compare.Holds: 2}
 	slices.SortStableFunc(ordered, func(a, b compare.Decision) int { return rank[a.Outcome] - rank[b.Outcome] })
 	first, rest := ordered[0], ordered[1:]
-	lines := []string{gateSentence(first)}
+	lines := []string{gateSentence(r, first)}
 	switch {
 	case len(rest) == 1:
-		lines = append(lines, gateSentence(rest[0]))
+		lines = append(lines, gateSentence(r, rest[0]))
 	case len(rest) > 1:
 		lines = append(lines, "Of the other gates "+outcomesInWords(rest)+".")
 	case first.Doubts != nil:
@@ -143,19 +144,45 @@ func gateAnswers(decisions []compare.Decision) []string {
 	return lines[:min(len(lines), 2)]
 }
 
-// gateSentence is a gate with its outcome and the change: "The gate “p99 < +5%” passes: +2.5 % (-1.0 to +6.1), 4.1 ms with b instead of 4.0 ms
-// with a."
-func gateSentence(d compare.Decision) string {
+// gateSentence is a gate with its outcome and the change: "The gate “p99 < +5%” passes: +2.5 % (-1.0 to +6.1), 4.1 ms with b
+// (envoy with access log on) instead of 4.0 ms with a (envoy)."
+func gateSentence(r *answer.Report, d compare.Decision) string {
+	side := func(name string) string { return sideWords(name, shortVariant(r.Setup.Variants[name])) }
 	s := fmt.Sprintf("The gate “%s” %s: ", gateWords(d), outcomeWords[d.Outcome])
 	if d.Change != nil {
 		s += ChangeWords(d) + ", "
 	}
 	if q := quantityOf(d.Metric); d.A != nil && d.B != nil {
-		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), d.Treatment, rough(*d.A*q.scale), q.unitText(), d.Baseline)
+		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), side(d.Treatment), rough(*d.A*q.scale), q.unitText(), side(d.Baseline))
 	} else {
-		s += fmt.Sprintf("%s against %s", d.Treatment, d.Baseline)
+		s += fmt.Sprintf("%s against %s", side(d.Treatment), side(d.Baseline))
 	}
 	return s + "."
+}
+
+// mostVariant is the largest number of characters of a definition in a sentence.
+const mostVariant = 60
+
+// optionOf is an option that a variant sets, "accessLog=true", and wordStart the begin of a word in its name.
+var (
+	optionOf  = regexp.MustCompile(`options\.([A-Za-z]+)=([^,]*)`)
+	wordStart = regexp.MustCompile(`([a-z])([A-Z])`)
+)
+
+// shortVariant is the definition of a variant in a sentence: "envoy with access log on". It is "" for a long one.
+func shortVariant(of string) string {
+	words := optionOf.ReplaceAllStringFunc(of, func(s string) string {
+		m := optionOf.FindStringSubmatch(s)
+		value := m[2]
+		if word, is := map[string]string{"true": "on", "false": "off"}[value]; is {
+			value = word
+		}
+		return strings.ToLower(wordStart.ReplaceAllString(m[1], "$1 $2")) + " " + value
+	})
+	if len(words) > mostVariant {
+		return ""
+	}
+	return words
 }
 
 // gateWords is a gate with the name that reports have for its metric: "CPU/request, data plane < +25%".

@@ -52,13 +52,60 @@ func Subtitle(r *answer.Report) string {
 
 // sidesWords are both sides of a gate, and the variant of each: "envoy-b (envoy with accessLog=true) against envoy-a (envoy)".
 func sidesWords(r *answer.Report, d compare.Decision) string {
-	side := func(name string) string {
-		if variant := r.Setup.Variants[name]; variant != "" {
-			return name + " (" + variant + ")"
-		}
+	side := func(name string) string { return sideWords(name, r.Setup.Variants[name]) }
+	return side(d.Treatment) + " against " + side(d.Baseline)
+}
+
+// sideWords is a treatment with its definition if that is known.
+func sideWords(name, definition string) string {
+	if definition == "" {
 		return name
 	}
-	return side(d.Treatment) + " against " + side(d.Baseline)
+	return name + " (" + definition + ")"
+}
+
+// LoadLine is the load that all treatments have, and the processors of this machine: "Load: 1000 requests/s, 16 connections,
+// response size 1 KiB; 2 CPUs (AMD EPYC)." It is "" if nothing is known.
+func LoadLine(r *answer.Report) string {
+	var load []string
+	for _, f := range []string{experiment.RateFactor, "connections", "requestSize", "responseSize"} {
+		level, known := commonLevel(r, f)
+		if !known {
+			continue
+		}
+		words := spacedLevel(f, level)
+		switch f {
+		case experiment.RateFactor:
+			load = append(load, words+" requests/s")
+		case "connections":
+			load = append(load, words+" "+printable.Plural(int(level), "connection"))
+		default:
+			load = append(load, factorWords(f)+" "+words)
+		}
+	}
+	var parts []string
+	if load != nil {
+		parts = append(parts, "Load: "+strings.Join(load, ", "))
+	}
+	if s := r.Setup; s.Platform == "local" && s.CPUs > 0 {
+		parts = append(parts, strings.TrimSuffix(printable.Counted(s.CPUs, "CPU")+" ("+s.CPUModel+")", " ()"))
+	}
+	if parts == nil {
+		return ""
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+// commonLevel is the number that a factor has in all treatments, if it is one.
+func commonLevel(r *answer.Report, factor string) (level float64, known bool) {
+	for i, tr := range r.Treatments {
+		x, number := tr.Factors[factor].(float64)
+		if !number || i > 0 && x != level {
+			return 0, false
+		}
+		level, known = x, true
+	}
+	return level, known
 }
 
 // trialsSentence is the number of trials, and of lost trials.

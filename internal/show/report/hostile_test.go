@@ -67,7 +67,7 @@ func TestHostileNames(t *testing.T) {
 	check("text with colours", func(b *bytes.Buffer) error {
 		var c bytes.Buffer
 		err := Formats(Options{Color: true})[0].Write(&c, r)
-		b.WriteString(strings.NewReplacer("\x1b[1m", "", "\x1b[1;33m", "", "\x1b[0m", "").Replace(c.String()))
+		b.WriteString(strings.NewReplacer("\x1b[1m", "", "\x1b[2m", "", "\x1b[1;33m", "", "\x1b[0m", "").Replace(c.String()))
 		return err
 	})
 	across := must.Get(compare.CompareRuns([]*result.Dir{d}, d, compare.AcrossOptions{}))(t)

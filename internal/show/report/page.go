@@ -58,6 +58,7 @@ func (p *page) heading(s string) {
 // Styles of lines: parameters of the escape sequence SGR.
 const (
 	bold   = "1"
+	faint  = "2"
 	green  = "1;32"
 	red    = "1;31"
 	yellow = "1;33"

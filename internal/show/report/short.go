@@ -62,6 +62,9 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 		return bytes.Split(bytes.Trim(p.out.Bytes(), "\n"), []byte("\n"))
 	}
 	body := cut(lines(answerSection), openingLines, fewLines)
+	if load := LoadLine(r); load != "" && len(body) > 0 {
+		body = append(body, lines(func(t text) { t.page.styled(faint, func() { t.page.prose(load) }) })...)
+	}
 	closing := lines(closingSection)
 	more := func(what string) [][]byte {
 		return lines(func(t text) {

@@ -43,15 +43,45 @@ var doubts = []doubt{
 // fewRepetitions is the number of repetitions up to which an answer has a warning.
 const fewRepetitions = 3
 
-// doubtOf is the main reason to distrust the first result, "" for none.
-func doubtOf(v view) string {
-	if w, d := mainWarning(v); d != nil {
-		return d.line(v, w)
+// doubtsOf are the main reason to distrust the first result, and a line of those that every report has where they are true:
+// a late generator, few repetitions.
+func doubtsOf(v view) (lines []string) {
+	w, d := mainWarning(v)
+	if d != nil {
+		lines = append(lines, d.line(v, w))
 	}
-	if n := v.r.Count.Blocks; v.r.Method == compare.Paired && 1 < n && n <= fewRepetitions {
-		return fmt.Sprintf("Only %s repetitions: repeat with more before you rely on small differences.", numberWord(n))
+	always := []string{fewWords(v)}
+	if d == nil || w.Code != "generator-late" {
+		always = []string{lateWords(v.r), fewWords(v)}
+	}
+	if s := strings.TrimSpace(strings.Join(always, " ")); s != "" {
+		lines = append(lines, s)
+	}
+	return lines
+}
+
+// lateWords is the share of the trials whose generator sent late, "" if none did. It is part of their response times.
+func lateWords(r *answer.Report) string {
+	for _, w := range r.Warnings {
+		if w.Code == "generator-late" && w.Trials > 0 {
+			return fmt.Sprintf("The load generator sent late in %d of %s: response times may contain it.", w.Trials, printable.Counted(r.Count.Planned, "trial"))
+		}
 	}
 	return ""
+}
+
+// fewWords is a warning of few repetitions, or of few valid trials of a treatment. It is "" for others.
+func fewWords(v view) string {
+	n, some := v.r.Count.Blocks, ""
+	for _, tr := range v.r.Treatments {
+		if 1 < tr.N && tr.N < n && tr.N <= fewRepetitions {
+			n, some = tr.N, " of some treatments"
+		}
+	}
+	if v.r.Method != compare.Paired || n <= 1 || n > fewRepetitions {
+		return ""
+	}
+	return fmt.Sprintf("Only %s repetitions%s: repeat with more before you rely on small differences.", numberWord(n), some)
 }
 
 // mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.

@@ -2,7 +2,6 @@ package report
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -24,7 +23,7 @@ func TestMainDoubt(t *testing.T) {
 		warnings          []figures.Warning
 	}{
 		{"none that matters", "", "Too few requests for a high percentile", []figures.Warning{few}},
-		{"late, not about a highest rate", "", "The generator sent late", []figures.Warning{late}},
+		{"late, not about a highest rate", "The load generator sent late in 8 of 12 trials: response times may contain it.", "The generator sent late", []figures.Warning{late}},
 		{"unequal", "Unequal work: reference lacks mutual TLS.", "Features differ between meshes", []figures.Warning{few, unequal}},
 		{"the heaviest first", "The meshes were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
 	} {
@@ -46,6 +45,13 @@ func TestMainDoubt(t *testing.T) {
 	r.Warnings, r.Count.Blocks = nil, 3
 	if got := Answer(r); got[1] != "Only three repetitions: repeat with more before you rely on small differences." {
 		t.Errorf("%q", got)
+	}
+	r.Count.Blocks, r.Treatments[1].N = 4, 3
+	r.Warnings = []figures.Warning{late, unequal}
+	want := []string{"Unequal work: reference lacks mutual TLS.",
+		"The load generator sent late in 8 of 12 trials: response times may contain it. Only three repetitions of some treatments: repeat with more before you rely on small differences."}
+	if got := Answer(r); !slices.Equal(got[1:3], want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 
@@ -102,7 +108,7 @@ func TestOneBoundary(t *testing.T) {
 		c.Metric, c.Verdict, c.Ratio = metric.Of(metric.CPUCores, clusterPart), verdict, interval([]float64{0.93, 1.01, 1.34}[i], 0.01)
 		r.Comparisons = append(r.Comparisons, c)
 	}
-	want[0] = strings.TrimSuffix(want[0], ".") + ", but over the whole cluster it is 0.93 to 1.34 times: higher only at 1200 requests/s, lower only at 60 requests/s."
+	want[0] += " The whole cluster uses 0.93 to 1.34 times as much: higher at 1200 requests/s, lower at 60 requests/s, no difference shown at the others."
 	want[2] = "At 1200 requests/s the data plane uses 5250 instead of 2500 millicores, the whole cluster 9000 instead of 9000."
 	if got := Answer(r); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
