@@ -100,7 +100,7 @@ func TestDebateAnsweredAgain(t *testing.T) {
 		t.Errorf("roles %+v", tr.Roles)
 	}
 	text, err := call(t, newReportCommand, dir, "--all")
-	for _, want := range []string{"One headline a boundary", "whole cluster", "false-timeouts (30 of 50", "no-baseline", "not-interleaved"} {
+	for _, want := range []string{"CPU at each boundary", "whole cluster", "false-timeouts (30 of 50", "no-baseline", "not-interleaved"} {
 		must.OK(t, err)
 		must.Contain(t, text, want)
 	}
