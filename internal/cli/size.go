@@ -27,7 +27,8 @@ import (
 // sizeOptions are the flags of tare size.
 type sizeOptions struct {
 	from, headroom, format, prices string
-	output, objective, pods        string
+	objective, pods                string
+	output                         outfile.File
 	totalRate                      float64
 	replicaCPU                     string
 	rate                           float64
@@ -71,14 +72,11 @@ With --prices it prints the price of a month, of what is requested and of what i
   tare size --from runs/ambient-curve --rate 300 --pods pods.txt`,
 		Args: cobra.NoArgs,
 		RunE: func(_ *cobra.Command, _ []string) error {
-			if err := outfile.Check(o.output); err != nil {
-				return hint.Usage(err, "")
-			}
 			s, err := c.sizes(o)
 			if err != nil {
 				return err
 			}
-			return c.writeTo(o.output, func(w io.Writer) error { return report.Write(w, s, sizesForms(), o.format) })
+			return c.writeTo(string(o.output), func(w io.Writer) error { return report.Write(w, s, sizesForms(), o.format) })
 		},
 	}
 	f := cmd.Flags()
@@ -94,7 +92,7 @@ With --prices it prints the price of a month, of what is requested and of what i
 	f.Float64Var(&o.totalRate, "total-rate", 0, "`requests` per second through all replicas of a waypoint or gateway")
 	f.StringVar(&o.replicaCPU, "replica-cpu", o.replicaCPU, "`CPU` request of a replica of a waypoint or gateway, such as 500m")
 	f.StringVar(&o.pods, "pods", "", "`file` with a line for each pod, the name of its node, for proxies of nodes")
-	f.StringVarP(&o.output, "output", "o", "", "write to this `file` instead of standard output")
+	f.VarP(&o.output, "output", "o", "write to this `file` instead of standard output")
 	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
 	_ = cmd.MarkFlagFilename("prices", "yaml", "yml")
 	choice(cmd, &o.format, "format", "output format: "+strings.Join(names, ", "), names)

@@ -73,7 +73,7 @@ func TestMeshesThatCannotBe(t *testing.T) {
 		"options here": {"factors: {mesh: [none, consul]}\nmeshes: {consul: {profile: dev}}\n",
 			"x.yaml:5:28: meshes.consul.profile: it applies to clusters, and the platform is local\n  hint: remove it, or write platform: {kind: kubernetes}\n"},
 		"option": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {options: {mtl: STRICT}}}\n",
-			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, policies, services, telemetry\n"},
+			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, nativeSidecars, policies, services, telemetry\n"},
 		"no such mesh": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istoi: {profile: dev}}\n",
 			"x.yaml:6:17: meshes.istoi: unknown mesh \"istoi\"\n  hint: did you mean istio?\n"},
 		"no CLI": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, consul]}\nmeshes: {consul: {withCLI: true}}\n",

@@ -42,6 +42,7 @@ var abilityTests = []struct {
 	{"Background", suite.background},
 	{"Certificates", suite.certificates},
 	{"NetworkFaults", suite.networkFaults},
+	{"Restarter", suite.restarter},
 	{"Scaler", suite.scaler},
 	{"TaskFaults", suite.taskFaults},
 	{"EndedTasks", suite.endedTasks}, // after a test that ends tasks
@@ -441,6 +442,21 @@ func (s suite) networkFaults(t *testing.T, d *platform.Deployment) {
 		if err := d.NetworkFaults.Mend(t.Context(), pod); err != nil {
 			t.Error(err)
 		}
+	}
+	s.intact(t, d)
+}
+
+// restarter restarts a pod of the entry, by its place: its name may be another afterwards.
+func (s suite) restarter(t *testing.T, d *platform.Deployment) {
+	before := d.Restarter.Restartable(metric.Data)
+	if len(before) == 0 {
+		t.Fatal("nothing of the data plane can be restarted")
+	}
+	if err := d.Restarter.Restart(t.Context(), metric.Data, before[0]); err != nil {
+		t.Fatal(err)
+	}
+	if after := d.Restarter.Restartable(metric.Data); len(after) != len(before) {
+		t.Errorf("%v can be restarted, then %v", before, after)
 	}
 	s.intact(t, d)
 }
