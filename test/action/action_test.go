@@ -204,7 +204,7 @@ func TestAction(t *testing.T) {
 	if !strings.Contains(r.log.String(), "::error title=tare%3A Gate CPU/request%2C data plane < +2%25%3A fails.::") || !strings.Contains(r.summary, "1 gate fails, 1 gate passes") {
 		t.Errorf("no annotation, or no summary:\n%s", r.summary)
 	}
-	if len(g.comments) != 2 || !strings.HasPrefix(g.comments[1].Body, "<!-- tare: tare ab -->\n### tare: 1 gate breached") || !strings.Contains(g.comments[1].Body, "</details>") {
+	if len(g.comments) != 2 || !strings.HasPrefix(g.comments[1].Body, "<!-- tare: tare ab -->\n### tare: 1 gate fails") || !strings.Contains(g.comments[1].Body, "</details>") {
 		t.Fatalf("comments: %+v", g.comments)
 	}
 	if !g.tokens["Bearer secret-token"] || strings.Contains(r.log.String(), "secret-token") {
@@ -224,7 +224,7 @@ func TestAction(t *testing.T) {
 	r = play(t, path, map[string]string{"from": holds, "gates": gates}, job(t, g, pullRequest))
 	if r.failed != "" || r.outputs["compare"]["outcome"] != "holds" || len(g.comments) != 2 {
 		t.Errorf("failed %q, %v, comments %d:\n%s", r.failed, r.outputs, len(g.comments), r.log.String())
-	} else if d := difftest.Wrong(`!strings.Contains(g.comments[1].Body, "2 gates hold")`, !strings.Contains(g.comments[1].Body, "2 gates hold")); d != "" {
+	} else if d := difftest.Wrong(`!strings.Contains(g.comments[1].Body, "2 gates pass")`, !strings.Contains(g.comments[1].Body, "2 gates pass")); d != "" {
 		t.Errorf("%s: failed %q, %v, comments %d:\n%s", d, r.failed, r.outputs, len(g.comments), r.log.String())
 	}
 	play(t, path, map[string]string{"from": holds, "title": "memory -->"}, job(t, g, pullRequest))
