@@ -636,8 +636,8 @@ func TestEndpointRemoval(t *testing.T) {
 // The parts of a start are known, also behind a real Envoy. The end of a pod ends both processes.
 func TestStarts(t *testing.T) { startDelays(t, "starts=3", "blocks=1") }
 
-// An application that sleeps 200 ms before it listens answers as much later, also through a real Envoy: within the 5 ms between two
-// probes, on a quiet machine.
+// An application that sleeps 200 ms longer before it listens answers as much later, also through a real Envoy: within the 5 ms
+// between two probes, on a quiet machine.
 func TestStandardStarts(t *testing.T) {
 	for at, late := range startDelays(t, "starts=10", "blocks=3") {
 		t.Logf("%s: the late application answers %.2f ms later", at, late)
@@ -647,33 +647,23 @@ func TestStandardStarts(t *testing.T) {
 	}
 }
 
-// startDelays starts an application without and with a sleep of 200 ms before it listens. It returns how much later the second one
-// answers, ms, by mesh and part.
+// startDelays starts an application that sleeps 300 or 500 ms before it listens: neither starts while Envoy starts and needs the
+// CPUs. It returns how much later the second one answers, ms, by mesh and part.
 func startDelays(t *testing.T, set ...string) map[string]float64 {
 	dir := t.TempDir()
-	server, file := filepath.Join(dir, "server.py"), filepath.Join(dir, "starts.yaml")
-	must.OK(t, os.WriteFile(server, []byte(`import socket, sys, threading
-
-def serve(c):
-    while c.recv(65536):
-        c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-
-s = socket.create_server(("", int(sys.argv[1])))
-while True:
-    threading.Thread(target=serve, args=s.accept()[:1], daemon=True).start()
-`), 0o600))
+	agent, file := filepath.Join(programs(t), "tare-agent"), filepath.Join(dir, "starts.yaml")
 	must.OK(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: starts}
 applications:
-  prompt: {command: [sh, -c, "sleep 0; exec python3 -IS %[1]s ${port}"]}
-  late: {command: [sh, -c, "sleep 0.2; exec python3 -IS %[1]s ${port}"]}
+  prompt: {command: [sh, -c, "sleep 0.3; exec %[1]s serve --listen 127.0.0.1:${port}"]}
+  late: {command: [sh, -c, "sleep 0.5; exec %[1]s serve --listen 127.0.0.1:${port}"]}
 factors: {application: [prompt, late], mesh: [none, envoy], rate: [50]}
 phases: {warmup: 500ms, measure: 1s, drain: 1s}
 validity: {rateShortfall: 0.5}
 starts: 1
 blocks: 1
-`, server), 0o600))
+`, agent), 0o600))
 	r, code := carriedOut(t, file, set...)
 	if code != console.Done {
 		t.Errorf("exit code %d: %+v", code, r.Warnings)

@@ -60,8 +60,8 @@ func TestSizeIsFollowed(t *testing.T) {
 		t.Fatalf("limits %v", of)
 	}
 	t.Logf("p99 %.1f ms at %dm, throttled in %d of %d periods; %.1f ms at half of it, in %d of %d", at.Time.Estimate, request, at.Reached, at.Periods, half.Time.Estimate, half.Reached, half.Periods)
-	if ratio := half.Time.Estimate / at.Time.Estimate; ratio < 1.2 { // 1.7 beside a load average of 10
-		t.Errorf("the p99 at half of the limit is %.2f times as high, want 1.2", ratio)
+	if ratio := half.Time.Estimate / at.Time.Estimate; ratio < 2 { // 41 on a quiet machine, 1.7 beside a load average of 10
+		t.Errorf("the p99 at half of the limit is %.2f times as high, want 2", ratio)
 	}
 	if share, halved := float64(at.Reached)/float64(at.Periods), float64(half.Reached)/float64(half.Periods); share > 0.25 || halved < 2*share || halved < 0.3 {
 		t.Errorf("throttled in %.2f of the periods at the limit, and in %.2f at half of it", share, halved)

@@ -2,6 +2,7 @@ package figures
 
 import (
 	"math"
+	"slices"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
@@ -23,6 +24,9 @@ type Trend struct {
 const (
 	// soakWindows is the number of parts of a soak in which CPU and response times are taken together.
 	soakWindows = 24
+	// windowSlices is the least number of own slices in a window of CPU. Its answers and its CPU time are cut at places up to a slice
+	// apart.
+	windowSlices = 10
 	// trendPoints is the least number of points in the second half that a trend is taken from.
 	trendPoints = 5
 )
@@ -54,12 +58,17 @@ func trendFigures(f *figures, r *result.Record, path string, confidence float64)
 		}
 	}
 	windows := readWindows(path, r.Load, seconds)
+	together := windows
+	if own := r.Load.Slices; own != nil && len(windows) > 0 {
+		least := windowSlices * own.LengthSeconds * perLoad
+		together = joined(windows, int(math.Ceil(least*float64(len(windows))/seconds)))
+	}
 	for _, p := range metric.Parts() {
 		if !isIdlePart(p) || r.Load == nil {
 			continue
 		}
 		add(metric.Memory, p.Name, MemoryCourse(r, p))
-		add(metric.CPUPerRequest, p.Name, cpuCourse(r, p, windows, seconds))
+		add(metric.CPUPerRequest, p.Name, cpuCourse(r, p, together, seconds))
 	}
 	for _, q := range []struct {
 		part string
@@ -70,8 +79,8 @@ func trendFigures(f *figures, r *result.Record, path string, confidence float64)
 	return trends
 }
 
-// MemoryCourse adds up the resident memory of a part's tasks, MiB, by the seconds of the measure phase. Its times are those of
-// the task with the fewest readings. It is empty if one of them has none.
+// MemoryCourse adds up the resident memory of a part's tasks, MiB, by the seconds of the measure phase. Its times are the
+// readings of the task that has fewest. It is empty if one of them has none.
 func MemoryCourse(r *result.Record, p metric.Part) (course [][2]float64) {
 	var of []*result.TaskUsage
 	var fewest []result.MemoryReading
@@ -108,6 +117,7 @@ func memoryAt(t *result.TaskUsage, second float64) float64 {
 type window struct {
 	from, to  float64
 	responses *hdrhistogram.PackedHistogram // nil without an answer
+	answers   int64
 }
 
 func (w *window) middle() float64 { return (w.from + w.to) / 2 }
@@ -132,8 +142,9 @@ func readWindows(path string, l *result.Load, seconds float64) []window {
 			switch {
 			case tag != latencies[0].tag || at < w.from || at >= w.to:
 			case w.responses == nil:
-				w.responses = h
+				w.responses, w.answers = h, h.TotalCount()
 			default:
+				w.answers += h.TotalCount()
 				return hdrlog.Add(w.responses, h)
 			}
 		}
@@ -145,11 +156,26 @@ func readWindows(path string, l *result.Load, seconds float64) []window {
 	return windows
 }
 
+// joined joins each n windows to one, without their response times. Windows that are left over at the end are left out.
+func joined(windows []window, n int) (all []window) {
+	for group := range slices.Chunk(windows, n) {
+		if len(group) < n {
+			break
+		}
+		one := window{from: group[0].from, to: group[n-1].to}
+		for _, w := range group {
+			one.answers += w.answers
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
 // latencyCourse is a percentile of the response time in each window, ms. A window with too few answers for it has none.
 func latencyCourse(windows []window, percentile float64) (course [][2]float64) {
 	for i := range windows {
 		w := &windows[i]
-		if w.responses != nil && float64(w.responses.TotalCount()) >= math.Round(tailSamples/(1-percentile/100)) {
+		if w.responses != nil && float64(w.answers) >= math.Round(tailSamples/(1-percentile/100)) {
 			course = append(course, [2]float64{w.middle(), float64(w.responses.ValueAtPercentile(percentile)) / latencies[0].perUnit})
 		}
 	}
@@ -166,7 +192,7 @@ func cpuCourse(r *result.Record, p metric.Part, windows []window, seconds float6
 	}
 	for i := range windows {
 		w := &windows[i]
-		if w.responses == nil || of == nil {
+		if w.answers == 0 || of == nil {
 			continue
 		}
 		var ns float64
@@ -183,7 +209,7 @@ func cpuCourse(r *result.Record, p metric.Part, windows []window, seconds float6
 				ns -= float64(*t.IdleCPU) * (w.to - w.from) / seconds
 			}
 		}
-		course = append(course, [2]float64{w.middle(), ns / 1e3 / float64(w.responses.TotalCount())})
+		course = append(course, [2]float64{w.middle(), ns / 1e3 / float64(w.answers)})
 	}
 	return course
 }

@@ -129,7 +129,7 @@ func (g Graph) callersFirst() (order []int) {
 	return order
 }
 
-// Where returns the place of a call in the graph's file, and a colon, or nothing.
+// place returns the place of a call in the graph's file, and a colon, or nothing.
 func (g Graph) place(c Call) string {
 	if g.Where == nil {
 		return ""
@@ -137,7 +137,7 @@ func (g Graph) place(c Call) string {
 	return g.Where(c.service, c.call) + ": "
 }
 
-// With returns the graph with more calls of an edge per request, by one standard error.
+// with returns the graph with more calls of an edge per request, by one standard error.
 func (g Graph) with(e Edge, more float64) Graph {
 	g.Services = slices.Clone(g.Services)
 	i := slices.IndexFunc(g.Services, func(s app.Service) bool { return s.Name == e.From })

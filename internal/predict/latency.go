@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"sort"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -48,7 +47,7 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 	estimate := w.added(mean)
 	ofMean, ofOne := spread(all, w.added)
 	noise := w.added(func(x part) float64 { return x.curve.Noise * mean(x) })
-	_, blocks := latencyRuns(all)
+	_, blocks := usedBy([]proxy{{cpu: all}})
 	return newAmount(estimate, ofMean, ofOne+noise*noise, 0, 0, blocks, c.confidence), w.path(), nil
 }
 
@@ -82,10 +81,6 @@ func (c *Costs) delay(g Graph, flow Flow, call Call) (part, error) {
 		return part{}, fmt.Errorf("%g requests/s pass a sidecar of %s, where requests queue: the median grows to %.1f times its value at %g requests/s", math.Round(busier), call.To, grown, lowest)
 	}
 	return x, nil
-}
-
-func latencyRuns(all []part) (dirs []string, blocks int) {
-	return usedBy([]proxy{{cpu: all}})
 }
 
 // walk follows a request through a graph.
@@ -125,8 +120,8 @@ func (w *walk) added(value func(part) float64) float64 {
 		with = append(with, w.call(w.entry.service, w.entry.call, w.entry.To, made, value, nil))
 		without = append(without, w.call(w.entry.service, w.entry.call, w.entry.To, made, func(part) float64 { return 0 }, nil))
 	}
-	sort.Float64s(with)
-	sort.Float64s(without)
+	slices.Sort(with)
+	slices.Sort(without)
 	return with[len(with)/2] - without[len(without)/2]
 }
 

@@ -172,7 +172,7 @@ func (g *group) limited(kind string, with []*group, want []float64, s Sizing, co
 	return all
 }
 
-// percentile is that of the objective, empty without one.
+// percentile is the objective's percentile, empty without an objective.
 func (s Sizing) percentile() string {
 	if s.Objective == nil {
 		return ""

@@ -24,40 +24,46 @@ import (
 // of their CPU, and is divided.)
 func written(t *testing.T) *compare.Run {
 	t.Helper()
+	return overRates(t, "envoy", func(r *result.Record, task result.TaskUsage) (all []result.TaskUsage) {
+		r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
+		for _, of := range []struct{ pod, service, component string }{{"echo-0", "echo", ""}, {"echo-1", "echo", ""}, {"load", "load", "load"}} {
+			part := task
+			part.Task = mesh.Task{ID: of.pod + "/sidecar", Pod: of.pod, Service: of.service, Component: of.component, Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
+			part.End.CPU = part.Start.CPU + (task.End.CPU-task.Start.CPU)*2/3
+			part.End.RSS, part.End.Peak = task.End.RSS*2/3, task.End.Peak*2/3
+			all = append(all, part)
+		}
+		return all
+	})
+}
+
+// overRates is a run of a mesh at five rates, whose proxies are what of makes of the first of two synthetic sidecars.
+func overRates(t *testing.T, name string, of func(*result.Record, result.TaskUsage) []result.TaskUsage) *compare.Run {
+	t.Helper()
 	s := answertest.Quickstart()
 	s.RateFactor, s.Bare, s.Blocks, s.Drift = true, true, 6, 0
 	s.Treatments = nil
 	for _, rate := range []float64{200, 400, 800, 1600, 3200} {
-		s.Treatments = append(s.Treatments, answertest.Treatment{ID: "envoy-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": "envoy", "rate": rate},
+		s.Treatments = append(s.Treatments, answertest.Treatment{ID: name + "-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": name, "rate": rate},
 			Truth: answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}})
 	}
 	s.Change = func(r *result.Record) {
 		var tasks []result.TaskUsage
 		split := false
 		for _, task := range r.Tasks {
-			if task.Plane != metric.Data {
+			switch {
+			case task.Plane != metric.Data:
 				tasks = append(tasks, task)
-				continue
-			}
-			if split {
-				continue // the other half
-			}
-			split = true
-			for _, of := range []struct{ pod, service, component string }{{"echo-0", "echo", ""}, {"echo-1", "echo", ""}, {"load", "load", "load"}} {
-				part := task
-				part.Task = mesh.Task{ID: of.pod + "/sidecar", Pod: of.pod, Service: of.service, Component: of.component, Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
-				part.End.CPU = part.Start.CPU + (task.End.CPU-task.Start.CPU)*2/3
-				part.End.RSS, part.End.Peak = task.End.RSS*2/3, task.End.Peak*2/3
-				tasks = append(tasks, part)
+			case !split: // the other half is left out
+				split = true
+				tasks = append(tasks, of(r, task)...)
 			}
 		}
 		r.Tasks = tasks
-		r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
 	}
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	t.Cleanup(func() { d.Close() })
-	run := must.Get(compare.Read(d, compare.Options{}))(t)
-	return run
+	return must.Get(compare.Read(d, compare.Options{}))(t)
 }
 
 func TestSizeOfASidecar(t *testing.T) {
@@ -168,41 +174,19 @@ func TestObjectivesAreLimitsOfTimes(t *testing.T) {
 // shared is a run of a waypoint and a proxy of the node, 0.3 ms of CPU a request each, and of a control plane, 0.01 cores.
 func shared(t *testing.T) *compare.Run {
 	t.Helper()
-	s := answertest.Quickstart()
-	s.RateFactor, s.Bare, s.Blocks, s.Drift = true, true, 6, 0
-	s.Treatments = nil
-	for _, rate := range []float64{200, 400, 800, 1600, 3200} {
-		s.Treatments = append(s.Treatments, answertest.Treatment{ID: "ambient-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": "istio-ambient", "rate": rate},
-			Truth: answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}})
-	}
-	s.Change = func(r *result.Record) {
-		var tasks []result.TaskUsage
-		split := false
-		for _, task := range r.Tasks {
-			if task.Plane != metric.Data {
-				tasks = append(tasks, task)
-				continue
+	return overRates(t, "istio-ambient", func(_ *result.Record, task result.TaskUsage) (all []result.TaskUsage) {
+		for _, of := range []mesh.Task{
+			{ID: "waypoint/proxy", Plane: metric.Data, Role: mesh.RoleWaypoint}, {ID: "ztunnel/proxy", Plane: metric.Data, Role: mesh.RoleNodeProxy}, {ID: "istiod/server", Plane: metric.Control, Role: "server"},
+		} {
+			part := task
+			part.Task = of
+			if of.Plane == metric.Control {
+				part.End.CPU = part.Start.CPU + 50_000_000 // in 5 s
 			}
-			if split {
-				continue
-			}
-			split = true
-			for _, of := range []mesh.Task{
-				{ID: "waypoint/proxy", Plane: metric.Data, Role: mesh.RoleWaypoint}, {ID: "ztunnel/proxy", Plane: metric.Data, Role: mesh.RoleNodeProxy}, {ID: "istiod/server", Plane: metric.Control, Role: "server"},
-			} {
-				part := task
-				part.Task = of
-				if of.Plane == metric.Control {
-					part.End.CPU = part.Start.CPU + 50_000_000 // in 5 s
-				}
-				tasks = append(tasks, part)
-			}
+			all = append(all, part)
 		}
-		r.Tasks = tasks
-	}
-	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
-	t.Cleanup(func() { d.Close() })
-	return must.Get(compare.Read(d, compare.Options{}))(t)
+		return all
+	})
 }
 
 func TestSizesOfSharedProxies(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The interval of a slope holds as often as it says where values are independent, and nearly as often where neighbours depend
-// on each other. An interval that ignores the dependence holds in two of three series.
+// The interval of a slope has its nominal coverage where values are independent, and nearly that where neighbours depend on each
+// other. An interval that ignores the dependence holds in two of three series.
 func TestTrendCoverage(t *testing.T) {
 	const series, slope = 2000, 0.7
 	for _, c := range []struct {

@@ -42,6 +42,12 @@ type BackgroundContext struct {
 	Secrets
 }
 
+// MaxBackgroundServices is the highest number of services that no request calls.
+const MaxBackgroundServices = 10_000
+
+// BackgroundName is the name of a background service, by its index.
+func BackgroundName(i int) string { return fmt.Sprintf("background-%d", i+1) }
+
 // MaxBackgroundProxies is the highest number of simulated proxies.
 const MaxBackgroundProxies = 5000
 

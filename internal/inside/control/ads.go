@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/rpc"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // streams are the streams of delta ADS (envoy/service/discovery/v3/ads.proto). They have the background services: a cluster with
@@ -110,10 +111,10 @@ func (p *Plane) clusters(kind string) (all [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.background.changes {
-		ads := rpc.AppendInt(rpc.Append(nil, 3, nil), 6, 2)                           // ConfigSource: ads, resource_api_version V3
-		cluster := rpc.AppendInt(rpc.Append(nil, 1, []byte(backgroundName(i))), 2, 3) // type EDS
+		ads := rpc.AppendInt(rpc.Append(nil, 3, nil), 6, 2)                                // ConfigSource: ads, resource_api_version V3
+		cluster := rpc.AppendInt(rpc.Append(nil, 1, []byte(mesh.BackgroundName(i))), 2, 3) // type EDS
 		cluster = rpc.Append(cluster, 3, rpc.Append(nil, 1, ads))
-		all = append(all, resource(backgroundName(i), "1", clusterType, cluster))
+		all = append(all, resource(mesh.BackgroundName(i), "1", clusterType, cluster))
 	}
 	return all
 }
@@ -149,8 +150,8 @@ func (p *Plane) endpoints(services map[int]bool) (all [][]byte) {
 		change := p.background.changes[i]
 		socket := rpc.AppendInt(rpc.Append(nil, 2, []byte(backgroundAddress(change))), 3, backgroundPort)
 		endpoint := rpc.Append(nil, 1, rpc.Append(nil, 1, rpc.Append(nil, 1, socket))) // LbEndpoint: Endpoint: Address: SocketAddress
-		assignment := rpc.Append(rpc.Append(nil, 1, []byte(backgroundName(i))), 2, rpc.Append(nil, 2, endpoint))
-		all = append(all, resource(backgroundName(i), strconv.Itoa(change), endpointType, assignment))
+		assignment := rpc.Append(rpc.Append(nil, 1, []byte(mesh.BackgroundName(i))), 2, rpc.Append(nil, 2, endpoint))
+		all = append(all, resource(mesh.BackgroundName(i), strconv.Itoa(change), endpointType, assignment))
 	}
 	return all
 }
@@ -196,7 +197,7 @@ func (a *adsStream) take() (due []rpc.Message, pushed map[int]bool) {
 // numberOf returns the index of a background service by its name.
 func numberOf(name string) (i int, ok bool) {
 	var n int
-	if _, err := fmt.Sscanf(name, "background-%d", &n); err != nil || n < 1 || n > maxBackground {
+	if _, err := fmt.Sscanf(name, "background-%d", &n); err != nil || n < 1 || n > mesh.MaxBackgroundServices {
 		return 0, false
 	}
 	return n - 1, true

@@ -14,9 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// maxBackground is the maximum number of services that no request calls.
-const maxBackground = 10000
-
 // background are services that no request calls: one endpoint each, in one file of clusters (CDS), and on streams of ADS.
 type background struct {
 	changes []int // by service: the number of its last change, 0 for none
@@ -30,8 +27,8 @@ func (p *Plane) putBackground(w http.ResponseWriter, r *http.Request) {
 	if !httpserver.Decode(w, r, maxBody, &n) {
 		return
 	}
-	if n < 0 || n > maxBackground {
-		httpserver.Refuse(w, http.StatusBadRequest, "%d is not between 0 and %d services", n, maxBackground)
+	if n < 0 || n > mesh.MaxBackgroundServices {
+		httpserver.Refuse(w, http.StatusBadRequest, "%d is not between 0 and %d services", n, mesh.MaxBackgroundServices)
 		return
 	}
 	p.mu.Lock()
@@ -92,7 +89,7 @@ func (p *Plane) restoreBackground() error {
 func (p *Plane) writeBackground() error {
 	clusters := make([]object, 0, len(p.background.changes))
 	for i, change := range p.background.changes {
-		name := backgroundName(i)
+		name := mesh.BackgroundName(i)
 		address := object{"socket_address": object{"address": backgroundAddress(change), "port_value": backgroundPort}}
 		clusters = append(clusters, object{
 			"@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name": name, "type": "STATIC", "connect_timeout": "10s",
@@ -105,8 +102,6 @@ func (p *Plane) writeBackground() error {
 
 // backgroundPort is the port of every background service.
 const backgroundPort = 1
-
-func backgroundName(i int) string { return fmt.Sprintf("background-%d", i+1) }
 
 // backgroundAddress is the address of a service after its last change.
 func backgroundAddress(change int) string {

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -27,13 +28,12 @@ type Writer struct {
 	*httpserver.TokenServer
 	server, bearer string
 	client         *http.Client
-	services       int
+	services       atomic.Int64 // that it has written
 }
 
-// atOnce is the number of requests at the same time, and maxServices the maximum number of services.
 const (
-	atOnce       = 16
-	maxServices  = 10000
+	atOnce       = 16 // requests
+	maxBody      = 64 // bytes of a number
 	readyTimeout = time.Minute
 )
 
@@ -75,11 +75,11 @@ const (
 
 func (w *Writer) putBackground(rw http.ResponseWriter, r *http.Request) {
 	var n int
-	if !httpserver.Decode(rw, r, maxServices, &n) {
+	if !httpserver.Decode(rw, r, maxBody, &n) {
 		return
 	}
-	if n < 0 || n > maxServices {
-		httpserver.Refuse(rw, http.StatusBadRequest, "%d is not between 0 and %d services", n, maxServices)
+	if n < 0 || n > mesh.MaxBackgroundServices {
+		httpserver.Refuse(rw, http.StatusBadRequest, "%d is not between 0 and %d services", n, mesh.MaxBackgroundServices)
 		return
 	}
 	group, ctx := errgroup.WithContext(r.Context())
@@ -87,8 +87,8 @@ func (w *Writer) putBackground(rw http.ResponseWriter, r *http.Request) {
 	ports := []object{{"name": "http", "port": 80}}
 	for i := range n {
 		group.Go(routine.Guarded(func() error {
-			metadata := object{"name": name(i), "labels": object{"kubernetes.io/service-name": name(i)}}
-			service := object{"metadata": object{"name": name(i)}, "spec": object{"ports": ports}}
+			metadata := object{"name": mesh.BackgroundName(i), "labels": object{"kubernetes.io/service-name": mesh.BackgroundName(i)}}
+			service := object{"metadata": object{"name": mesh.BackgroundName(i)}, "spec": object{"ports": ports}}
 			if err := w.create(ctx, "/api/v1/namespaces/"+namespace+"/services", service); err != nil {
 				return err
 			}
@@ -99,7 +99,7 @@ func (w *Writer) putBackground(rw http.ResponseWriter, r *http.Request) {
 		httpserver.Refuse(rw, http.StatusBadGateway, "%v", err)
 		return
 	}
-	w.services = n
+	w.services.Store(int64(n))
 	httpserver.Answer(rw, http.StatusOK, struct{}{})
 }
 
@@ -113,22 +113,21 @@ func (w *Writer) create(ctx context.Context, path string, o object) error {
 // putChange gives a service, in turn, the address of a change.
 func (w *Writer) putChange(rw http.ResponseWriter, r *http.Request) {
 	var number int
-	if !httpserver.Decode(rw, r, maxServices, &number) {
+	if !httpserver.Decode(rw, r, maxBody, &number) {
 		return
 	}
-	if number < 1 || number > mesh.MaxBackgroundChange || w.services == 0 {
-		httpserver.Refuse(rw, http.StatusBadRequest, "change %d of %d services", number, w.services)
+	n := int(w.services.Load())
+	if number < 1 || number > mesh.MaxBackgroundChange || n == 0 {
+		httpserver.Refuse(rw, http.StatusBadRequest, "change %d of %d services", number, n)
 		return
 	}
-	err := w.send(r.Context(), http.MethodPatch, slices+"/"+name((number-1)%w.services), "application/merge-patch+json", object{"endpoints": endpoints(number)})
+	err := w.send(r.Context(), http.MethodPatch, slices+"/"+mesh.BackgroundName((number-1)%n), "application/merge-patch+json", object{"endpoints": endpoints(number)})
 	if err != nil {
 		httpserver.Refuse(rw, http.StatusBadGateway, "%v", err)
 		return
 	}
 	httpserver.Answer(rw, http.StatusOK, struct{}{})
 }
-
-func name(i int) string { return fmt.Sprintf("background-%d", i+1) }
 
 func endpoints(change int) []object {
 	return []object{{"addresses": []string{mesh.BackgroundAddress(change)}, "conditions": object{"ready": true}}}

@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/rpc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -174,9 +175,8 @@ func (p *Proxies) run(ctx context.Context, number int) {
 		if time.Since(began) > maxDelay {
 			delay = minDelay
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(rand.N(delay)):
+		if wait.For(ctx, rand.N(delay)) != nil {
+			return
 		}
 	}
 }

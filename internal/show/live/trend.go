@@ -1,7 +1,6 @@
 package live
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -73,5 +72,5 @@ func shortened(line string, width int) string {
 		}
 		line = line[:i]
 	}
-	return cmp.Or(line, "")
+	return line
 }

@@ -111,7 +111,7 @@ func newMeshCounts() *meshCounts {
 }
 
 func (m *meshCounts) add(name string, labels map[string]string, value float64) {
-	if math.IsNaN(value) || value <= 0 || name == "istio_request_bytes_bucket" || name == "istio_response_bytes_bucket" {
+	if math.IsNaN(value) || math.IsInf(value, 0) || value <= 0 || name == "istio_request_bytes_bucket" || name == "istio_response_bytes_bucket" {
 		return
 	}
 	from := named(labels, "source_canonical_service", "source_app", "source_workload")

@@ -18,8 +18,11 @@ type span struct {
 	tags              map[string]string
 }
 
-// mostSpans bounds a file.
-const mostSpans = 2_000_000
+const (
+	mostSpans  = 2_000_000 // of a file
+	mostNested = 1000      // spans of one service in one another: a file may have circles
+	mostBytes  = 1 << 50   // of a message
+)
 
 // jaegerTrace is a trace as Jaeger's interface and its user interface export it.
 type jaegerTrace struct {
@@ -151,14 +154,14 @@ func (c *counts) spans(all []span) error {
 	arrivals := map[*span]*arrival{}
 	// arrivalOf finds the request during which a span of its service happened.
 	arrivalOf := func(s *span) *span {
-		for range len(all) {
+		for range mostNested {
 			parent := byID[key{s.trace, s.parent}]
 			if s.parent == "" || parent == nil || parent.service != s.service {
 				return s
 			}
 			s = parent
 		}
-		return s // a circle
+		return s
 	}
 	answered := map[*span]bool{} // client spans with a server's span
 	lost := 0
@@ -254,10 +257,10 @@ func (c *counts) count(arrivals map[*span]*arrival) {
 	}
 }
 
-// first is the first tag that is a number, or -1.
+// first is the first tag that is a number of bytes, or -1.
 func first(tags map[string]string, names ...string) float64 {
 	for _, name := range names {
-		if n, err := strconv.ParseFloat(strings.TrimSpace(tags[name]), 64); err == nil && n >= 0 {
+		if n, err := strconv.ParseFloat(strings.TrimSpace(tags[name]), 64); err == nil && n >= 0 && n <= mostBytes {
 			return n
 		}
 	}
