@@ -59,6 +59,31 @@ func TestFormats(t *testing.T) {
 }
 
 // Counted calls have a standard error: of traces by request, of counters as independent counts.
+// Spans in a circle, as a broken exporter or an attacker writes them, end. Sizes that are no number of bytes count as unknown.
+func TestHostileSpans(t *testing.T) {
+	var spans []string
+	span := func(id, parent, process, tags string) {
+		spans = append(spans, fmt.Sprintf(`{"traceID": "1", "spanID": %q, "parentSpanID": %q, "processID": %q, "startTime": 1, "duration": 1, "tags": [%s]}`, id, parent, process, tags))
+	}
+	const circle = 20_000
+	for i := range circle {
+		span(fmt.Sprint("front", i), fmt.Sprint("front", (i+1)%circle), "front", "")
+		span(fmt.Sprint("cart", i), fmt.Sprint("front", i), "cart", `{"key": "http.response.body.size", "value": "Inf"}`)
+	}
+	span("entry", "", "front", "")
+	data := fmt.Sprintf(`{"data": [{"traceID": "1", "spans": [%s], "processes": {"front": {"serviceName": "front"}, "cart": {"serviceName": "cart"}}}]}`, strings.Join(spans, ","))
+	a, err := callgraph.Read("circle.json", []byte(data))
+	if err == nil {
+		for _, s := range a.Graph.Services {
+			if !s.ResponseSize.IsZero() {
+				t.Errorf("%s answers with %s", s.Name, s.ResponseSize)
+			}
+		}
+	} else if !strings.Contains(err.Error(), "times for each request") {
+		t.Error(err)
+	}
+}
+
 func TestCountedCallsHaveErrors(t *testing.T) {
 	jaeger := read(t, "jaeger.json")
 	for e, want := range map[predict.Edge]float64{
