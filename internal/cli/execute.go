@@ -233,5 +233,5 @@ func unmet(records []result.Record) error {
 	if conditions == 0 {
 		return nil
 	}
-	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %d times, in %d of %d trials", conditions, trials, valid), Code: console.Gate}
+	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %s, in %d of %d trials", printable.Counted(conditions, "time"), trials, valid), Code: console.Gate}
 }

@@ -83,7 +83,8 @@ func (e *Experiment) ApplicationChanges(name string) string {
 	return strings.TrimSuffix(cmp.Or(v.From, "application")+" with "+strings.Join(all, ", "), " with ")
 }
 
-// defaultBaseline is the baseline of a file without one: no mesh, or the first of several programs of the user.
+// defaultBaseline is the baseline of a file without one: no mesh, the first of several programs of the user, or with a control the
+// only mesh.
 func (e *Experiment) defaultBaseline() Baseline {
 	levels := e.applications()
 	other := func(name string) bool { _, entry := e.Applications[name]; return !entry }
@@ -92,6 +93,8 @@ func (e *Experiment) defaultBaseline() Baseline {
 		return Baseline{ApplicationFactor: levels[0]}
 	case slices.Contains(e.meshes(), "none"):
 		return Baseline{MeshFactor: "none"}
+	case len(e.meshes()) == 1 && (e.Control || e.ControlAll): // the control is a second run of the only mesh
+		return Baseline{MeshFactor: e.meshes()[0]}
 	}
 	return nil
 }

@@ -183,8 +183,8 @@ func (v factorRules) baseline() {
 		if v.e.ControlAll {
 			field = "controlAll"
 		}
-		if (v.e.Control || v.e.ControlAll) && v.doc.Sound("factors.mesh") {
-			v.report(field, "write a baseline, such as baseline: {mesh: none}", "a control is a second run of the baseline, and there is no baseline")
+		if levels := v.e.meshes(); (v.e.Control || v.e.ControlAll) && len(levels) > 0 && v.doc.Sound("factors.mesh") {
+			v.report(field, fmt.Sprintf("write a baseline, such as baseline: {mesh: %s}", levels[0]), "a control is a second run of the baseline, and there is no baseline")
 		}
 		return
 	}

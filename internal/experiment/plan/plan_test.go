@@ -55,6 +55,9 @@ func TestTreatments(t *testing.T) {
 			"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrol: true",
 			[]string{"none-rate100", "none-rate100-control < none-rate100", "none-rate200", "none-rate200-control < none-rate200",
 				"envoy-rate100 < none-rate100", "envoy-rate200 < none-rate200"}},
+		"the only mesh has its control": {
+			"factors: {mesh: [envoy], rate: [100, 200]}\ncontrol: true",
+			[]string{"envoy-rate100", "envoy-rate100-control < envoy-rate100", "envoy-rate200", "envoy-rate200-control < envoy-rate200"}},
 		"every treatment has its control": {
 			"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrolAll: true",
 			[]string{"none-rate100", "none-rate100-control < none-rate100", "none-rate200", "none-rate200-control < none-rate200",

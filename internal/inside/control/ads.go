@@ -29,12 +29,6 @@ type adsStream struct {
 	pushed map[int]bool // services whose endpoints are due
 }
 
-// Types of resources.
-const (
-	clusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-	endpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
-)
-
 // maxRequest is the maximum size of a request, in bytes: names of endpoints of all services.
 const maxRequest = 1 << 20
 
@@ -94,9 +88,9 @@ func (p *Plane) answer(a *adsStream, s *rpc.Stream) error {
 			}
 		}
 		switch {
-		case kind == endpointType && services != nil:
+		case kind == mesh.EndpointType && services != nil:
 			a.push(services...)
-		case kind != endpointType && !begun[kind]:
+		case kind != mesh.EndpointType && !begun[kind]:
 			a.add(response(kind, p.clusters(kind)))
 		}
 		begun[kind] = true
@@ -105,7 +99,7 @@ func (p *Plane) answer(a *adsStream, s *rpc.Stream) error {
 
 // clusters are the clusters of all services. There are no resources of other types.
 func (p *Plane) clusters(kind string) (all [][]byte) {
-	if kind != clusterType {
+	if kind != mesh.ClusterType {
 		return nil
 	}
 	p.mu.Lock()
@@ -114,7 +108,7 @@ func (p *Plane) clusters(kind string) (all [][]byte) {
 		ads := rpc.AppendInt(rpc.Append(nil, 3, nil), 6, 2)                                // ConfigSource: ads, resource_api_version V3
 		cluster := rpc.AppendInt(rpc.Append(nil, 1, []byte(mesh.BackgroundName(i))), 2, 3) // type EDS
 		cluster = rpc.Append(cluster, 3, rpc.Append(nil, 1, ads))
-		all = append(all, resource(mesh.BackgroundName(i), "1", clusterType, cluster))
+		all = append(all, resource(mesh.BackgroundName(i), "1", mesh.ClusterType, cluster))
 	}
 	return all
 }
@@ -129,7 +123,7 @@ func (p *Plane) send(ctx context.Context, a *adsStream, s *rpc.Stream) error {
 		}
 		due, pushed := a.take()
 		if len(pushed) > 0 {
-			due = append(due, response(endpointType, p.endpoints(pushed)))
+			due = append(due, response(mesh.EndpointType, p.endpoints(pushed)))
 		}
 		for _, m := range due {
 			if err := s.Send(m); err != nil {
@@ -151,7 +145,7 @@ func (p *Plane) endpoints(services map[int]bool) (all [][]byte) {
 		socket := rpc.AppendInt(rpc.Append(nil, 2, []byte(backgroundAddress(change))), 3, backgroundPort)
 		endpoint := rpc.Append(nil, 1, rpc.Append(nil, 1, rpc.Append(nil, 1, socket))) // LbEndpoint: Endpoint: Address: SocketAddress
 		assignment := rpc.Append(rpc.Append(nil, 1, []byte(mesh.BackgroundName(i))), 2, rpc.Append(nil, 2, endpoint))
-		all = append(all, resource(mesh.BackgroundName(i), strconv.Itoa(change), endpointType, assignment))
+		all = append(all, resource(mesh.BackgroundName(i), strconv.Itoa(change), mesh.EndpointType, assignment))
 	}
 	return all
 }

@@ -92,7 +92,7 @@ func (p *Plane) writeBackground() error {
 		name := mesh.BackgroundName(i)
 		address := object{"socket_address": object{"address": backgroundAddress(change), "port_value": backgroundPort}}
 		clusters = append(clusters, object{
-			"@type": "type.googleapis.com/envoy.config.cluster.v3.Cluster", "name": name, "type": "STATIC", "connect_timeout": "10s",
+			"@type": mesh.ClusterType, "name": name, "type": "STATIC", "connect_timeout": "10s",
 			"load_assignment": object{"cluster_name": name, "endpoints": []object{{"lb_endpoints": []object{{"endpoint": object{"address": address}}}}}},
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -377,7 +378,7 @@ func (p *Plane) writeRoutesTo(file, service string, to routes) error {
 		all = append(all, one)
 	}
 	return p.publish(file, fmt.Sprint(to.Version), object{
-		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+		"@type":         mesh.RouteType,
 		"name":          cluster,
 		"virtual_hosts": []object{{"name": cluster, "domains": []string{"*"}, "routes": all}},
 	})
@@ -407,7 +408,7 @@ func (p *Plane) writeEndpoints(service string, version int, endpoints []Endpoint
 		all = append(all, object{"endpoint": object{"address": object{"socket_address": object{"address": e.IP, "port_value": e.Port}}}})
 	}
 	return p.publish(service+"-endpoints.json", fmt.Sprint(version), object{
-		"@type":        "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment",
+		"@type":        mesh.EndpointType,
 		"cluster_name": "outbound-" + service,
 		"endpoints":    []object{{"lb_endpoints": all}},
 	})
@@ -431,7 +432,7 @@ func (p *Plane) writePolicy(service string, version int, denied bool) error {
 		}}
 	}
 	return p.publish(service+inboundFile, fmt.Sprint(version), object{
-		"@type":         "type.googleapis.com/envoy.config.route.v3.RouteConfiguration",
+		"@type":         mesh.RouteType,
 		"name":          "inbound",
 		"virtual_hosts": []object{{"name": "inbound", "domains": []string{"*"}, "routes": []object{route}}},
 	})

@@ -201,8 +201,8 @@ func (p *Proxies) stream(ctx context.Context, number int) error {
 	}
 	s := rpc.Open(ctx, over, scheme, p.Control, method, header, maxMessage)
 	defer s.Close()
-	c := &client{proxies: p, number: number, stream: s, known: map[string]map[string]bool{typeEndpoint: {}, typeRoute: {}}, begun: map[string]bool{}}
-	if err := c.begin(request{node: node, kind: typeCluster}); err != nil {
+	c := &client{proxies: p, number: number, stream: s, known: map[string]map[string]bool{mesh.EndpointType: {}, mesh.RouteType: {}}, begun: map[string]bool{}}
+	if err := c.begin(request{node: node, kind: mesh.ClusterType}); err != nil {
 		return err
 	}
 	for {
@@ -266,11 +266,11 @@ func (c *client) take(m []byte, at time.Duration) error {
 	var named []string
 	for _, resource := range r.resources {
 		switch r.kind {
-		case typeCluster:
+		case mesh.ClusterType:
 			named = append(named, endpointsOf(resource))
-		case typeListener:
+		case mesh.ListenerType:
 			named = append(named, routesOf(resource)...)
-		case typeEndpoint:
+		case mesh.EndpointType:
 			changes = append(changes, changesOf(resource)...)
 		}
 	}
@@ -281,22 +281,22 @@ func (c *client) take(m []byte, at time.Duration) error {
 		}
 	}
 	switch r.kind {
-	case typeCluster:
-		if err := c.follow(typeEndpoint, named, r.removed); err != nil || c.begun[typeEndpoint] {
+	case mesh.ClusterType:
+		if err := c.follow(mesh.EndpointType, named, r.removed); err != nil || c.begun[mesh.EndpointType] {
 			return err
 		}
-		return c.begin(request{kind: typeListener})
-	case typeEndpoint:
-		return c.begin(request{kind: typeListener})
-	case typeListener:
-		if err := c.follow(typeRoute, named, nil); err != nil || c.begun[typeRoute] {
+		return c.begin(request{kind: mesh.ListenerType})
+	case mesh.EndpointType:
+		return c.begin(request{kind: mesh.ListenerType})
+	case mesh.ListenerType:
+		if err := c.follow(mesh.RouteType, named, nil); err != nil || c.begun[mesh.RouteType] {
 			return err
 		}
-	case typeRoute:
+	case mesh.RouteType:
 	default:
 		return fmt.Errorf("%w: %.80q", errType, r.kind)
 	}
-	c.proxies.sync(c.number, at, len(c.known[typeEndpoint]))
+	c.proxies.sync(c.number, at, len(c.known[mesh.EndpointType]))
 	return nil
 }
 

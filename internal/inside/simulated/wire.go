@@ -10,14 +10,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// Types of resources, and their method (envoy/service/discovery/v3/ads.proto).
-const (
-	typeCluster  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
-	typeEndpoint = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
-	typeListener = "type.googleapis.com/envoy.config.listener.v3.Listener"
-	typeRoute    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
-	method       = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
-)
+// method is the method of all types of resources (envoy/service/discovery/v3/ads.proto).
+const method = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
 
 // request is a DeltaDiscoveryRequest.
 type request struct {

@@ -97,6 +97,9 @@ func perRequest(tr compare.Treatment, x answer.Trend) string {
 
 func metricName(name string) string { return quantityOf(name).name }
 
+// soakStep is the unit of a soak's length. The last reading is a little before its end.
+const soakStep = 5 * time.Second
+
 // soakLength is the time that a treatment had the load: "1h0m0s" without zeros.
 func soakLength(r *answer.Report) string {
 	seconds := 0.0
@@ -107,7 +110,7 @@ func soakLength(r *answer.Report) string {
 			}
 		}
 	}
-	words := (time.Duration(math.Round(seconds)) * time.Second).String()
+	words := (time.Duration(math.Ceil(seconds/soakStep.Seconds())) * soakStep).String()
 	for _, zeros := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(words, zeros) {
 			words = words[:len(words)-2]
