@@ -93,8 +93,8 @@ func (e *Experiment) defaultBaseline() Baseline {
 		return Baseline{ApplicationFactor: levels[0]}
 	case slices.Contains(e.meshes(), "none"):
 		return Baseline{MeshFactor: "none"}
-	case len(e.meshes()) == 1 && (e.Control || e.ControlAll): // the control is a second run of the only mesh
-		return Baseline{MeshFactor: e.meshes()[0]}
+	case len(e.meshes()) < 2 && (e.Control || e.ControlAll): // the control is a second run of the only mesh
+		return Baseline{MeshFactor: append(e.meshes(), e.DefaultLevels().Mesh)[0]}
 	}
 	return nil
 }

@@ -98,6 +98,9 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 		return
 	}
 	target := structFields(v)
+	if at == nil {
+		d.top = target.names
+	}
 	done := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, c := n.Content[i], n.Content[i+1]
@@ -115,7 +118,7 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 			if name, over := d.from[c]; over {
 				pos = Position{File: name}
 			}
-			d.report(pos, here.String(), "unknown field", unknownHint(k.Value, target.names))
+			d.report(pos, here.String(), "unknown field", d.unknownHint(k.Value, target.names, at))
 			continue
 		}
 		d.value(c, k, into, here)
@@ -150,9 +153,12 @@ func structFields(v reflect.Value) target {
 	}}
 }
 
-func unknownHint(name string, names []string) string {
+func (d *Document) unknownHint(name string, names []string, at *ref) string {
 	if near, ok := Nearest(name, names); ok {
 		return "did you mean " + near + "?"
+	}
+	if at != nil && slices.Contains(d.top, name) {
+		return "write " + name + " at the top level of the file"
 	}
 	return "fields here: " + strings.Join(names, ", ")
 }

@@ -116,6 +116,7 @@ type Document struct {
 	from     map[*yaml.Node]string // nodes that came from an override, and its name
 	aliases  map[string]int        // how often each was seen
 	problems Problems
+	top      []string // fields of the outermost struct
 	bad      []string // paths that a problem was reported for
 }
 

@@ -125,6 +125,16 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// A field of the outermost struct is named as one where it is in another.
+func TestMisplacedFieldHasItsPlace(t *testing.T) {
+	var v all
+	_, err := decode("nested: {deeper: {list: []}}", &v)
+	var problems strict.Problems
+	if !errors.As(err, &problems) || len(problems) != 1 || problems[0].Tip != "write list at the top level of the file" {
+		t.Errorf("got %v", err)
+	}
+}
+
 // A mistake in a list does not move the other elements.
 func TestListsKeepTheirIndices(t *testing.T) {
 	var v all

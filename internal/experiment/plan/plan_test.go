@@ -58,6 +58,7 @@ func TestTreatments(t *testing.T) {
 		"the only mesh has its control": {
 			"factors: {mesh: [envoy], rate: [100, 200]}\ncontrol: true",
 			[]string{"envoy-rate100", "envoy-rate100-control < envoy-rate100", "envoy-rate200", "envoy-rate200-control < envoy-rate200"}},
+		"the only treatment has its control": {"factors: {rate: [100]}\ncontrol: true", []string{"none", "none-control < none"}},
 		"every treatment has its control": {
 			"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrolAll: true",
 			[]string{"none-rate100", "none-rate100-control < none-rate100", "none-rate200", "none-rate200-control < none-rate200",
