@@ -137,7 +137,9 @@ var documented = map[string]done{
 	"tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=8 --out runs/for-shop": {
 		instead: "tare run examples/quickstart.yaml --set 'factors.rate=[50, 220, 1000]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=3 --set phases.measure=1s --plain --out runs/for-shop || [ $? = 3 ]"},
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --prices examples/prices-gcp.yaml": {},
-	"tare forecast --graph traces.json --rate 300 --from runs/for-shop":                                                 {by: "TestScripts"},
+	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --format html -o forecast.html": {
+		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --format html -o forecast.html && grep -q 'Sidecars of each service' forecast.html"},
+	"tare forecast --graph traces.json --rate 300 --from runs/for-shop": {by: "TestScripts"},
 	"tare size --rate 800": {by: "TestScripts"},
 	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt": {instead: "printf 'a\\na\\nb\\n' > pods.txt"},
 	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {instead: "tare size --from runs/curve --rate 300 --connections 4 --pods pods.txt"},

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -11,11 +12,14 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/study/callgraph"
 	"github.com/tare-mesh/tare/internal/study/isotope"
@@ -25,11 +29,12 @@ import (
 type forecastOptions struct {
 	graph, format, prices string
 	rates, from           []string
+	output                outfile.File
 }
 
 func newForecastCommand(c *CommandLine) *cobra.Command {
 	o := forecastOptions{format: "text"}
-	names := report.Names(report.ForecastsForms())
+	names := report.Names(forecastsForms())
 	cmd := &cobra.Command{
 		Use:   "forecast --graph FILE --rate N [RUN…]",
 		Short: "Say what a mesh would cost an application that was not measured",
@@ -47,7 +52,7 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[50, 200, 1000]' --out runs/curve
   tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/curve
   tare forecast --graph app.yaml --rate checkout=300 --rate admin=5 --from runs/curve runs/payloads
-  tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format json
+  tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format html -o forecast.html
   tare forecast --graph traces.json --rate 300 --from runs/curve`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -56,7 +61,7 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 			if err != nil {
 				return err
 			}
-			return report.Write(c.Out, f, report.ForecastsForms(), o.format)
+			return c.writeTo(string(o.output), func(w io.Writer) error { return report.Write(w, f, forecastsForms(), o.format) })
 		},
 	}
 	f := cmd.Flags()
@@ -64,6 +69,7 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 	f.StringArrayVar(&o.rates, "rate", nil, "`[SERVICE=]N`: requests per second from outside, at the entry or another service; repeatable")
 	f.StringArrayVar(&o.from, "from", nil, "results `directory` with curves; repeatable; default: the newest run")
 	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
+	f.VarP(&o.output, "output", "o", "write to this `file` instead of standard output")
 	_ = cmd.MarkFlagFilename("prices", "yaml", "yml")
 	_ = cmd.MarkFlagDirname("from")
 	_ = cmd.RegisterFlagCompletionFunc("graph", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -71,6 +77,12 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 	})
 	choice(cmd, &o.format, "format", "output format: "+strings.Join(names, ", "), names)
 	return cmd
+}
+
+// forecastsForms are the forms of forecasts, and a page.
+func forecastsForms() []report.Form[report.Forecasts] {
+	write := func(w io.Writer, f report.Forecasts) error { return page.WriteForecasts(w, f, console.Version()) }
+	return append(report.ForecastsForms(), report.Form[report.Forecasts]{Name: "html", Doc: "one page with figures", Write: write})
 }
 
 func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
@@ -128,7 +140,7 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 	if err != nil {
 		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
 	}
-	return report.NewForecasts(g, rates, all, currency)
+	return report.NewForecasts(g, rates, all, predict.NextOf(sources, all), currency)
 }
 
 // readGraph reads an application: a topology by name or file, a graph of isotope, traces, or the metrics of a mesh.

@@ -111,7 +111,7 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	}
 	if len(blocks) < minBlocks || rates < minRates {
 		return nil, hint.New(fmt.Sprintf("measure at least %d rates in %d blocks: --set 'factors.rate=[100, 300, 1000]' --set blocks=6", minRates, minBlocks),
-			"%d blocks with all of %d rates are too few for a curve", len(blocks), rates)
+			"%d blocks have figures at each of %d rates, too few for a curve", len(blocks), rates)
 	}
 	var chosen []float64
 	for _, f := range formsOver(c.Axes) {

@@ -136,8 +136,8 @@ func TestCurvesRefuse(t *testing.T) {
 		"above":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 501, "501 requests/s are outside the measured range of 100 to 500"},
 		"below":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 99, "outside the measured range"},
 		"no number":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), math.NaN(), "outside the measured range"},
-		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "2 blocks with all of 3 rates are too few"},
-		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "4 blocks with all of 2 rates are too few"},
+		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "2 blocks have figures at each of 3 rates, too few"},
+		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "4 blocks have figures at each of 2 rates, too few"},
 		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
 		"lost trials": {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"])[1:], 200, ""},
 	} {
@@ -184,5 +184,5 @@ func TestPublishedCurve(t *testing.T) {
 			t.Errorf("%s misses by %.3f with terms %.3f, want %.3f", f.name, most, k, want.missed)
 		}
 	}
-	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "1 blocks with all of 5 rates are too few")
+	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "1 blocks have figures at each of 5 rates, too few")
 }

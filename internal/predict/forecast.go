@@ -1,6 +1,7 @@
 package predict
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,6 +35,12 @@ type Forecast struct {
 	Month     *Amount  `json:"month,omitempty"` // money, for a month of CPU and memory as used
 
 	Services []ServiceCost `json:"services"` // in the order of the graph
+	Curves   []Used        `json:"curves"`   // that the costs are read from
+
+	// Refused is the reason for no forecast, if another mesh has one.
+	Refused string `json:"refused,omitempty"`
+	// Unmeasured reports that a run can measure the missing latency.
+	Unmeasured bool `json:"unmeasured,omitempty"`
 }
 
 // ServiceCost is the cost of the sidecars of a service.
@@ -71,12 +78,17 @@ func Forecasts(all []*Costs, g Graph, rates map[string]float64, prices *Prices) 
 	if err != nil {
 		return nil, err
 	}
+	var refused error
 	for _, c := range all {
 		f, err := c.forecast(g, flow, rates, prices)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Mesh, err)
+			refused = cmp.Or(refused, fmt.Errorf("%s: %w", c.Mesh, err))
+			f.Refused = err.Error()
 		}
 		forecasts = append(forecasts, f)
+	}
+	if !slices.ContainsFunc(forecasts, func(f Forecast) bool { return f.Refused == "" }) {
+		return nil, refused
 	}
 	return forecasts, nil
 }
@@ -102,12 +114,14 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 		f.Services = append(f.Services, ServiceCost{Service: p.service, Replicas: int(p.replicas), Rate: flow.Rates[p.service], Calls: p.calls,
 			CPU: alone.amount(proxies, cpu), Memory: alone.amount(proxies, memory)})
 	}
+	f.Curves = usedCurves(proxies)
 	latency, path, err := c.latency(g, flow, rates)
 	if err != nil {
-		f.NoLatency = err.Error()
+		f.NoLatency, f.Unmeasured = err.Error(), errors.As(err, new(unmeasuredError))
 		return f, nil
 	}
 	f.Latency, f.Path = &latency, path
+	f.Curves = append(f.Curves, usedCurves(c.delays(g, flow))...)
 	return f, nil
 }
 
@@ -116,6 +130,7 @@ type proxy struct {
 	service     string
 	replicas    float64
 	calls       float64 // requests/s to other services
+	rate        float64 // requests/s through one sidecar, of both directions
 	cpu, memory []part  // of one sidecar
 	// scale and unsure are for rates below the measured ones: the CPU is from the measured share to the whole of the cost
 	// at the lowest rate, because fixed work is in it.
@@ -158,6 +173,7 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 			passes = append(passes, pass{idle, inboundCPU, inboundMemory})
 		}
 		each := total / p.replicas
+		p.rate = each
 		for _, x := range passes {
 			weight := 1 / float64(len(passes))
 			if total > 0 {
@@ -251,7 +267,7 @@ func newAmount(estimate, curve, deployment, graph, bound float64, blocks int, co
 		return stats.HalfWidth(math.Sqrt(variance*float64(blocks)), blocks, confidence)
 	}
 	c := Causes{half(curve), half(deployment), half(graph), bound}
-	all := math.Sqrt(c.Curve*c.Curve + c.Deployment*c.Deployment + c.Graph*c.Graph + c.Range*c.Range)
+	all := c.half()
 	return Amount{estimate, max(0, estimate-all), estimate + all, c}
 }
 

@@ -218,6 +218,17 @@ func TestForecastsRefuse(t *testing.T) {
 	}
 	s.fit(0.95)
 	chain := "  - {name: front, calls: [back]}\n  - name: back\n"
+	grpc := m.measured(8)
+	grpc.sources[0].protocol = app.GRPC
+	both := must.Get(Forecasts([]*Costs{costs, grpc}, decoded(t, chain), map[string]float64{"front": 100}, nil))(t)
+	if both[0].Refused != "" || both[0].Latency == nil || !strings.Contains(both[1].Refused, "calls by http1 were not measured") {
+		t.Errorf("refused: %q and %q, want the mesh measured by gRPC alone", both[0].Refused, both[1].Refused)
+	}
+	delete(grpc.sources[0].curves, addedLatency)
+	grpc.sources[0].missing[addedLatency] = fmt.Errorf("the run has no latency")
+	if f := must.Get(Forecasts([]*Costs{grpc}, decoded(t, chain+"    protocol: grpc\n"+"    "), map[string]float64{"back": 100}, nil))(t)[0]; !f.Unmeasured || f.NoLatency != "calls to back: the run has no latency" {
+		t.Errorf("no latency: %q, unmeasured %v", f.NoLatency, f.Unmeasured)
+	}
 	for name, c := range map[string]struct {
 		costs *Costs
 		graph string

@@ -51,6 +51,9 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 	return newAmount(estimate, ofMean, ofOne+noise*noise, 0, 0, blocks, c.confidence), w.path(), nil
 }
 
+// unmeasuredError is the reason for a missing latency that a run can measure.
+type unmeasuredError struct{ error }
+
 // delay is the latency of a call: of the caller's sidecar and of the callee's. Each has the calls of its service.
 func (c *Costs) delay(g Graph, flow Flow, call Call) (part, error) {
 	rate := func(service string) float64 {
@@ -69,7 +72,7 @@ func (c *Costs) delay(g Graph, flow Flow, call Call) (part, error) {
 	busier := max(rate(call.From), rate(call.To))
 	src, err := c.find(addedLatency, call, busier)
 	if err != nil {
-		return part{}, fmt.Errorf("calls to %s: %w", call.To, err)
+		return part{}, unmeasuredError{fmt.Errorf("calls to %s: %w", call.To, err)}
 	}
 	curve := src.curves[addedLatency]
 	lowest := curve.Axes[0].From

@@ -13,8 +13,9 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Step is a run that would make sizes more certain.
+// Step is a run that would make sizes or forecasts more certain.
 type Step struct {
+	Dir   string        `json:"dir,omitempty"` // results directory with the experiment, empty if there is only one
 	What  string        `json:"what"`
 	Set   []string      `json:"set"`      // changes of the experiment file, as tare run --set has them
 	Takes time.Duration `json:"takes_ns"` // without a change of meshes
@@ -25,13 +26,7 @@ const wide = 0.03
 
 // Next returns the runs that would make sizes more certain, the most useful first.
 func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
-	var rates []float64
-	for _, t := range run.Plan.Treatments {
-		if rate, ok := t.Factors[experiment.RateFactor].(float64); ok && !slices.Contains(rates, rate) {
-			rates = append(rates, rate)
-		}
-	}
-	slices.Sort(rates)
+	rates := ratesOf(run)
 	if len(rates) == 0 {
 		return nil // the rate is no factor
 	}
@@ -67,6 +62,17 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 		})
 	}
 	return steps
+}
+
+// ratesOf returns the levels of the factor rate, the lowest first.
+func ratesOf(run *compare.Run) (rates []float64) {
+	for _, t := range run.Plan.Treatments {
+		if rate, ok := t.Factors[experiment.RateFactor].(float64); ok && !slices.Contains(rates, rate) {
+			rates = append(rates, rate)
+		}
+	}
+	slices.Sort(rates)
+	return rates
 }
 
 // beyond reports whether a proxy at its rate with the headroom is above the measured rates.

@@ -2,6 +2,8 @@ package page
 
 import (
 	"io"
+
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // Prediction is the content of the page of tare size and tare forecast.
@@ -17,10 +19,11 @@ type Prediction struct {
 	Tare, Schema, Command string
 }
 
-// Part is a titled list of facts, such as one proxy with its requests, limits and price.
+// Part is a titled list of facts, such as one proxy with its requests, limits and price, and a table or nil.
 type Part struct {
 	Title string
 	Facts []Fact
+	Table *report.LevelTable
 }
 
 // Fact is a name with a text.
@@ -36,12 +39,13 @@ type Curve struct {
 	Y      string       `json:"y"` // name of the cost, with its unit
 	Points [][2]float64 `json:"points"`
 	Line   []Band       `json:"line"`
-	Wanted *Band        `json:"wanted,omitempty"` // the place that was asked for
+	Wanted []Band       `json:"wanted,omitempty"` // the places that were asked for
 	About  string       `json:"about"`            // the reason of its form
 }
 
 // Band is a cost at a place: the mean with its interval, and the interval of one more deployment.
 type Band struct {
+	Name     string  `json:"name,omitempty"` // of a wanted place, if there are several
 	X        float64 `json:"x"`
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"`

@@ -13,12 +13,16 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
@@ -58,11 +62,27 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	predicted := page.Prediction{
 		Name: planted, Answer: []string{"Request cpu 190m. " + planted}, Tare: "v1", Schema: "tare.size/v1", Command: "tare size",
 		Parts:  []page.Part{{Title: planted, Facts: []page.Fact{{Name: "limits", Text: planted}}}},
-		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, thousandths of a core", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: &band, About: planted}},
+		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, thousandths of a core", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: []page.Band{band}, About: planted}},
 		Steps:  []page.Next{{What: planted, Command: "tare run " + planted}}, Facts: []page.Fact{{Name: "Results", Text: planted}},
 		Text: func(w io.Writer) error { _, err := io.WriteString(w, planted); return err },
 	}
+	cost := predict.Amount{Estimate: 0.3, Low: 0.25, High: 0.35, Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Range: 0.01}}
+	points := []predict.Point{}
+	for block := range 3 {
+		for _, rate := range []float64{100, 300, 900} {
+			points = append(points, predict.Point{Block: block, At: []float64{rate}, Cost: 0.02 + 0.0002*rate*(1+0.01*float64(block))})
+		}
+	}
+	curve := must.Get(predict.Fit(points, []string{"rate"}, 0.95))(t)
+	forecast := predict.Forecast{Mesh: planted, Factors: plan.Factors{"mesh": planted}, Confidence: 0.95, From: []string{planted}, Blocks: 3, CPU: cost, Memory: cost, Month: &cost, NoLatency: planted, Unmeasured: true,
+		Services: []predict.ServiceCost{{Service: planted, Replicas: 1, Rate: 300, CPU: cost, Memory: cost}, {Service: "rare", Replicas: 1, Rate: 30, CPU: cost, Memory: cost}},
+		Curves: []predict.Used{{What: "CPU of inbound calls", Protocol: "http1", From: planted, Curve: curve, Places: []predict.Placed{
+			{Service: planted, Rate: 300, At: []float64{300}, Band: must.Get(curve.At(300))(t)},
+			{Service: "rare", Rate: 30, At: []float64{100}, Band: must.Get(curve.At(100))(t)}}}}}
+	asked := must.Get(report.NewForecasts(predict.Graph{Topology: app.Topology{Name: planted, Entry: "front", Services: []app.Service{{Name: "front"}}}}, map[string]float64{"front": 300}, []predict.Forecast{forecast}, nil, "USD"))(t)
+	var forecasts bytes.Buffer
 	must.OK(t, errors.Join(
+		page.WriteForecasts(&forecasts, asked, "v1"),
 		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
 		page.WriteSearch(&open, &endless, "http://127.0.0.1:8080/", "v1"),
 		page.WriteDoctor(&doctor, page.Doctor{Name: planted, Checks: checks, Works: true, AA: &all[0], Shows: []string{"A difference of 3 % would show."}, Text: "text"}),
@@ -102,6 +122,20 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			nearly(t, "wanted", panels[0].Levels, [][2]float64{{700, 190}})
 			nearly(t, "new deployment", panels[0].LevelIntervals, [][2]float64{{150, 230}})
 			must.Contain(t, f.Text, "Request cpu 190m.", "To be more certain", "In detail")
+		}},
+		"hostile-forecasts": {forecasts.Bytes(), func(t *testing.T, f finding) {
+			panels := f.Marks["figure-curve-1"]
+			if len(panels) != 1 {
+				t.Fatalf("%d panels", len(panels))
+			}
+			var measured [][2]float64
+			for _, p := range points {
+				measured = append(measured, [2]float64{p.At[0], 1000 * p.Cost})
+			}
+			nearly(t, "measured", panels[0].Runs, measured)
+			nearly(t, "services", panels[0].Levels, [][2]float64{{100, 40.2}, {300, 80.6}})
+			must.Contain(t, f.Text, "(2 services, 300 requests/s at front): CPU 300m (250m to 350m)", "19 of 20 lie in it.", "The median response has no forecast",
+				"Sidecars of each service", "±40m", "±30m", "rate not measured", "±10m", "what was not measured: every rate", "tare run examples/quickstart.yaml")
 		}},
 		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {
 			if len(f.Marks) != 0 || !strings.Contains(f.Text, "A run cannot work here.") {

@@ -28,7 +28,8 @@ func WriteSizes(w io.Writer, s report.Sizes, tare string) error {
 		if len(size.Place) == 0 {
 			continue // the mean has no axis
 		}
-		p.Curves = append(p.Curves, curveOf(size, size.Curve, title, "CPU, thousandths of a core", 1000), curveOf(size, size.MemoryCurve, title, "Memory, MiB", 1))
+		name := report.SizedName(s, size)
+		p.Curves = append(p.Curves, curveOf(size, size.Curve, name, "CPU, thousandths of a core", 1000), curveOf(size, size.MemoryCurve, name, "Memory, MiB", 1))
 	}
 	for _, next := range s.Next {
 		p.Steps = append(p.Steps, Next{next.Words(), next.Command})
@@ -41,35 +42,42 @@ const intervals = 40
 
 // curveOf draws a curve over its first axis, at the wanted levels of the others.
 func curveOf(size report.Sized, c *predict.Curve, title, unit string, scale float64) Curve {
-	axis := c.Axes[0]
-	drawn := Curve{Title: title, X: axis.Name, Y: unit, About: c.Reason}
-	if axis.Name == experiment.RateFactor {
-		drawn.X = "requests per second through one proxy"
-	}
+	drawn := drawnCurve(c, size.Place, unit, scale)
+	drawn.Title = title
 	if len(c.Axes) > 1 {
 		drawn.About += fmt.Sprintf("; points are at all levels of %s", c.Axes[1].Name)
 	}
-	place := slices.Clone(size.Place)
-	at := func(x float64) (Band, error) {
-		place[0] = x
-		b, err := c.At(place...)
-		return Band{x, b.Estimate * scale, b.Low * scale, b.High * scale, b.NewLow * scale, b.NewHigh * scale}, err
+	if b, err := c.At(size.Place...); err == nil {
+		drawn.Wanted = []Band{bandOf(size.Place[0], b, scale)}
 	}
+	return drawn
+}
+
+func bandOf(x float64, b predict.Band, scale float64) Band {
+	return Band{X: x, Estimate: b.Estimate * scale, Low: b.Low * scale, High: b.High * scale, NewLow: b.NewLow * scale, NewHigh: b.NewHigh * scale}
+}
+
+// drawnCurve draws a curve over its first axis, at the levels of the others at a place.
+func drawnCurve(c *predict.Curve, place []float64, unit string, scale float64) Curve {
+	axis := c.Axes[0]
+	drawn := Curve{X: axis.Name, Y: unit, About: c.Reason}
+	if axis.Name == experiment.RateFactor {
+		drawn.X = "requests per second through one proxy"
+	}
+	place = slices.Clone(place)
 	for i := range intervals + 1 {
 		share := float64(i) / intervals
 		x := axis.From + (axis.To-axis.From)*share
 		if axis.From > 0 {
 			x = min(axis.To, axis.From*math.Pow(axis.To/axis.From, share))
 		}
-		if b, err := at(x); err == nil {
-			drawn.Line = append(drawn.Line, b)
+		place[0] = x
+		if b, err := c.At(place...); err == nil {
+			drawn.Line = append(drawn.Line, bandOf(x, b, scale))
 		}
 	}
 	for _, p := range c.Points {
 		drawn.Points = append(drawn.Points, [2]float64{p.At[0], p.Cost * scale})
-	}
-	if b, err := at(size.Place[0]); err == nil {
-		drawn.Wanted = &b
 	}
 	return drawn
 }

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 )
 
@@ -22,16 +23,22 @@ type Forecasts struct {
 	Currency  string             `json:"currency,omitempty"`
 	Forecasts []predict.Forecast `json:"forecasts"` // one for each mesh that was measured
 	// Command measures the rates, sizes and protocols of the graph.
-	Command string `json:"command"`
+	Command string    `json:"command"`
+	Next    []NextRun `json:"next,omitempty"` // what would narrow the ranges, or measure what is missing
 }
 
-// NewForecasts returns forecasts with the command that measures the graph's rates.
-func NewForecasts(g predict.Graph, rates map[string]float64, all []predict.Forecast, currency string) (Forecasts, error) {
+// NewForecasts returns forecasts with the command that measures the graph's rates, and the runs that would narrow them.
+func NewForecasts(g predict.Graph, rates map[string]float64, all []predict.Forecast, next []predict.Step, currency string) (Forecasts, error) {
 	flow, err := g.Spread(rates)
 	if err != nil {
 		return Forecasts{}, err
 	}
-	return Forecasts{Schema: "tare.forecast/v1", Graph: g.Name, Rates: rates, Currency: currency, Forecasts: all, Command: g.Command(flow)}, nil
+	f := Forecasts{Schema: "tare.forecast/v1", Graph: g.Name, Rates: rates, Currency: currency, Forecasts: all, Command: g.Command(flow)}
+	if slices.ContainsFunc(all, func(x predict.Forecast) bool { return x.Unmeasured || x.Refused != "" }) {
+		f.Next = []NextRun{{predict.Step{What: "what was not measured: every rate, size and protocol of the graph"}, f.Command}}
+	}
+	f.Next = append(f.Next, nextRuns("", next)...)
+	return f, nil
 }
 
 // ForecastsForms lists every form of forecasts, the default first.
@@ -47,49 +54,140 @@ func writeForecasts(w io.Writer, f Forecasts) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := writeForecast(w, f, x); err != nil {
-			return err
+		fmt.Fprintf(w, "%s:\n", ForecastFor(f, x))
+		facts := ForecastFacts(f, x)
+		wide := 0
+		for _, fact := range facts {
+			wide = max(wide, len(fact.Name))
 		}
+		for _, fact := range facts {
+			fmt.Fprintf(w, "  %-*s %s\n", wide+1, fact.Name+":", fact.Text)
+		}
+		writeServices(w, ForecastServices(x))
 	}
+	writeNext(w, f.Next)
 	return nil
 }
 
-func writeForecast(w io.Writer, f Forecasts, x predict.Forecast) error {
-	fmt.Fprintf(w, "%s around %s, %s, with %s:\n", forecastName(x), f.Graph, printable.Counted(len(x.Services), "service"), entryWords(f.Rates))
-	fmt.Fprintf(w, "  CPU of sidecars:  %s\n", cpuAmount(x.CPU))
-	fmt.Fprintf(w, "  memory:           %s\n", memoryAmount(x.Memory))
-	if x.Latency != nil {
-		fmt.Fprintf(w, "  median response:  +%.3g ms (%.3g to %.3g), on %s\n", x.Latency.Estimate, x.Latency.Low, x.Latency.High, strings.Join(x.Path, " > "))
-	} else {
-		fmt.Fprintf(w, "  median response:  no forecast: %s\n", x.NoLatency)
+// writeServices writes a table, if it has rows.
+func writeServices(w io.Writer, t LevelTable) {
+	if len(t.Rows) == 0 {
+		return
 	}
-	if m := x.Month; m != nil {
-		fmt.Fprintf(w, "  a month, as used: %.2f %s (%.2f to %.2f)\n", m.Estimate, f.Currency, m.Low, m.High)
-	}
-	fmt.Fprintf(w, "  half of the range of CPU: %s\n\n", causeWords(x.CPU))
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, "  service\trequests/s\tcalls/s\tCPU\tmemory")
+	for _, row := range append([][]string{t.Heads}, t.Rows...) {
+		fmt.Fprintln(tw, "  "+strings.Join(row, "\t"))
+	}
+	tw.Flush()
+	fmt.Fprintln(w)
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+// ForecastFor names a mesh and the application around which it is forecast.
+func ForecastFor(f Forecasts, x predict.Forecast) string {
+	services := ""
+	if len(x.Services) > 0 {
+		services = printable.Counted(len(x.Services), "service") + ", "
+	}
+	return fmt.Sprintf("%s around %s (%s%s)", factorsApart(x.Factors, f.factors()), f.Graph, services, entryWords(f.Rates))
+}
+
+func (f Forecasts) factors() (all []plan.Factors) {
+	for _, x := range f.Forecasts {
+		all = append(all, x.Factors)
+	}
+	return all
+}
+
+// ForecastFacts are the rows of a forecast, the costs first.
+func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
+	row := func(name, text string) { facts = append(facts, Fact{name, text}) }
+	if x.Refused != "" {
+		row("no forecast", strings.ReplaceAll(x.Refused, "\n", "; "))
+		return facts
+	}
+	row("CPU of sidecars", cpuAmount(x.CPU))
+	row("memory", memoryAmount(x.Memory))
+	if x.Latency != nil {
+		row("median response", addedWords(*x.Latency)+", on "+strings.Join(x.Path, " > "))
+	} else {
+		row("median response", "no forecast: "+x.NoLatency)
+	}
+	if x.Month != nil {
+		row("a month, as used", moneyWords(f, *x.Month))
+	}
+	row("why the CPU has a range", causeWords(x.CPU))
+	row("not in it", "the application itself, the control plane, and the waiting of requests for one another")
+	row("ranges", nineteen(x.Confidence)+" of 20 new deployments lie in them")
+	_, common := splitFactors(x.Factors, f.factors())
+	row("from", strings.Join(append([]string{fmt.Sprintf("%s of %s", printable.Counted(x.Blocks, "block"), printable.And(x.From))}, common...), ", "))
+	return facts
+}
+
+// nineteen is a confidence as a number of 20 deployments.
+func nineteen(confidence float64) string { return fmt.Sprintf("%.3g", 20*confidence) }
+
+// ForecastServices is the table of a forecast's services, with the causes of their ranges.
+func ForecastServices(x predict.Forecast) LevelTable {
+	t := LevelTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: a new deployment", "the curve"}}
+	graph, below := x.CPU.Causes.Graph > 0, x.CPU.Causes.Range > 0
+	if graph {
+		t.Heads = append(t.Heads, "counted calls")
+	}
+	if below {
+		t.Heads = append(t.Heads, "rate not measured")
+	}
 	for _, s := range x.Services {
 		name := s.Service
 		if s.Replicas > 1 {
 			name += fmt.Sprintf(" (%d replicas)", s.Replicas)
 		}
-		fmt.Fprintf(tw, "  %s\t%.4g\t%.4g\t%s\t%s\n", name, s.Rate, s.Calls, cpuAmount(s.CPU), memoryAmount(s.Memory))
+		row := []string{name, fmt.Sprintf("%.4g", s.Rate), fmt.Sprintf("%.4g", s.Calls), cpuAmount(s.CPU), memoryAmount(s.Memory), widened(s.CPU.Causes.Deployment), widened(s.CPU.Causes.Curve)}
+		if graph {
+			row = append(row, widened(s.CPU.Causes.Graph))
+		}
+		if below {
+			row = append(row, widened(s.CPU.Causes.Range))
+		}
+		t.Rows = append(t.Rows, row)
 	}
-	tw.Flush()
-	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
-	}
-	fmt.Fprintf(w, "\nRanges hold a new deployment with %.3g %%. From %s of %s.\n", 100*x.Confidence, printable.Counted(x.Blocks, "block"), printable.And(x.From))
-	if c := x.CPU.Causes; x.NoLatency != "" || c.Curve > c.Deployment || c.Range > c.Deployment {
-		fmt.Fprintf(w, "To narrow it: %s\n", f.Command)
-	}
-	return nil
+	return t
 }
 
-func forecastName(x predict.Forecast) string {
-	return sizedName(predict.Size{Factors: x.Factors})
+// widened is half of a range that comes from one cause.
+func widened(cores float64) string {
+	if cores == 0 {
+		return "0"
+	}
+	if cores < 0.01 {
+		return fmt.Sprintf("±%.2gm", cores*1000)
+	}
+	return "±" + cpuQuantity(cores)
+}
+
+// ForecastsAnswer has two sentences for each forecast: the costs, and what their ranges are.
+func ForecastsAnswer(f Forecasts) (sentences []string) {
+	for _, x := range f.Forecasts {
+		if x.Refused != "" {
+			sentences = append(sentences, fmt.Sprintf("%s: no forecast, because it needs what was not measured.", ForecastFor(f, x)))
+			continue
+		}
+		costs := []string{"CPU " + cpuAmount(x.CPU), "memory " + memoryAmount(x.Memory)}
+		if x.Latency != nil {
+			costs = append(costs, "median response "+addedWords(*x.Latency))
+		}
+		if x.Month != nil {
+			costs = append(costs, moneyWords(f, *x.Month)+" a month")
+		}
+		sentences = append(sentences, fmt.Sprintf("%s: %s.", ForecastFor(f, x), printable.And(costs)))
+		if x.Latency == nil {
+			sentences = append(sentences, "The median response has no forecast: "+x.NoLatency+".")
+		}
+	}
+	return append(sentences, fmt.Sprintf("In brackets is the range of a new deployment: %s of 20 lie in it.", nineteen(f.Forecasts[0].Confidence)))
 }
 
 // entryWords are the rates from outside.
@@ -103,7 +201,7 @@ func entryWords(rates map[string]float64) string {
 
 // causeWords are the half width of an interval, and the half widths from each cause alone.
 func causeWords(a predict.Amount) string {
-	text := fmt.Sprintf("%s; from a new deployment alone %s, the curve %s", cpuQuantity((a.High-a.Low)/2), cpuQuantity(a.Causes.Deployment), cpuQuantity(a.Causes.Curve))
+	text := fmt.Sprintf("half of it is %s; from a new deployment alone %s, the curve %s", cpuQuantity((a.High-a.Low)/2), cpuQuantity(a.Causes.Deployment), cpuQuantity(a.Causes.Curve))
 	if a.Causes.Graph > 0 {
 		text += fmt.Sprintf(", the counts of the graph %s", cpuQuantity(a.Causes.Graph))
 	}
@@ -119,4 +217,12 @@ func cpuAmount(a predict.Amount) string {
 
 func memoryAmount(a predict.Amount) string {
 	return fmt.Sprintf("%.0f MiB (%.0f to %.0f)", a.Estimate, math.Floor(a.Low), math.Ceil(a.High))
+}
+
+func addedWords(a predict.Amount) string {
+	return fmt.Sprintf("+%.3g ms (%.3g to %.3g)", a.Estimate, a.Low, a.High)
+}
+
+func moneyWords(f Forecasts, a predict.Amount) string {
+	return fmt.Sprintf("%.2f %s (%.2f to %.2f)", a.Estimate, f.Currency, a.Low, a.High)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -20,33 +21,48 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		Latency: &predict.Amount{Estimate: 1.23, Low: 1, High: 1.5}, Path: []string{"front", "cart"}, Month: &predict.Amount{Estimate: 6.2, Low: 5, High: 7.5},
 		Services: []predict.ServiceCost{{Service: "front", Replicas: 1, Rate: 300, Calls: 300, CPU: cpu, Memory: memory}, {Service: "cart", Replicas: 2, Rate: 300, CPU: cpu, Memory: memory}}}
 	other := one
-	other.Latency, other.Path, other.Month, other.NoLatency, other.Services = nil, nil, nil, "requests queue", nil
-	f := must.Get(report.NewForecasts(g, map[string]float64{"front": 300}, []predict.Forecast{one, other}, "USD"))(t)
+	other.Unmeasured, other.Latency, other.Path, other.Month, other.NoLatency, other.Services = true, nil, nil, nil, "calls to cart: runs/a has no latency", nil
+	refused := predict.Forecast{Mesh: "istio", Factors: plan.Factors{"mesh": "istio"}, Confidence: 0.95, Refused: "calls by grpc were not measured"}
+	f := must.Get(report.NewForecasts(g, map[string]float64{"front": 300}, []predict.Forecast{one, other, refused},
+		[]predict.Step{{Dir: "runs/b", What: "16 blocks in place of 8", Set: []string{"blocks=16"}, Takes: 4 * time.Minute}}, "USD"))(t)
 	var text, json bytes.Buffer
 	forms := report.ForecastsForms()
 	must.OK(t, forms[0].Write(&text, f))
 	must.OK(t, forms[1].Write(&json, f))
-	want := `envoy around shop, 2 services, with 300 requests/s at front:
-  CPU of sidecars:  300m (250m to 350m)
-  memory:           201 MiB (199 to 204)
-  median response:  +1.23 ms (1 to 1.5), on front > cart
-  a month, as used: 6.20 USD (5.00 to 7.50)
-  half of the range of CPU: 50m; from a new deployment alone 40m, the curve 30m, the counts of the graph 1m
+	want := `envoy around shop (2 services, 300 requests/s at front):
+  CPU of sidecars:         300m (250m to 350m)
+  memory:                  201 MiB (199 to 204)
+  median response:         +1.23 ms (1 to 1.5), on front > cart
+  a month, as used:        6.20 USD (5.00 to 7.50)
+  why the CPU has a range: half of it is 50m; from a new deployment alone 40m, the curve 30m, the counts of the graph 1m
+  not in it:               the application itself, the control plane, and the waiting of requests for one another
+  ranges:                  19 of 20 new deployments lie in them
+  from:                    8 blocks of runs/a and runs/b
 
-  service             requests/s   calls/s   CPU                   memory
-  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)
-  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)
+  service             requests/s   calls/s   CPU                   memory                 range of CPU: a new deployment   the curve   counted calls
+  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m
+  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m
 
-Ranges hold a new deployment with 95 %. From 8 blocks of runs/a and runs/b.
 `
 	if got := text.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want it to begin with %s", got, want)
 	}
-	for _, part := range []string{"median response:  no forecast: requests queue", "To narrow it: tare run examples/quickstart.yaml --set 'factors.rate=["} {
+	for _, part := range []string{
+		"median response:         no forecast: calls to cart: runs/a has no latency",
+		"\nistio around shop (300 requests/s at front):\n  no forecast: calls by grpc were not measured\n",
+		"\nTo be more certain:\n  what was not measured: every rate, size and protocol of the graph\n    tare run examples/quickstart.yaml --set 'factors.rate=[",
+		"\n  16 blocks in place of 8 (4m)\n    tare run runs/b/experiment.yaml --set blocks=16\n",
+	} {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("%s has no %q", text.String(), part)
 		}
 	}
+	sentences := report.ForecastsAnswer(f)
+	if len(sentences) != 5 || sentences[0] != "envoy around shop (2 services, 300 requests/s at front): CPU 300m (250m to 350m), memory 201 MiB (199 to 204), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month." {
+		t.Errorf("sentences %q", sentences)
+	}
+	must.Contain(t, strings.Join(sentences[1:], "\n"), "The median response has no forecast: calls to cart: runs/a has no latency.",
+		"istio around shop (300 requests/s at front): no forecast, because it needs what was not measured.", "19 of 20 lie in it.")
 	if !strings.Contains(json.String(), `"schema": "tare.forecast/v1"`) {
 		t.Errorf("%s has no schema", json.String())
 	}

@@ -188,7 +188,7 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		case name == experiment.ApplicationFactor, name == "route" && strings.HasPrefix(Level(v), "/"): // names already
 			words = append(words, Level(v))
 		default:
-			words = append(words, name+" "+levelWords(name, v))
+			words = append(words, name+" "+LevelWords(name, v))
 		}
 	}
 	return strings.Join(words, ", ")
@@ -199,7 +199,7 @@ func (l labels) level(factor string, v any) string {
 	if factor == experiment.MeshFactor {
 		return cmp.Or(l.named(factor, v), meshWords(v))
 	}
-	return cmp.Or(l.named(factor, v), levelWords(factor, v))
+	return cmp.Or(l.named(factor, v), LevelWords(factor, v))
 }
 
 // meshWords is a level of the factor mesh in words: "no mesh" for "none".
@@ -218,7 +218,7 @@ func factorWords(factor string) string { return strings.Replace(factor, "Size", 
 
 // spacedLevel is a level with its unit apart: "16 B", "1 MiB".
 func spacedLevel(factor string, v any) string {
-	level := levelWords(factor, v)
+	level := LevelWords(factor, v)
 	if !strings.HasSuffix(factor, "Size") {
 		return level
 	}
@@ -228,8 +228,8 @@ func spacedLevel(factor string, v any) string {
 	return level + " B"
 }
 
-// levelWords is a level in a sentence: a size of 1024 bytes or more in KiB or MiB, as experiment files have it.
-func levelWords(factor string, v any) string {
+// LevelWords is a level in a sentence: a size of 1024 bytes or more in KiB or MiB, as experiment files have it.
+func LevelWords(factor string, v any) string {
 	size, ok := v.(float64)
 	if !ok || !strings.HasSuffix(factor, "Size") || size < 1<<10 || math.Mod(size, 1<<10) != 0 {
 		return Level(v)

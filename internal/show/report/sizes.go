@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -48,7 +49,7 @@ type Month struct {
 	Used      float64 `json:"used"`      // of its use, without headroom
 }
 
-// NextRun is a run that would make sizes more certain.
+// NextRun is a run that would make sizes or forecasts more certain.
 type NextRun struct {
 	predict.Step
 	Command string `json:"command"`
@@ -70,14 +71,30 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.
 		}
 		sizes.Sizes = append(sizes.Sizes, x)
 	}
-	for _, step := range next {
-		command := "tare run " + quoted(filepath.Join(from, result.ExperimentFile))
+	sizes.Next = nextRuns(from, next)
+	return sizes
+}
+
+// nextRuns adds the commands to steps. Those without a results directory of their own are of from.
+func nextRuns(from string, steps []predict.Step) (all []NextRun) {
+	for _, step := range steps {
+		command := "tare run " + quoted(filepath.Join(cmp.Or(step.Dir, from), result.ExperimentFile))
 		for _, set := range step.Set {
 			command += " --set " + quoted(set)
 		}
-		sizes.Next = append(sizes.Next, NextRun{step, command})
+		all = append(all, NextRun{step, command})
 	}
-	return sizes
+	return all
+}
+
+// writeNext writes the runs that would make an answer more certain.
+func writeNext(w io.Writer, next []NextRun) {
+	for i, n := range next {
+		if i == 0 {
+			fmt.Fprintln(w, "\nTo be more certain:")
+		}
+		fmt.Fprintf(w, "  %s\n    %s\n", n.Words(), n.Command)
+	}
 }
 
 func monthOf(size predict.Size, prices *answer.Prices) *Month {
@@ -136,17 +153,15 @@ func writeSizes(w io.Writer, s Sizes) error {
 			fmt.Fprintf(w, "  %-9s %s\n", f.Name+":", f.Text)
 		}
 	}
-	for i, next := range s.Next {
-		if i == 0 {
-			fmt.Fprintln(w, "\nTo be more certain:")
-		}
-		fmt.Fprintf(w, "  %s\n    %s\n", next.Words(), next.Command)
-	}
+	writeNext(w, s.Next)
 	return nil
 }
 
-// Words are the run and its time.
+// Words are the run and its time, if known.
 func (n NextRun) Words() string {
+	if n.Takes == 0 {
+		return n.What
+	}
 	return fmt.Sprintf("%s (%v)", n.What, experiment.Duration(n.Takes.Round(time.Second)))
 }
 
@@ -188,7 +203,9 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 	row("used", "cpu %s (%s to %s) and memory %.0f MiB without headroom, peak %.0f MiB",
 		cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High), size.Memory.Estimate, size.Peak)
 	c := size.Curve
-	row("from", "%s", strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", printable.Counted(c.Blocks, "block"), cmp.Or(axesWords(c.Axes), "all rates"), c.Reason), ": "))
+	_, common := splitFactors(size.Factors, s.factors())
+	at := strings.Join(append([]string{cmp.Or(axesWords(c.Axes), "all rates")}, common...), ", ")
+	row("from", "%s", strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", printable.Counted(c.Blocks, "block"), at, c.Reason), ": "))
 	return facts
 }
 
@@ -275,7 +292,7 @@ func SizesAnswer(s Sizes) (sentences []string) {
 
 // SizedFor names the proxy of a size, and the load.
 func SizedFor(s Sizes, size Sized) string {
-	text := sizedName(size.Size) + ", " + size.Proxy
+	text := SizedName(s, size)
 	switch {
 	case size.Proxy == predict.ControlPlane:
 		text += fmt.Sprintf(", for %.3g proxies without changes", size.Proxies)
@@ -287,7 +304,7 @@ func SizedFor(s Sizes, size Sized) string {
 		text += fmt.Sprintf(", at %s requests/s", Level(s.For.Rate))
 	}
 	for _, axis := range slices.Sorted(maps.Keys(s.For.At)) {
-		text += fmt.Sprintf(", %s %s", axis, levelWords(axis, s.For.At[axis]))
+		text += fmt.Sprintf(", %s %s", axis, LevelWords(axis, s.For.At[axis]))
 	}
 	return fmt.Sprintf("%s, with %s headroom", text, experiment.Share(s.For.Headroom))
 }
@@ -300,21 +317,43 @@ func axesWords(axes []predict.Axis) string {
 		case a.Name == experiment.RateFactor:
 			words = append(words, fmt.Sprintf("%d rates, %s to %s requests/s", a.Levels, Level(a.From), Level(a.To)))
 		case a.Levels > 1:
-			words = append(words, fmt.Sprintf("%s %s to %s", a.Name, levelWords(a.Name, a.From), levelWords(a.Name, a.To)))
+			words = append(words, fmt.Sprintf("%s %s to %s", a.Name, LevelWords(a.Name, a.From), LevelWords(a.Name, a.To)))
 		}
 	}
 	return strings.Join(words, ", ")
 }
 
-// sizedName is the mesh, with the other factors that it was measured with.
-func sizedName(size predict.Size) string {
-	name := Level(size.Factors[experiment.MeshFactor])
-	for _, factor := range slices.Sorted(maps.Keys(size.Factors)) {
-		if factor != experiment.MeshFactor {
-			name += ", " + factor + " " + levelWords(factor, size.Factors[factor])
+// SizedName is the mesh of a size and its proxy, with the factors in which sizes differ.
+func SizedName(s Sizes, size Sized) string {
+	return factorsApart(size.Factors, s.factors()) + ", " + size.Proxy
+}
+
+func (s Sizes) factors() (all []plan.Factors) {
+	for _, size := range s.Sizes {
+		all = append(all, size.Factors)
+	}
+	return all
+}
+
+// factorsApart is the mesh, with the other factors in which all differ.
+func factorsApart(of plan.Factors, all []plan.Factors) string {
+	apart, _ := splitFactors(of, all)
+	return strings.Join(append([]string{Level(of[experiment.MeshFactor])}, apart...), ", ")
+}
+
+// splitFactors lists the factors in which all differ, without the mesh, and the others.
+func splitFactors(of plan.Factors, all []plan.Factors) (apart, common []string) {
+	for _, factor := range slices.Sorted(maps.Keys(of)) {
+		words := factor + " " + LevelWords(factor, of[factor])
+		switch differs := func(other plan.Factors) bool { return other[factor] != of[factor] }; {
+		case factor == experiment.MeshFactor:
+		case slices.ContainsFunc(all, differs):
+			apart = append(apart, words)
+		default:
+			common = append(common, words)
 		}
 	}
-	return name
+	return apart, common
 }
 
 // writeResources writes the resources of containers, as Kubernetes has them.

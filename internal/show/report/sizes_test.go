@@ -27,7 +27,7 @@ func TestSizesAreQuantitiesOfKubernetes(t *testing.T) {
 		Curve: &predict.Curve{Reason: "fixed work", Axes: []predict.Axis{{Name: "rate", From: 100, To: 2000, Levels: 5}, {Name: "connections", From: 4, To: 256, Levels: 3}}, Blocks: 9},
 	}}, nil, prices)
 	want := map[string]string{
-		"text": `istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom:
+		"text": `istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom:
   requests: cpu 190m (a new deployment may need 170m to 215m), memory 74Mi
   limits:   memory 128Mi; no CPU limit, because throttled proxies delay requests
   workers:  1 thread (concurrency)
@@ -35,10 +35,10 @@ func TestSizesAreQuantitiesOfKubernetes(t *testing.T) {
   tried:    cpu 190m, memory 64Mi, at 1000 requests/s: OOMKilled in 2 of 6 trials
   a month:  3.18 USD as requested, 2.44 USD as used
   used:     cpu 146m (142m to 150m) and memory 54 MiB without headroom, peak 98 MiB
-  from:     9 blocks at 5 rates, 100 to 2000 requests/s, connections 4 to 256: fixed work
+  from:     9 blocks at 5 rates, 100 to 2000 requests/s, connections 4 to 256, responseSize 1KiB: fixed work
 `,
 		"yaml": `---
-# istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
+# istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
 resources:
     limits:
         memory: 128Mi
@@ -47,7 +47,7 @@ resources:
         memory: 74Mi
 `,
 		"values": `---
-# istio's chart: istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
+# istio's chart: istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
 global:
     proxy:
         resources:
@@ -61,7 +61,7 @@ meshConfig:
         concurrency: 1
 `,
 		"annotations": `---
-# istio, responseSize 1KiB, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
+# istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
 spec:
     template:
         metadata:

@@ -123,7 +123,7 @@
   const figures = document.getElementById("figures");
   const sections = all.ids.map(section);
   figures.replaceChildren(...sections.map((s) => s.whole));
-  document.getElementById("contents").prepend(...sections.map((s) => h("li", {}, h("a", { href: "#figure-" + s.id }, s.title))));
+  document.getElementById("figure-links").replaceWith(...sections.map((s) => h("li", {}, h("a", { href: "#figure-" + s.id }, s.title))));
   for (const s of sections) s.draw();
 
   const root = document.documentElement, toggle = document.getElementById("theme");

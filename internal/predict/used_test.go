@@ -1,0 +1,61 @@
+package predict_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/predict"
+)
+
+// Runs that narrow a forecast are those of its runs, the ones that help most first, and those that hardly help are left out.
+func TestRunsThatNarrowForecasts(t *testing.T) {
+	run := written(t) // 200 to 3200 requests/s, 6 blocks
+	run.Plan.TrialTime = 10 * time.Second
+	place := predict.Placed{Service: "stock", Rate: 50, At: []float64{200}}
+	curve := predict.Used{From: "runs/x", Curve: &predict.Curve{Axes: []predict.Axis{{Name: "rate", From: 200, To: 3200}}}, Places: []predict.Placed{place}}
+	f := predict.Forecast{Confidence: 0.95, From: []string{"runs/x"}, Curves: []predict.Used{curve},
+		CPU: predict.Amount{Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Range: 0.03}}}
+	sources := []predict.Source{{Dir: "runs/x", Run: run}, {Dir: "runs/unused", Run: run}}
+	// The half width is √(30² + 40² + 30²) = 58. Student's t is 2.571 of 6 blocks and 2.201 of 12, so that of 12 blocks it is
+	// √((30·0.856/√2)² + (40·0.856)² + 30²) = 49. Without the range it is 50.
+	want := []predict.Step{
+		{Dir: "runs/x", Set: []string{"blocks=12"}, Takes: 5 * 12 * 10 * time.Second, What: "12 blocks in place of 6: CPU to ±49m in place of ±58m"},
+		{Dir: "runs/x", Set: []string{"factors.rate=[45, 200, 400, 800, 1600, 3200]"}, Takes: 6 * 6 * 10 * time.Second,
+			What: "a rate of 45, because the lowest measured one is 200 and a sidecar of stock has fewer requests: CPU to ±50m in place of ±58m"},
+	}
+	got := predict.NextOf(sources, []predict.Forecast{f, f})
+	if !slices.EqualFunc(got, want, func(a, b predict.Step) bool {
+		return a.Dir == b.Dir && a.What == b.What && a.Takes == b.Takes && slices.Equal(a.Set, b.Set)
+	}) {
+		t.Errorf("steps %+v, want %+v", got, want)
+	}
+	f.CPU.Causes = predict.Causes{Curve: 0.001, Deployment: 0.001, Range: 0.1}
+	if got := predict.NextOf(sources, []predict.Forecast{f}); len(got) != 1 || got[0].Set[0] != want[1].Set[0] {
+		t.Errorf("steps %+v, want the lower rate alone", got)
+	}
+}
+
+// A forecast has the curves of its costs, with every service on them, and a mesh that is refused leaves the others.
+func TestForecastsHaveTheirCurves(t *testing.T) {
+	costs := must.Get(predict.CostsOf([]predict.Source{{Dir: "runs/x", Run: written(t)}}))(t)
+	g := predict.Graph{Topology: app.Topology{Name: "one", Entry: "front", Services: []app.Service{{Name: "front"}}}}
+	all := must.Get(predict.Forecasts(costs, g, map[string]float64{"front": 500}, nil))(t)
+	var what []string
+	for _, u := range all[0].Curves {
+		what = append(what, u.What)
+		if len(u.Places) != 1 || u.Places[0].Service != "front" || u.Places[0].Rate != 500 || u.Places[0].At[0] != 500 || len(u.Curve.Points) != 30 {
+			t.Errorf("%s is read at %+v of %d points, want front at 500 requests/s of 30", u.What, u.Places, len(u.Curve.Points))
+		}
+		if u.What == "CPU of inbound calls" && u.Places[0].Band.Estimate != all[0].CPU.Estimate {
+			t.Errorf("the CPU is %v on the curve, %v in the forecast", u.Places[0].Band.Estimate, all[0].CPU.Estimate)
+		}
+	}
+	if !slices.Equal(what, []string{"CPU of inbound calls", "memory of inbound calls"}) {
+		t.Errorf("curves of %q", what)
+	}
+	g.Services[0].Protocol = app.GRPC
+	must.Fail(t, must.Err(predict.Forecasts(costs, g, map[string]float64{"front": 500}, nil)), "calls by grpc were not measured")
+}

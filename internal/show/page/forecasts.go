@@ -1,0 +1,78 @@
+package page
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// WriteForecasts writes the page of tare forecast.
+func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
+	p := Prediction{
+		Name: "tare forecast", Answer: report.ForecastsAnswer(f), Tare: tare, Schema: f.Schema, Command: "tare forecast",
+		Text: func(w io.Writer) error { return report.ForecastsForms()[0].Write(w, f) },
+	}
+	for _, x := range f.Forecasts {
+		part := Part{Title: report.ForecastFor(f, x)}
+		for _, fact := range report.ForecastFacts(f, x) {
+			part.Facts = append(part.Facts, Fact(fact))
+		}
+		if table := report.ForecastServices(x); len(table.Rows) > 0 {
+			part.Table = &table
+		}
+		p.Parts = append(p.Parts, part)
+		for _, u := range x.Curves {
+			drawn := usedCurve(u)
+			if len(f.Forecasts) > 1 {
+				drawn.Title = x.Mesh + ", " + drawn.Title
+			}
+			p.Curves = append(p.Curves, drawn)
+		}
+		if x.Refused != "" {
+			continue
+		}
+		p.Facts = append(p.Facts, Fact{"Results of " + x.Mesh, strings.Join(x.From, ", ")})
+	}
+	for _, next := range f.Next {
+		p.Steps = append(p.Steps, Next{next.Words(), next.Command})
+	}
+	return WritePrediction(w, p)
+}
+
+// usedCurve draws a curve at the sizes of messages of its busiest place, with the services on it.
+func usedCurve(u predict.Used) Curve {
+	unit, scale := "CPU, thousandths of a core", 1000.0
+	switch what := strings.ToLower(u.What); {
+	case strings.HasPrefix(what, "memory"):
+		unit, scale = "Memory, MiB", 1
+	case strings.HasPrefix(what, "latency"):
+		unit, scale = "Added to the median response, ms", 1
+	}
+	busiest := u.Places[0]
+	for _, p := range u.Places {
+		if p.Rate > busiest.Rate {
+			busiest = p
+		}
+	}
+	drawn := drawnCurve(u.Curve, busiest.At, unit, scale)
+	_, calls, _ := strings.Cut(u.What, " of ")
+	drawn.Title = strings.TrimPrefix(calls+" by "+u.Protocol, " ")
+	for i, axis := range u.Curve.Axes[1:] {
+		if axis.Levels > 1 {
+			drawn.Title += fmt.Sprintf(", %s %s", axis.Name, report.LevelWords(axis.Name, busiest.At[i+1]))
+			drawn.About += fmt.Sprintf("; measured points are at all levels of %s", axis.Name)
+		}
+	}
+	for _, p := range u.Places {
+		b := bandOf(p.At[0], p.Band, scale)
+		b.Name = p.Service
+		if p.Rate > 0 && p.Rate < p.At[0] {
+			b.Name += fmt.Sprintf(", whose %.3g requests per second are below the curve", p.Rate)
+		}
+		drawn.Wanted = append(drawn.Wanted, b)
+	}
+	return drawn
+}
