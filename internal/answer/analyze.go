@@ -40,7 +40,7 @@ func newReport(run *compare.Run) *Report {
 	compared := run.Compare()
 	r := &Report{
 		Schema: Schema, Experiment: run.Name(), Description: run.File.Metadata.Description, Names: run.File.Metadata.Names, Method: run.Method(),
-		Confidence: run.Confidence(), Setup: run.Setup(), Count: run.Count(), Order: run.Plan.Order, RatiosOnly: run.RatiosOnly(), Baseline: run.Baseline(),
+		Confidence: run.Confidence(), Setup: run.Setup(), Count: run.Count(), Order: run.Plan.Order, Baseline: run.Baseline(),
 		Treatments: run.Treatments(), Comparisons: compared.All(), Questions: compared.Questions(), Families: compared.Families, Floor: compared.Floor(),
 		Lines: run.Lines(), Slopes: run.Slopes(), Noise: run.Noise(), Weights: run.StandardWeights(),
 		Expectations: expectations(run), Latencies: meanings(run.Records), Verified: verified(run),

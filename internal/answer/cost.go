@@ -108,9 +108,6 @@ type Reference struct {
 
 // AddCost computes r.Cost, with published figures beside it.
 func (r *Report) AddCost(d *result.Dir, p Prices, published []Reference) error {
-	if r.RatiosOnly {
-		return fmt.Errorf("work out the cost: %w", compare.ErrRatiosOnly)
-	}
 	records, err := d.Records()
 	if err != nil {
 		return fmt.Errorf("work out the cost: %w", err)

@@ -14,10 +14,6 @@ func orderWarnings(run *compare.Run) []figures.Warning {
 		return []figures.Warning{{Code: "meshes-once", Metrics: nil,
 			Message: "each mesh was installed once and all its trials ran together: every difference between meshes includes changes over time, and no interval covers them",
 			Hint:    "order: by-mesh runs every mesh in each block"}}
-	case experiment.OrderTogether:
-		return []figures.Warning{{Code: "loaded-together",
-			Message: "treatments were loaded at once, each with its part of the rate, and competed for CPUs and caches: only ratios of treatments are valid, and no figure is that of a treatment alone",
-			Hint:    "order: interleaved has costs in their own units"}}
 	case plan.ByMesh:
 		return []figures.Warning{{Code: "meshes-in-turns",
 			Message: "within a block the trials of a mesh run together, those of the A/A pair too: the noise floor does not include differences between mesh batches",

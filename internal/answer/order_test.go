@@ -2,7 +2,6 @@ package answer_test
 
 import (
 	"encoding/json"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/answertest"
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
@@ -42,38 +40,13 @@ func TestOrderIsTold(t *testing.T) {
 	}
 }
 
-// Treatments that were loaded at once have ratios, each with a verdict, and nothing in a unit of cost.
-func TestRatiosOnly(t *testing.T) {
+// Results whose treatments were loaded at once have no costs, and no report.
+func TestLoadedAtOnce(t *testing.T) {
 	s := answertest.Quickstart()
-	s.Treatments, s.Order = s.Treatments[2:4], "together"
-	s.Treatments[0].Baseline, s.Treatments[1].Baseline = "", "envoy"
-	twin := s.Treatments[0]
-	twin.ID, twin.Control, twin.Baseline = "envoy-control", true, "envoy"
-	s.Treatments = append(s.Treatments, twin)
+	s.Order = "together"
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	defer d.Close()
-	r := must.Get(answer.Analyze(d, compare.Options{}))(t)
-	if d := difftest.Wrong("!r.RatiosOnly", !r.RatiosOnly, "len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0", len(r.Lines)+len(r.Slopes)+len(r.Weights)+len(r.Noise) > 0, "len(r.Comparisons) == 0", len(r.Comparisons) == 0, "len(r.Floor) == 0", len(r.Floor) == 0); d != "" {
-		t.Errorf("%s: ratios only: %v, %d lines, %d comparisons, %d of the A/A pair", d, r.RatiosOnly, len(r.Lines), len(r.Comparisons), len(r.Floor))
-	}
-	for _, c := range r.Comparisons {
-		if d := difftest.Wrong("c.Difference != nil", c.Difference != nil, "c.Detectable != nil", c.Detectable != nil, "c.P != nil && !c.OnRatio", c.P != nil && !c.OnRatio, "c.Smallest != nil && !c.Smallest.Relative", c.Smallest != nil && !c.Smallest.Relative); d != "" {
-			t.Errorf("%s: %s of %s: %+v", d, c.Metric, c.Treatment, c)
-		}
-	}
-	c, _ := r.Find("envoy-plaintext", "cpu_us_per_request/data")
-	if c.Ratio == nil {
-		t.Errorf("data plane: %+v", c)
-	} else if d := difftest.Wrong("math.Abs(c.Ratio.Estimate-150.0/180) > 0.02", math.Abs(c.Ratio.Estimate-150.0/180) > 0.02, "c.Verdict != compare.Lower", c.Verdict != compare.Lower, "c.Smallest == nil", c.Smallest == nil); d != "" {
-		t.Errorf("%s: data plane: %+v", d, c)
-	}
-	if r.Warnings[0].Code != "loaded-together" && r.Warnings[1].Code != "loaded-together" {
-		t.Errorf("warnings %+v", r.Warnings)
-	}
-	for name, options := range map[string]compare.Options{"ladder": {Ladder: true}, "unpaired": {Method: compare.Unpaired}} {
-		must.Fail(t, must.Err(answer.Analyze(d, options)), "loaded at once", name)
-	}
-	must.Fail(t, r.AddCost(d, answer.Prices{}, nil), "loaded at once", "cost")
+	must.Fail(t, must.Err(answer.Analyze(d, compare.Options{})), "order together is not supported")
 }
 
 // rewritten is the report of a study of which one file of JSON was changed.

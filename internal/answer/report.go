@@ -23,11 +23,8 @@ type Report struct {
 	Baseline   map[string]any    `json:"baseline"`
 	Setup      compare.Setup     `json:"setup"`
 	Count      compare.Count     `json:"count"`
-	// Order of the trials if it was not random within each block: balanced, turns, once, interleaved, together.
+	// Order of the trials if it was not random within each block: balanced, turns, once, interleaved.
 	Order string `json:"order,omitempty"`
-	// RatiosOnly: treatments were loaded at once, each with a part of the rate (order together). They competed with
-	// one another, so that comparisons have ratios and no differences.
-	RatiosOnly bool `json:"ratios_only,omitempty"`
 	// Families are the numbers of tests, by [compare.Family]. p_adjusted accounts for the tests of the
 	// comparison's question, or without a question for all of them.
 	Families map[compare.Family]int `json:"families"`

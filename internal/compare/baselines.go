@@ -32,8 +32,6 @@ func methodFor(run *Run, requested Method) (Method, error) {
 		return "", optionError("methods: paired, unpaired, as-published", "unknown method %q", requested)
 	case requested == Paired && foreign:
 		return "", optionError("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
-	case requested == Unpaired && run.Plan.Order == experiment.OrderTogether:
-		return "", optionError("leave the method out", "treatments were loaded at once: only their ratios within blocks are valid")
 	case requested == AsPublished && !slices.ContainsFunc(run.Records, figures.IsSampled):
 		return "", optionError("leave the method out", "as-published needs imported results with sampled figures, and there are none")
 	}

@@ -101,23 +101,8 @@ func (x *estimator) fill(c *compared, p pairs) {
 	c.put(d, ratio, "pair", stats.ExactEqual(d.N), p)
 	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
 	x.atMeanSpeed(c, p)
-	if x.ratiosOnly {
-		c.dropDifference()
-		if ratio.Why == stats.NoSpread {
-			c.OnRatio, c.test = true, ratio
-			c.constant(p.treatment[0]-p.baseline[0], stats.ExactEqual(ratio.N), p)
-		}
-	}
 	x.judge(c, ratio, within)
 	c.keep(p)
-}
-
-// dropDifference leaves the ratio, if there is one.
-func (c *compared) dropDifference() {
-	c.Difference, c.P, c.Detectable, c.test = nil, nil, nil, stats.Result{}
-	if c.Ratio == nil {
-		c.Verdict = Insufficient
-	}
 }
 
 // keep holds the values that the verdict rests on, by block, and the logarithms of the ratios.

@@ -19,7 +19,7 @@ type Equivalence struct {
 // judge takes the verdict of latencies from their ratio, and tests whether both
 // sides are the same to within the margin.
 func (x *estimator) judge(c *compared, ratio stats.Result, within func(margin float64) (float64, bool)) {
-	if m, _ := metric.Lookup(c.Metric); (m.Judged == metric.ByRatio || x.ratiosOnly) && ratio.P != nil {
+	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
 		c.P, c.OnRatio, c.test = ratio.P, true, ratio
 	}
 	if x.margin <= 0 {

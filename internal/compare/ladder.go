@@ -64,9 +64,6 @@ var errNoLadder = errors.New("no ladder: it needs a baseline and another level o
 func (run *Run) Ladders() ([]Ladder, error) { return run.ladders(run.validByTreatment()) }
 
 func (run *Run) ladders(byTreatment map[string][]figures.Measured) (all []Ladder, err error) {
-	if run.estimator.ratiosOnly {
-		return nil, fmt.Errorf("the steps of a ladder add up as costs, and %w", ErrRatiosOnly)
-	}
 	if run.estimator.method == Paired {
 		seen := map[string]bool{}
 		for _, t := range run.Plan.Treatments {

@@ -150,7 +150,7 @@ func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]f
 			continue
 		}
 		p := x.mean(m, differences, ratios)
-		if !p.OnRatio && !x.ratiosOnly {
+		if !p.OnRatio {
 			x.pooledAtMeanSpeed(&p, treatments, compared)
 		}
 		out = append(out, p)
@@ -165,13 +165,8 @@ func (x *estimator) mean(m metric.Metric, differences, ratios [][]float64) poole
 	rows := differences
 	if r := stats.GeometricMean(means(ratios), x.confidence); r.Why != stats.NotFinite {
 		p.Ratio = &r.Interval
-		if (m.Judged == metric.ByRatio || x.ratiosOnly) && r.P != nil {
+		if m.Judged == metric.ByRatio && r.P != nil {
 			p.P, p.OnRatio, p.test, rows = r.P, true, r, ratios
-		}
-	}
-	if x.ratiosOnly {
-		if p.Difference = nil; !p.OnRatio {
-			p.P, p.test = nil, stats.Result{}
 		}
 	}
 	if p.test.Why == stats.NoSpread {

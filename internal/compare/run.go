@@ -10,7 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"go.yaml.in/yaml/v3"
 )
@@ -91,7 +90,6 @@ type Run struct {
 type estimator struct {
 	confidence float64
 	margin     float64 // of ratios that count as the same, 0 for none
-	ratiosOnly bool    // differences have no meaning
 	method     Method
 	blocks     int
 	places     map[string]int // position of a trial in its block, by ID, nil if positions are not used
@@ -107,6 +105,9 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 	}
 	if len(o.Gates) > 0 {
 		run.File.Decide.Gates, run.File.Decide.Detect = o.Gates, experiment.Share(o.Detect)
+	}
+	if run.Plan.Order == "together" { // treatments were loaded at once: none has a cost of its own
+		return nil, fmt.Errorf("analyse %s: order together is not supported", d.Path())
 	}
 	var err error
 	if run.Records, err = d.Records(); err != nil {
@@ -125,7 +126,6 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 	if !(x.confidence > 0 && x.confidence < 1) {
 		return nil, fmt.Errorf("analyse %s: confidence is %v, expected a number between 0 and 1 such as 0.95", d.Path(), x.confidence)
 	}
-	x.ratiosOnly = run.Plan.Order == experiment.OrderTogether
 	x.method, err = methodFor(run, o.Method)
 	if err := errors.Join(err, settleBaselines(run, o.Baseline)); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
@@ -136,11 +136,6 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 		of.Soak = x.confidence
 	}
 	run.Trials = figures.Measure(run.Environment, run.Records, of)
-	if x.ratiosOnly { // the machine had the load of the others too
-		for _, t := range run.Trials {
-			delete(t.Metrics, metric.NodeCPU)
-		}
-	}
 	run.invalidateForeign()
 	x.work = run.machineWork()
 	return run, nil
@@ -152,11 +147,8 @@ func (run *Run) Confidence() float64 { return run.estimator.confidence }
 // Method of estimates and comparisons.
 func (run *Run) Method() Method { return run.estimator.method }
 
-// RatiosOnly reports whether differences have no meaning: treatments were loaded at once.
-func (run *Run) RatiosOnly() bool { return run.estimator.ratiosOnly }
-
 // hasCosts reports whether figures are of treatments alone, with intervals.
-func (x *estimator) hasCosts() bool { return x.method != AsPublished && !x.ratiosOnly }
+func (x *estimator) hasCosts() bool { return x.method != AsPublished }
 
 // alpha is the level of tests.
 func (x *estimator) alpha() float64 { return 1 - x.confidence }

@@ -13,8 +13,6 @@ const (
 	OrderOnce     = "once"     // the same over all blocks: each mesh is installed once per run
 	// OrderInterleaved deploys treatments to be compared at once and moves the load between them.
 	OrderInterleaved = "interleaved"
-	// OrderTogether loaded them at once, each with its part of the rate. Only results of earlier versions have it.
-	OrderTogether = "together"
 )
 
 // orders lists the orders, the default first.
@@ -69,8 +67,6 @@ func (v scheduleRules) blocks() {
 
 func (v scheduleRules) order() {
 	switch {
-	case v.e.Order == OrderTogether:
-		v.report("order", "write order: interleaved, which has ratios and costs", "tare no longer loads treatments at once")
 	case v.e.Order == "turns":
 		v.report("order", "write order: by-mesh", `"turns" is now "by-mesh"`)
 	case v.e.Order != "" || v.doc.Has("order"):

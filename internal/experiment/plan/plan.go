@@ -49,7 +49,7 @@ type Plan struct {
 	MinBlocks  int    `json:"minBlocks,omitempty"` // minimum number of blocks, absent without early stop
 	Until      string `json:"until,omitempty"`     // interval width at which the run stops, or `valid`: at minBlocks without an invalid trial
 	Way        string `json:"way,omitempty"`       // path of the load to the application, unless it is the entry
-	Order      string `json:"order,omitempty"`     // `balanced`, `turns` (`by-mesh` in the file), `once`, `interleaved`, or of earlier versions `together`, absent for random order
+	Order      string `json:"order,omitempty"`     // `balanced`, `turns` (`by-mesh` in the file), `once`, `interleaved`, absent for random order
 	// Slices of rounds, absent without rounds.
 	Slices      *Slices       `json:"slices,omitempty"`
 	Treatments  []Treatment   `json:"treatments"`

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -43,9 +42,6 @@ func HeadlineOf(r *answer.Report) *Headline {
 		}
 		m := words.Metrics[i]
 		for j, c := range r.Comparisons {
-			if c.Metric == name && r.RatiosOnly && c.Ratio != nil {
-				h.Of[c.Treatment] = ratioOf(c, words.Comparisons[j])
-			}
 			if c.Metric != name || c.Difference == nil {
 				continue
 			}
@@ -56,9 +52,7 @@ func HeadlineOf(r *answer.Report) *Headline {
 			h.Of[c.Treatment] = d
 		}
 		if len(h.Of) > 0 {
-			if h.Title, h.Unit = m.Title, m.Unit; r.RatiosOnly {
-				h.Unit = "%"
-			}
+			h.Title, h.Unit = m.Title, m.Unit
 			return h
 		}
 	}
@@ -96,12 +90,3 @@ func (b *Board) premature(code string) bool {
 
 // ofUnfinished are warnings that every run has before its end.
 var ofUnfinished = map[string]bool{"missing-trials": true, "few-trials": true}
-
-// ratioOf is a ratio less one, in percent: treatments that are loaded at once have no differences.
-func ratioOf(c compare.Comparison, w report.ComparisonWords) Difference {
-	d := Difference{Text: report.ComparisonWords{Difference: w.Ratio, Interval: w.RatioInterval}.Both(), Verdict: w.Verdict, Estimate: 100 * (c.Ratio.Estimate - 1), Control: c.Control, Low: math.NaN(), High: math.NaN()}
-	if c.Ratio.Known() {
-		d.Low, d.High = 100*(*c.Ratio.Low-1), 100*(*c.Ratio.High-1)
-	}
-	return d
-}

@@ -112,12 +112,6 @@ func sortedRuns(all []Source) ([]Source, error) {
 		return nil, errors.New("no runs")
 	}
 	all = slices.Clone(all)
-	for _, s := range all {
-		if s.Report.RatiosOnly {
-			return nil, hint.New("`tare report "+s.Dir.Path()+" --format html` has the ratios of one run",
-				"the treatments of %s were loaded at once: it has ratios, and no differences to draw", s.Dir.Path())
-		}
-	}
 	slices.SortStableFunc(all, func(a, b Source) int { return a.Dir.Environment().Time.Compare(b.Dir.Environment().Time) })
 	for _, s := range all[1:] {
 		if s.Report.Experiment != all[0].Report.Experiment {

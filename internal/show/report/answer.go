@@ -101,7 +101,7 @@ func costAnswers(v view, after bool) []string {
 		}
 	}
 	lines := inOrder(costs)
-	if len(compared) != 1 || v.r.RatiosOnly {
+	if len(compared) != 1 {
 		return lines
 	}
 	for _, w := range v.r.Warnings {
@@ -334,28 +334,26 @@ func (v view) compared(treatment, name string) (compare.Comparison, bool) {
 // costAnswer is a treatment's CPU time per request against its baseline.
 func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
 	name, base := v.subject(tr), v.label.against(tr, v.r)
-	x := rankedCost(v, name, base, c.Verdict, c.Difference, c.Ratio)
+	x := rankedCost(v, name, base, c.Verdict, c.Difference)
 	x.totals = totalsOf(v, tr)
 	switch {
 	case c.Verdict == compare.Insufficient:
 		x.line = fmt.Sprintf("%s: %s.", name, insufficientWords(v.r, c, " on CPU per request"))
 	case isShown(c.Verdict):
-		x.line = v.costSentence(sidecarsOf(v, tr, name), base, c.Verdict, c.Difference, c.Ratio, "", x.totals) + partsAnswer(v, tr)
+		x.line = v.costSentence(sidecarsOf(v, tr, name), base, c.Verdict, c.Difference, "", x.totals) + partsAnswer(v, tr)
 	default:
-		x.line = v.costSentence(name, base, c.Verdict, c.Difference, c.Ratio, "", x.totals) + partsAnswer(v, tr)
+		x.line = v.costSentence(name, base, c.Verdict, c.Difference, "", x.totals) + partsAnswer(v, tr)
 	}
 	return x
 }
 
 // rankedCost is the rank of a cost, and its part of a sentence: "istio +300 µs (254 to 346)".
-func rankedCost(v view, name, base string, verdict compare.Verdict, of, ratioOf *stats.Interval) ranked {
+func rankedCost(v view, name, base string, verdict compare.Verdict, of *stats.Interval) ranked {
 	x := ranked{rank: verdictRank(verdict), name: name, base: base, short: name + ": no difference shown"}
 	switch {
 	case verdict == compare.Insufficient:
 		x.short = name + ": no verdict"
 	case !isShown(verdict):
-	case v.r.RatiosOnly && ratioOf != nil:
-		x.size, x.short = math.Abs(math.Log(ratioOf.Estimate)), name+" "+ratioWithin(*ratioOf)
 	case of != nil:
 		sign := "+"
 		if of.Estimate < 0 {
@@ -371,7 +369,7 @@ func rankedCost(v view, name, base string, verdict compare.Verdict, of, ratioOf 
 func partsAnswer(v view, tr compare.Treatment) string {
 	within, ok := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.App)))
 	beside, has := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Data)))
-	if !ofApplications(v, tr) || v.r.RatiosOnly || !ok || !has || within.Difference == nil || beside.Difference == nil || beside.Difference.Estimate == 0 {
+	if !ofApplications(v, tr) || !ok || !has || within.Difference == nil || beside.Difference == nil || beside.Difference.Estimate == 0 {
 		return ""
 	}
 	q := quantityOf(answerCost)
@@ -415,10 +413,7 @@ func numberWord(n int) string {
 }
 
 // costSentence is a difference in CPU, over levels if there are several, with both totals.
-func (v view) costSentence(subject, base string, verdict compare.Verdict, added, times *stats.Interval, over string, of totals) string {
-	if v.r.RatiosOnly {
-		return v.ratioSentence(subject, base, verdict, times)
-	}
+func (v view) costSentence(subject, base string, verdict compare.Verdict, added *stats.Interval, over string, of totals) string {
 	if added == nil || verdict == compare.Insufficient {
 		return fmt.Sprintf("%s: too few trials for a verdict on CPU per request.", subject)
 	}
@@ -532,17 +527,6 @@ func adjusted(of stats.Interval, none float64) string {
 		return " among all comparisons"
 	}
 	return ""
-}
-
-// ratioSentence compares the CPU of a request with the baseline's CPU, where only ratios have a meaning.
-func (v view) ratioSentence(subject, base string, verdict compare.Verdict, of *stats.Interval) string {
-	switch {
-	case of == nil || verdict == compare.Insufficient:
-		return fmt.Sprintf("%s: too few trials for a verdict on CPU.", subject)
-	case verdict == compare.Higher || verdict == compare.Lower:
-		return fmt.Sprintf("%s needs %s as much CPU per request as %s, both loaded at once.", subject, ratioWithin(*of), with(base))
-	}
-	return noDifference(subject, base) + adjusted(*of, 1) + fmt.Sprintf(", both loaded at once: ratio %s.", ratioWithin(*of))
 }
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".

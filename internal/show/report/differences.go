@@ -40,9 +40,7 @@ func differencesSection(t text) {
 		t.page.table(byLevel, 1)
 		return
 	}
-	if t.view.r.RatiosOnly {
-		t.page.heading(fmt.Sprintf("Ratio to the baseline (loaded at once, %s; %s intervals)", paired, t.view.percent()))
-	} else if t.view.imported() {
+	if t.view.imported() {
 		t.page.heading(fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", t.view.percent()))
 	} else {
 		t.page.heading(fmt.Sprintf("Difference to the baseline (%s; %s intervals)", paired, t.view.percent()))
@@ -76,7 +74,7 @@ func differencesSection(t text) {
 			table.group("  nothing to compare")
 		}
 	}
-	t.page.tableAt(table.columns(t.view.o, uniform, t.view.r.RatiosOnly), 1, "")
+	t.page.tableAt(table.columns(t.view.o, uniform), 1, "")
 	if hidden > 0 {
 		t.page.line("")
 		t.page.prose(fmt.Sprintf("%s not shown here: see --all.", printable.Counted(hidden, "more comparison")))
@@ -115,7 +113,7 @@ func speedSentences(t text) {
 	}
 	for _, q := range t.view.r.Questions {
 		for _, p := range q.Pooled {
-			if u := quantityOf(p.Metric); p.Speed != nil && !t.view.nothing(p.Difference, p.Ratio) {
+			if u := quantityOf(p.Metric); p.Speed != nil && !nothing(p.Difference) {
 				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %s (%s)", u.name, t.view.questionWords(q), printable.Counted(p.Levels, "level"), speedWords(p.Speed, u)))
 			}
 		}
@@ -198,7 +196,7 @@ func (d *differenceTable) pooled(t text, q compare.Question) {
 			continue
 		}
 		p := q.Pooled[i]
-		if t.view.nothing(p.Difference, p.Ratio) {
+		if nothing(p.Difference) {
 			continue
 		}
 		u := quantityOf(name)
@@ -250,7 +248,7 @@ func baseWords(v view, q compare.Question) string {
 
 // columns ends with the verdict if all fit. On a narrow terminal the verdict
 // precedes the ratio, and only --all and JSON have the ratio's interval.
-func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column {
+func (d *differenceTable) columns(o Options, uniform bool) []column {
 	labels := []column{{heads: []string{""}, cells: d.names, left: true}}
 	values := []column{{heads: []string{"difference"}, cells: d.values}, {heads: []string{"interval"}, cells: d.intervals}}
 	ratio := []column{{heads: []string{"ratio"}, cells: d.ratios}}
@@ -259,9 +257,6 @@ func (d *differenceTable) columns(o Options, uniform, ratiosOnly bool) []column 
 	var pairs []column
 	if !uniform {
 		pairs = []column{{heads: []string{"pairs"}, cells: d.pairs}}
-	}
-	if ratiosOnly {
-		return slices.Concat(labels, ratio, ratioInterval, pairs, verdict)
 	}
 	all := slices.Concat(values, ratio, ratioInterval, pairs, verdict)
 	if fitting(labels, all, o.Width) < len(all) {

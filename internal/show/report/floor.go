@@ -15,11 +15,7 @@ func floorSection(t text) {
 	}
 	first := t.view.r.Floor[0]
 	t.page.heading(fmt.Sprintf("Noise (%s against itself, %s: any difference here is noise)", t.view.label.describe(first.Factors), printable.Counted(first.N, "pair")))
-	what := "difference"
-	if t.view.r.RatiosOnly {
-		what = "ratio"
-	}
-	g := gridOf([]int{0}, "", what, "interval")
+	g := gridOf([]int{0}, "", "difference", "interval")
 	treatment := first.Treatment
 	for _, c := range floorComparisons(t) {
 		if c.Treatment != treatment {
@@ -30,10 +26,6 @@ func floorSection(t text) {
 		name := "  " + q.name
 		if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
 			name += " " + mark
-		}
-		if t.view.r.RatiosOnly {
-			g.row(name, ratio(*c.Ratio), ratioBounds(*c.Ratio))
-			continue
 		}
 		g.row(name, difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed))
 	}
@@ -52,7 +44,7 @@ func floorComparisons(t text) []compare.Comparison {
 			continue
 		}
 		for _, c := range t.view.comparisons(tr.ID) {
-			if c.Difference != nil || t.view.r.RatiosOnly {
+			if c.Difference != nil {
 				cs = append(cs, c)
 			}
 		}

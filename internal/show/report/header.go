@@ -150,8 +150,6 @@ func orderWords(order string, seed uint64) string {
 		return "in random order, one mesh after another within each block"
 	case experiment.OrderInterleaved:
 		return "interleaved: the treatments of a comparison are deployed at once, and the load alternates between them in time slices"
-	case experiment.OrderTogether:
-		return "deployed and loaded at once, each with its part of the rate: only ratios"
 	case experiment.OrderOnce:
 		return "in random order within each mesh, one mesh after another over all blocks"
 	}

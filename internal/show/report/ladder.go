@@ -123,7 +123,7 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 	}
 	m := l.Metrics[i]
 	if c, ok := v.compared(last, answerCost); ok && c.Baseline == l.Steps[0] && !isShown(c.Verdict) {
-		return v.costSentence(subject, first, c.Verdict, m.Whole, nil, "", totals{})
+		return v.costSentence(subject, first, c.Verdict, m.Whole, "", totals{})
 	}
 	verb := "add %s of CPU to a request"
 	if m.Whole.Estimate < 0 {

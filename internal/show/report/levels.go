@@ -180,7 +180,7 @@ func (t levelTable) cheapest(at int) (names []string, from, to float64) {
 
 // levelTableOf is empty for reports without two such questions.
 func levelTableOf(v view) (all levelTable) {
-	if sweeps(v.r) < 2 || sweeps(v.r) < len(v.r.Questions) || v.r.RatiosOnly {
+	if sweeps(v.r) < 2 || sweeps(v.r) < len(v.r.Questions) {
 		return levelTable{}
 	}
 	for i, q := range v.r.Questions {
@@ -285,15 +285,15 @@ func (v view) sweepAnswer(q compare.Question) ranked {
 		return ranked{rank: 2, base: base, short: name + " without a mean", line: fmt.Sprintf("%s: no mean %s, since no block has all levels.", subject, over)}
 	}
 	p := q.Pooled[i]
-	x := rankedCost(v, name, base, p.Verdict, p.Difference, p.Ratio)
+	x := rankedCost(v, name, base, p.Verdict, p.Difference)
 	x.over = ", on average " + over
 	n := float64(len(q.Treatments))
 	for _, id := range q.Treatments {
 		of := totalsOf(v, v.treatment(id))
 		x.totals.baseline, x.totals.treatment = x.totals.baseline+of.baseline/n, x.totals.treatment+of.treatment/n
 	}
-	x.line = v.costSentence(subject, base, p.Verdict, p.Difference, p.Ratio, x.over, x.totals)
-	if of := apartWords(v, q); isShown(p.Verdict) && !v.r.RatiosOnly && of != "" {
+	x.line = v.costSentence(subject, base, p.Verdict, p.Difference, x.over, x.totals)
+	if of := apartWords(v, q); isShown(p.Verdict) && of != "" {
 		verb, request := verbOf(subject, p.Verdict)
 		x.apart, x.short = true, fmt.Sprintf("%s %s %s", name, strings.TrimSuffix(verb, "s")+"s", strings.Replace(of, " %s", "", 1))
 		x.line = fmt.Sprintf("%s %s %s.", subject, verb, fmt.Sprintf(of, "of CPU "+request))

@@ -154,7 +154,7 @@ func (v view) pairs() (n int, uniform bool) {
 // shows reports whether the differences list c: the metrics shown without --all, or all of
 // them with it, and never zero against zero.
 func (v view) shows(c compare.Comparison) bool {
-	if v.nothing(c.Difference, c.Ratio) {
+	if nothing(c.Difference) {
 		return false
 	}
 	if v.o.Metric != "" {
@@ -163,11 +163,8 @@ func (v view) shows(c compare.Comparison) bool {
 	return v.o.All || slices.Contains(shownMetrics, c.Metric)
 }
 
-// nothing reports whether a comparison has nothing to show: zero against zero, or no ratio where only ratios count.
-func (v view) nothing(difference, ratio *stats.Interval) bool {
-	if v.r.RatiosOnly {
-		return ratio == nil
-	}
+// nothing reports whether a comparison has nothing to show: zero against zero.
+func nothing(difference *stats.Interval) bool {
 	return difference != nil && !difference.Known() && difference.Estimate == 0
 }
 

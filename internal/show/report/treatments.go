@@ -24,11 +24,7 @@ func treatmentsSection(t text) {
 		publishedTable(t)
 		return
 	}
-	what := "Cost of each treatment"
-	if t.view.r.RatiosOnly {
-		what = "Each treatment while loaded at once with the others, which is not its cost alone"
-	}
-	t.page.heading(fmt.Sprintf("%s (mean of n trials ± half of the %s interval)", what, t.view.percent()))
+	t.page.heading(fmt.Sprintf("Cost of each treatment (mean of n trials ± half of the %s interval)", t.view.percent()))
 	shown := rows(t.view)
 	columns := append(t.view.label.columns(shown), countColumn(shown))
 	labels := len(columns)

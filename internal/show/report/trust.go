@@ -196,14 +196,11 @@ func AllValid(n int) string {
 	return fmt.Sprintf("All %d trials are valid", n)
 }
 
-// smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs", or "2.1 %" where only ratios
-// have a meaning. Of several treatments it is the range: "8.3 to 57 µs". It is "" if unknown.
+// smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs". Of several
+// treatments it is the range: "8.3 to 57 µs". It is "" if unknown.
 func (v view) smallestText() string {
 	q := quantityOf(answerCost)
 	scale, unit := q.scale, q.unitText()
-	if v.r.RatiosOnly {
-		scale, unit = 100, " %"
-	}
 	least, most := math.Inf(1), 0.0
 	for _, c := range v.r.Comparisons {
 		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {

@@ -170,9 +170,7 @@ func FloorWords(r *answer.Report) []string {
 		switch {
 		case f.Metric != answerCost:
 			continue
-		case r.RatiosOnly && f.Ratio != nil:
-			words = append(words, ratioWithin(*f.Ratio))
-		case !r.RatiosOnly && f.Difference != nil:
+		case f.Difference != nil:
 			words = append(words, strings.TrimSpace(difference(*f.Difference, q.scale)+" "+bounds(*f.Difference, q.scale, signed))+q.unitText())
 		default:
 			continue

@@ -91,13 +91,12 @@ globalThis.tareFigures = function (Plot, content) {
 
   // 1. differences -------------------------------------------------------------------------------
   function differences() {
-    const rows = [], panels = [], only = !!report.ratios_only;
-    // Treatments that were loaded at once have only ratios: they are drawn in percent of the baseline.
+    const rows = [], panels = [];
     const of = (x, ratios) => (!ratios ? x?.difference : x?.ratio && { estimate: x.ratio.estimate - 1, low: x.ratio.low - 1, high: x.ratio.high - 1 });
     for (const metric of words.shown) {
       const m = metrics.get(metric);
       if (!m) continue;
-      const ratios = only || metric === families.capacity; // as the first sentence has it
+      const ratios = metric === families.capacity; // as the first sentence has it
       const data = [], unit = ratios ? "%" : m.unit, k = ratios ? 100 : m.scale;
       report.comparisons.forEach((c, i) => {
         const by = of(c, ratios);
@@ -106,12 +105,12 @@ globalThis.tareFigures = function (Plot, content) {
         const w = words.comparisons[i];
         const noise = of(report.floor.find((f) => f.metric === metric && of(f, ratios) && treatments.get(f.treatment)?.baseline === c.baseline), ratios);
         data.push({
-          row: c.treatment, left: name(c.treatment), right: only ? within(w.ratio, w.ratioInterval) : within(w.difference, w.interval),
+          row: c.treatment, left: name(c.treatment), right: within(w.difference, w.interval),
           estimate: by.estimate * k, low: by.low * k, high: by.high * k,
           noiseLow: noise?.low * k, noiseHigh: noise?.high * k,
           note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
           shown: c.verdict === "higher" || c.verdict === "lower",
-          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${only ? "" : `${within(w.difference, w.interval)}\n`}${w.ratio === "–" ? "" : `ratio ${within(w.ratio, w.ratioInterval)}\n`}${w.verdict}`,
+          tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${within(w.difference, w.interval)}\n${w.ratio === "–" ? "" : `ratio ${within(w.ratio, w.ratioInterval)}\n`}${w.verdict}`,
         });
         const d = data[data.length - 1];
         rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
@@ -147,7 +146,7 @@ globalThis.tareFigures = function (Plot, content) {
     if (report.method === "unpaired") panels.sort((a, b) => first(b) - first(a));
     return {
       id: "differences", title: `What it adds: difference to ${baselines.length === 1 ? baselines[0] : "the baseline"}`,
-      caption: `${only ? "Treatments were loaded at once, so that only ratios count. " : ""}${only ? "Mean of the ratios within blocks" : report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown${report.decisions?.length ? "; a gate has a wider interval, that of its own figure" : ""}. ` +
+      caption: `${report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown${report.decisions?.length ? "; a gate has a wider interval, that of its own figure" : ""}. ` +
         (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not compared with itself."),
       columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
       rows, panels,
@@ -220,7 +219,6 @@ globalThis.tareFigures = function (Plot, content) {
 
   // 2. bill --------------------------------------------------------------------------------------
   function bill() {
-    if (report.ratios_only) return null; // nothing to add up
     const rows = [];
     const panelOf = (prefix, heading) => {
       const total = metrics.get(prefix + "/total");
