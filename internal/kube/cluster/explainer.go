@@ -67,6 +67,7 @@ var hints = map[string]string{
 	"Unschedulable":              "no node takes the pod: use fewer replicas, smaller requests, or more and larger nodes",
 	reasonQuota:                  "the namespace's ResourceQuota is exceeded: request less, or raise it",
 	reasonForbidden:              HintPermissions,
+	reasonInvalid:                "the API server refuses the pod. Are requests above limits? A limit below the mesh's own request needs `requests` beside `limits`",
 	reasonWebhook:                "an admission webhook of the cluster refused or failed: perhaps the injector of a mesh is not ready",
 }
 
@@ -75,6 +76,7 @@ const (
 	reasonQuota     = "quota"
 	reasonForbidden = "forbidden"
 	reasonWebhook   = "webhook"
+	reasonInvalid   = "invalid"
 	reasonNoImage   = "no such image"
 	reasonNoProgram = "no such program"
 )
@@ -83,7 +85,7 @@ const (
 var synonyms = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", reasonNoImage: "ErrImagePull", "Error": "CrashLoopBackOff"}
 
 // permanentKinds are reasons that no waiting cures: the applied object causes them.
-var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true, reasonNoImage: true, reasonNoProgram: true}
+var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true, reasonNoImage: true, reasonNoProgram: true, reasonInvalid: true}
 
 func (e explanation) hint() string {
 	for _, r := range e.reasons {
@@ -234,6 +236,8 @@ func kindOf(kubeReason, message string) string {
 		return reasonWebhook
 	case strings.Contains(message, "is forbidden:"):
 		return reasonForbidden
+	case kubeReason == "FailedCreate" && strings.Contains(message, " is invalid: "):
+		return reasonInvalid
 	}
 	return kubeReason
 }

@@ -75,6 +75,8 @@ func TestExplanations(t *testing.T) {
 	ending.DeletionTimestamp = &metav1.Time{Time: time.Now()}
 	quota := corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: "ReplicaSet", Name: "cart-1"}, Reason: "FailedCreate",
 		Message: `Error creating: pods "cart-1-x" is forbidden: exceeded quota: none`}
+	invalid := quota
+	invalid.Message = `Error creating: Pod "cart-1-x" is invalid: spec.initContainers[0].resources.requests: Invalid value: "100m": must be less than or equal to cpu limit of 50m`
 	again := quota
 	again.Message = `Error creating: pods "cart-1-y" is forbidden: exceeded quota: none`
 	for name, c := range map[string]struct {
@@ -96,6 +98,7 @@ func TestExplanations(t *testing.T) {
 		"crashes":        {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[0]}, nil, []string{crashed}, "log", true},
 		"crashes before": {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[1]}, nil, []string{crashed}, "log", false},
 		"quota":          {nil, []corev1.Event{quota, again}, []string{"replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: exceeded quota: none"}, "ResourceQuota", false},
+		"invalid":        {nil, []corev1.Event{invalid}, []string{`replicaset cart-1: FailedCreate: Error creating: a pod is invalid: spec.initContainers[0].resources.requests: Invalid value: "100m": must be less than or equal to cpu limit of 50m`}, "`requests` beside `limits`", true},
 	} {
 		k := serve(t, map[string]any{
 			"/api/v1/namespaces/shop/pods":       corev1.PodList{Items: c.pods},

@@ -240,7 +240,7 @@ func eventReasons(ref Ref, events []corev1.Event) (found []reason) {
 }
 
 // podNameInEvent is the generated name of a pod that could not be created, which differs at every attempt.
-var podNameInEvent = regexp.MustCompile(`^(?:\(combined from similar events\): )?Error creating: pods "[^"]*" `)
+var podNameInEvent = regexp.MustCompile(`^(?:\(combined from similar events\): )?Error creating: (?:pods|Pod) "[^"]*" `)
 
 // withoutPodName is an event's message without the pod's generated name.
 func withoutPodName(message string) string {
