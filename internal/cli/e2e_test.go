@@ -545,7 +545,7 @@ func TestBackground(t *testing.T) {
 
 // Simulated proxies: a delay of the control plane is recovered, each change reaches every proxy, and the cost of a proxy is a slope.
 func TestSimulatedProxies(t *testing.T) {
-	r, code := carriedOut(t, "churn.yaml", "blocks=3", "control=false", "meshes={slow: {from: envoy-xds, options: {delay: \"200\"}}}",
+	r, code := carriedOut(t, "churn.yaml", "blocks=3", "control=false", "oneAtATime=false", "meshes={slow: {from: envoy-xds, options: {delay: \"200\"}}}",
 		"factors={mesh: [envoy-xds, slow], rate: [20], connections: [2], backgroundProxies: [5, 100, 300]}", "background={services: 50, changes: 20/s}",
 		"phases={warmup: 1s, measure: 2s, drain: 2s}", "baseline={mesh: envoy-xds, backgroundProxies: 5}", "validity={rateShortfall: 0.5}")
 	if code != console.Done || len(r.Treatments) != 6 {

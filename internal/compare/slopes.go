@@ -30,22 +30,40 @@ type Slope struct {
 	From    float64        `json:"from"` // items, the measured range
 	To      float64        `json:"to"`
 	// Misfit is the p-value of the line's own check, as in [Line].
-	Misfit   *float64          `json:"misfit,omitempty"`
+	Misfit *float64 `json:"misfit,omitempty"`
+	// Middle is the weighted mean of the items, as in [Line].
+	Middle   float64           `json:"middle,omitempty"`
 	Warnings []figures.Warning `json:"warnings"`
 }
 
 // slopeMetrics get a slope.
 var slopeMetrics = []string{metric.Of(metric.Memory, "data"), metric.Of(metric.CPUPerRequest, "data"), metric.Of(metric.IdleCPU, "data"), metric.Of(metric.Latency, "p50")}
 
-// controlMetrics get a slope over the background that a control plane has.
-var controlMetrics = []string{metric.Of(metric.CPUCores, "control"), metric.Of(metric.Memory, "control"), metric.Of(metric.Push, "p50"),
-	metric.Of(metric.PushLast, "p50"), metric.PushSync, metric.Of(metric.Memory, "data")}
+// controlMetrics get a slope over the background that a control plane has: its costs, its pushes, and the time of changes that
+// requests show.
+func controlMetrics() []string {
+	all := []string{metric.Of(metric.CPUCores, "control"), metric.Of(metric.Memory, "control"), metric.Of(metric.Push, "p50"),
+		metric.Of(metric.PushLast, "p50"), metric.PushSync, metric.Of(metric.Memory, "data")}
+	for _, kind := range metric.ChangeKinds() {
+		if kind.Time != "" {
+			all = append(all, metric.Of(kind.Time, kind.Name))
+		}
+	}
+	return all
+}
 
-// backgroundFactors are the factors with slopes, and their level in a treatment.
-var backgroundFactors = []struct {
+// IsBackground reports whether the items are of the background of a control plane.
+func (s Slope) IsBackground() bool {
+	return slices.ContainsFunc(backgroundFactors, func(f backgroundFactor) bool { return f.name == s.Option })
+}
+
+// backgroundFactor is a factor with slopes, and its level in a treatment.
+type backgroundFactor struct {
 	name  string
 	level func(experiment.Levels) float64
-}{
+}
+
+var backgroundFactors = []backgroundFactor{
 	{experiment.BackgroundProxiesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundProxies) }},
 	{experiment.BackgroundServicesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundServices) }},
 	{experiment.BackgroundChangesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundChanges) }},
@@ -104,7 +122,7 @@ func sweepsOf(run *Run, byTreatment map[string][]figures.Measured) (all []*numbe
 			factors := without(without(t.Factors, experiment.MeshFactor), f.name)
 			key := fmt.Sprint(name, factors)
 			if by[key] == nil {
-				by[key] = &numbered{mesh: cmp.Or(name, t.Levels.Mesh), option: f.name, metrics: controlMetrics, factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}
+				by[key] = &numbered{mesh: cmp.Or(name, t.Levels.Mesh), option: f.name, metrics: controlMetrics(), factors: factors, items: map[string]float64{}, levels: map[float64]bool{}}
 				all = append(all, by[key])
 			}
 			by[key].add(t.ID, f.level(t.Levels), byTreatment)
@@ -160,7 +178,7 @@ func (x *estimator) slope(s *numbered, name string) (Slope, bool) {
 	if !ok {
 		return l, false
 	}
-	l.None, l.PerItem, l.N, l.Misfit = f.Intercept.Interval, f.Slope.Interval, f.N, f.Misfit
+	l.None, l.PerItem, l.N, l.Misfit, l.Middle = f.Intercept.Interval, f.Slope.Interval, f.N, f.Misfit, f.Middle
 	l.Levels, l.From, l.To = f.levels, f.from, f.to
 	if x.misfits(f) {
 		l.Warnings = append(l.Warnings, figures.Warning{Code: "not-a-line",

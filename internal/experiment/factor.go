@@ -336,6 +336,18 @@ func (b Baseline) Apply(l *Levels) {
 	}
 }
 
+// Differences counts the factors in which l differs from the baseline.
+func (b Baseline) Differences(l Levels) (n int) {
+	for name, level := range b {
+		other := l
+		Baseline{name: level}.Apply(&other)
+		if other != l {
+			n++
+		}
+	}
+	return n
+}
+
 // Fields implements [strict.Table].
 func (Baseline) Fields() []string { return FactorNames() }
 

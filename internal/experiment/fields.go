@@ -117,6 +117,7 @@ func fieldRows(names Names) []fieldRow {
 		{"control", "Runs the baseline twice in every block, to measure the noise floor.", false, nil},
 		{"controlAll", "Runs every treatment twice in every block: the noise of a mesh is larger than that of none.", false, nil},
 		{"reference", "Runs the reference proxy beside each baseline in every block, and reports costs in its weight too (platform local, HTTP/1.1).", false, nil},
+		{"oneAtATime", "Leaves out treatments that differ from their baseline in two of its factors or more. The other factors stay a product.", false, nil},
 		{"ladder", "Reports what each level of factors.mesh adds to the level before it, the baseline first, as tare report --ladder does.", false, nil},
 		{"probe", "Measures the processors' speed before and after each load, for about a tenth of a second.", true, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, span[float64]{0.5, 1, true, true, "write 0.95 for intervals of 95 %"}},

@@ -41,6 +41,7 @@ func (v scheduleRules) repetition() {
 	v.interleaved()
 	v.reference()
 	v.ladder()
+	v.oneAtATime()
 	if !v.doc.Sound("factors") || !v.doc.Sound("blocks") || !v.doc.Sound("control") {
 		return
 	}
@@ -88,18 +89,31 @@ func (v scheduleRules) ladder() {
 	}
 }
 
+// oneAtATime checks that there are factors to vary.
+func (v scheduleRules) oneAtATime() {
+	if v.e.OneAtATime && len(v.e.Baseline) < 2 {
+		v.report("oneAtATime", "write a baseline with the level of each factor that varies, such as baseline: {backgroundProxies: 10, backgroundServices: 100}",
+			"fewer than two factors are in the baseline, so that nothing is left out")
+	}
+}
+
 // trials bounds the product of factors, controls and blocks.
 func (v scheduleRules) trials() {
-	treatments, controls := 1, 1
+	treatments, controls, alone := 1, 1, 1
 	var product []string
 	for _, f := range v.e.Factors.Named() {
 		n := len(f.Levels)
 		product = append(product, fmt.Sprintf("%d %s", n, f.Name))
 		// Capped, so that seven long lists do not overflow.
 		treatments = min(treatments*n, 1e12)
-		if _, fixed := v.e.Baseline[f.Name]; !fixed {
+		if _, fixed := v.e.Baseline[f.Name]; fixed {
+			alone += n - 1
+		} else {
 			controls = min(controls*n, 1e12)
 		}
+	}
+	if v.e.OneAtATime {
+		treatments = min(treatments, controls*alone)
 	}
 	times := strings.Join(product, " × ")
 	total := treatments * v.e.Blocks.Max

@@ -108,6 +108,8 @@ func TestVariantsThatCannotBe(t *testing.T) {
 			"x.yaml:5:36: meshes.x.options: option clusters: found \"1e4\"\n  hint: expected a whole number from 0 to 10000\n"},
 		"a ladder of one step": {"factors: {mesh: [none]}\nladder: true\n",
 			"x.yaml:5:9: ladder: a ladder needs two meshes or more\n  hint: write the steps in factors.mesh, in their order\n"},
+		"one of two factors at a time": {"factors: {mesh: [none, envoy], rate: [100, 200]}\nbaseline: {mesh: none}\noneAtATime: true\n",
+			"x.yaml:6:13: oneAtATime: fewer than two factors are in the baseline, so that nothing is left out\n  hint: write a baseline with the level of each factor that varies, such as baseline: {backgroundProxies: 10, backgroundServices: 100}\n"},
 		"a program there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: istio, program: ./envoy}}\n",
 			"x.yaml:6:36: meshes.x.program: it applies to platform local\n  hint: remove it, or write options or values\n"},
 		"a setting there": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, x]}\nmeshes: {x: {from: linkerd, concurrency: 2}}\n",

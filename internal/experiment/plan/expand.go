@@ -115,7 +115,7 @@ func appendBlock(trials []Trial, treatments []Treatment, seed uint64, block int,
 	return trials
 }
 
-// treatments is the product of the factors. The control of a treatment follows it.
+// treatments is the product of the factors, or the part of it that oneAtATime leaves. The control of a treatment follows it.
 func treatments(e *experiment.Experiment) ([]Treatment, error) {
 	factors := e.Factors.Named()
 	ids := namer{taken: map[string]bool{}}
@@ -127,9 +127,11 @@ func treatments(e *experiment.Experiment) ([]Treatment, error) {
 		if other, twice := byLevels[t.Levels]; twice {
 			return nil, fmt.Errorf("two treatments are equal: %s", other)
 		}
-		t.ID = ids.unique(t.ID)
-		byLevels[t.Levels] = t.ID
-		all = append(all, t)
+		if !e.OneAtATime || e.Baseline.Differences(t.Levels) <= 1 {
+			t.ID = ids.unique(t.ID)
+			byLevels[t.Levels] = t.ID
+			all = append(all, t)
+		}
 		if !next(choice, factors) {
 			break
 		}

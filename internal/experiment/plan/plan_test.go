@@ -51,6 +51,10 @@ func TestTreatments(t *testing.T) {
 		"the first factor varies slowest": {
 			"factors: {rate: [100, max], mesh: [none, envoy]}",
 			[]string{"none-rate100", "none-ratemax", "envoy-rate100 < none-rate100", "envoy-ratemax < none-ratemax"}},
+		"factors of the baseline one at a time, the others in product": {
+			"factors: {mesh: [envoy, istio], rate: [100, 200], connections: [1, 2, 4]}\nbaseline: {rate: 100, connections: 2}\noneAtATime: true",
+			[]string{"envoy-rate100-conn1 < envoy-rate100-conn2", "envoy-rate100-conn2", "envoy-rate100-conn4 < envoy-rate100-conn2", "envoy-rate200-conn2 < envoy-rate100-conn2",
+				"istio-rate100-conn1 < istio-rate100-conn2", "istio-rate100-conn2", "istio-rate100-conn4 < istio-rate100-conn2", "istio-rate200-conn2 < istio-rate100-conn2"}},
 		"every baseline has its control": {
 			"factors: {mesh: [none, envoy], rate: [100, 200]}\ncontrol: true",
 			[]string{"none-rate100", "none-rate100-control < none-rate100", "none-rate200", "none-rate200-control < none-rate200",

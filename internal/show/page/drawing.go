@@ -21,6 +21,7 @@ var Figures = []struct{ ID, Doc string }{
 	{"trials", "every trial in order of time, and slices (--choose metric=NAME, block=N)"},
 	{"latency", "percentiles of response and service time, and one trial's times (--choose trial=ID)"},
 	{metric.Capacity, "response time against rate with the objective (--choose part=p99)"},
+	{"slopes", "cost of each item of a background, with the fitted lines (--choose items=FACTOR, metric=NAME)"},
 	{"rate", "cost against rate with the fitted line and its band (--choose part=NAME)"},
 	{"timeline", "one trial, second by second (--choose trial=ID)"},
 	{"soak", "memory, CPU and response times over a soak, a panel a treatment"},

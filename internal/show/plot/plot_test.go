@@ -106,7 +106,7 @@ func TestEveryFormat(t *testing.T) {
 			}
 			var a, b bytes.Buffer
 			err := Draw(&a, once, format, drawing(figure.ID))
-			if slices.Contains([]string{"capacity", "rate", "timeline", "soak", "memory", "change-times", "change-failures", "change-cpu", "changes", "history", "runs"}, figure.ID) { // one run, one rate, no seconds, no changes, no soak, and steady memory
+			if slices.Contains([]string{"capacity", "rate", "slopes", "timeline", "soak", "memory", "change-times", "change-failures", "change-cpu", "changes", "history", "runs"}, figure.ID) { // one run, one rate, no seconds, no changes, no soak, and steady memory
 				if !errors.Is(err, ErrNoFigure) {
 					t.Errorf("%s: %v", figure.ID, err)
 				}

@@ -65,7 +65,7 @@ func otherAnswers(r *answer.Report) (lines []string) {
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []string {
 	boundaries := boundaryAnswers(v)
-	lines := slices.Concat(gateAnswers(v.r), trendAnswers(v), failureAnswers(v), changeAnswers(v), startAnswers(v), v.capacityAnswers(), boundaries)
+	lines := slices.Concat(gateAnswers(v.r), trendAnswers(v), failureAnswers(v), changeAnswers(v), startAnswers(v), slopeAnswers(v), v.capacityAnswers(), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(lines, ladderAnswers(v)...)

@@ -2,7 +2,12 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -19,6 +24,57 @@ var itemUnits = map[string]struct {
 	metric.Push:          {"µs", 1000},
 	metric.PushLast:      {"µs", 1000},
 	metric.PushSync:      {"µs", 1000},
+
+	metric.ChangeLastOld:  {"µs", 1000},
+	metric.ChangeFirstNew: {"µs", 1000},
+}
+
+// slopeItems are the items of a background in a sentence.
+var slopeItems = map[string]string{
+	experiment.BackgroundProxiesFactor:  "simulated proxy",
+	experiment.BackgroundServicesFactor: "background service",
+	experiment.BackgroundChangesFactor:  "change per second",
+}
+
+// slopeAnswers is what each item of a background costs, in a line. Of several meshes, and of several levels of the other
+// factors, it has the first.
+func slopeAnswers(v view) []string {
+	var options, sentences []string
+	costs := map[string][]string{}
+	first := map[string]compare.Slope{}
+	for _, s := range v.r.Slopes {
+		if !s.IsBackground() {
+			continue
+		}
+		if _, known := first[s.Option]; !known {
+			first[s.Option] = s
+			options = append(options, s.Option)
+		}
+		if f := first[s.Option]; s.PerItem.Excludes(0) && s.Mesh == f.Mesh && fmt.Sprint(s.Factors) == fmt.Sprint(f.Factors) {
+			costs[s.Option] = append(costs[s.Option], slopeAmount(s)+" of "+quantityOf(s.Metric).name)
+		}
+	}
+	for _, option := range options {
+		sentence := fmt.Sprintf("No cost of a %s is shown", slopeItems[option])
+		if costs[option] != nil {
+			sentence = fmt.Sprintf("Each %s of %s adds %s", slopeItems[option], first[option].Mesh, printable.And(firstOf(costs[option], mostSlopes)))
+		}
+		sentences = append(sentences, sentence+".")
+	}
+	if sentences == nil {
+		return nil
+	}
+	return []string{strings.Join(sentences, " ")}
+}
+
+// mostSlopes is the number of metrics in a sentence about an item.
+const mostSlopes = 3
+
+// slopeAmount is the cost of an item with its interval: "459 µcores (415 to 503)".
+func slopeAmount(s compare.Slope) string {
+	item := itemUnits[metric.Base(s.Metric)]
+	low, high := *s.PerItem.Low*item.scale, *s.PerItem.High*item.scale
+	return fmt.Sprintf("%s %s (%s to %s)", rough(s.PerItem.Estimate*item.scale), item.unit, rough(low), rough(high))
 }
 
 // slopesSection shows what each item of an option costs.
@@ -38,4 +94,14 @@ func slopesSection(t text) {
 			increment(&s.PerItem, item.scale)+" "+item.unit, fitWords(s.Misfit, s.Warnings, "value"))
 	}
 	t.page.table(g, 2)
+	if t.view.short && t.view.r.Setup.Background != "" {
+		t.page.prose(t.view.r.Setup.Background + ".")
+	}
+}
+
+// backgroundSlopesSection shows the slopes of a run over backgrounds, whose question they answer.
+func backgroundSlopesSection(t text) {
+	if slices.ContainsFunc(t.view.r.Slopes, compare.Slope.IsBackground) {
+		slopesSection(t)
+	}
 }

@@ -2,7 +2,7 @@
 // the looks of a sequential test.
 "use strict";
 globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, signed, color, look, legendOf, name, titled, tips, rowLabels, rowsHigh, rowAxis }) {
-  const { report } = content;
+  const { report, words } = content;
   const frame = { ...base, marginLeft: 58, marginRight: 12, marginTop: 14 };
   const x = (label, width) => ({ label, labelAnchor: "center", labelArrow: "none", ticks: Math.max(3, Math.round(width / 90)), tickFormat: amount });
 
@@ -62,17 +62,58 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  // band of a line: the interval of the mean at each rate. The half widths of slope and intercept give it,
-  // since both have the same deviation and degrees of freedom.
-  function band(l, at, more) {
-    const half = (i, k) => (known(i.high) ? ((i.high - i.low) / 2) * k : undefined);
-    const fixed = half(l.fixed_cores, 1000), slope = half(l.per_request_us, 1 / 1000), middle = l.middle;
+  // band of a line: the interval of the mean at each level. The half widths of intercept and slope, in units of the
+  // figure, give it, since both have the same deviation and degrees of freedom.
+  const halfOf = (i, k) => (known(i.high) ? ((i.high - i.low) / 2) * k : undefined);
+  function band(l, fixed, slope, at, more) {
+    const middle = l.middle;
     if (!known(fixed) || !known(slope) || !known(middle)) return [];
     const least = Math.max(0, fixed ** 2 - (middle * slope) ** 2);
     return Array.from({ length: 41 }, (_, i) => {
       const x = l.from + ((l.to - l.from) * i) / 40, w = Math.sqrt(least + ((x - middle) * slope) ** 2);
       return { ...more, x, low: at(x) - w, high: at(x) + w };
     });
+  }
+
+  // slopes draws a figure of each trial over the items of a background, with the fitted lines.
+  function slopes(choices = {}) {
+    const all = (report.slopes ?? []).filter((s) => s.option.startsWith("background"));
+    if (!all.length) return null;
+    const pick = (of, chosen) => (of.includes(chosen) ? chosen : of[0]);
+    const options = [...new Set(all.map((s) => s.option))], option = pick(options, choices.items);
+    const names = [...new Set(all.filter((s) => s.option === option).map((s) => s.metric))], chosen = pick(names, choices.metric);
+    const lines = all.filter((s) => s.option === option && s.metric === chosen), m = words.metrics.find((w) => w.name === chosen);
+    const scale = m?.scale ?? 1, unit = m?.unit ? ` (${m.unit})` : "";
+    const of = (s) => [s.mesh, ...Object.entries(s.factors).filter(([f, v]) => report.treatments.some((t) => String(t.factors[f]) !== String(v))).map(([f, v]) => `${f} ${v}`)].join(", ");
+    const mine = (s, f) => Object.entries({ mesh: s.mesh, ...s.factors }).every(([k, v]) => !(k in f) || String(f[k]) === String(v));
+    const hue = (s) => color("series" + (1 + (lines.indexOf(s) % 5)));
+    const points = [], fits = [], bands = [], rows = [];
+    for (const s of lines) {
+      const at = (x) => (s.none.estimate + s.per_item.estimate * x) * scale, line = of(s);
+      if (!s.warnings?.length) {
+        fits.push({ line, hue: hue(s), x: s.from, y: at(s.from) }, { line, hue: hue(s), x: s.to, y: at(s.to) });
+        bands.push(...band(s, halfOf(s.none, scale), halfOf(s.per_item, scale), at, { line, hue: hue(s) }));
+      }
+      for (const t of report.trials) {
+        const x = Number.parseFloat(t.factors[option]), v = t.metrics[chosen];
+        if (!t.valid || t.control || !mine(s, t.factors) || !Number.isFinite(x) || !known(v)) continue;
+        points.push({ line, hue: hue(s), x, y: v * scale, tip: `${t.id}\n${option} ${amount(x)}: ${amount(v * scale)}${unit}` });
+        rows.push([line, t.id, x, v * scale, at(x)]);
+      }
+    }
+    const frame = { ...base, marginLeft: 58, marginTop: 14, height: 300 };
+    return {
+      id: "slopes", title: `Cost of each item: ${option}`,
+      caption: `A mark is a trial. The line and its ${report.confidence * 100} % band are the fit over the number of items; a line that trials do not follow is not drawn.`,
+      columns: ["line", "trial", option, `${chosen}${unit}`, `line${unit}`], rows,
+      options: [{ name: "items", label: "Items", value: option, values: options.map((o) => ({ value: o, label: o })) },
+        { name: "metric", label: "Metric", value: chosen, values: names.map((n) => ({ value: n, label: words.metrics.find((w) => w.name === n)?.title ?? n })) }],
+      panels: [{ title: `${m?.title ?? chosen}${unit}`, legend: lines.map((s) => ({ text: of(s), color: hue(s) })),
+        about: lines.map((s) => `${of(s)}: ${amount(s.none.estimate * scale)} without, and ${amount(s.per_item.estimate * scale)} for each item`).join("; "),
+        plot: (width) => ({ ...frame, width, x: { label: option, labelAnchor: "center", labelArrow: "none", tickFormat: amount, ticks: Math.max(3, Math.round(width / 90)), nice: true, zero: true }, y: { label: null, grid: true, zero: true, nice: true, tickFormat: amount },
+          marks: [Plot.areaY(bands, { x: "x", y1: "low", y2: "high", z: "line", fill: "hue", fillOpacity: 0.18, className: "mark-band" }), Plot.line(fits, { x: "x", y: "y", z: "line", stroke: "hue", strokeWidth: 2, className: "mark-fit" }),
+            Plot.dot(points, { x: "x", y: "y", r: 4, stroke: "hue", fill: "hue", title: "tip", tip: tips, className: "mark-trial" })] }) }],
+    };
   }
 
   // references are published costs of one proxy at a rate, for orientation.
@@ -278,5 +319,5 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, band, references, referenceNote, boundary };
+  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, slopes, halfOf, band, references, referenceNote, boundary };
 };

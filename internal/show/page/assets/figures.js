@@ -416,7 +416,7 @@ globalThis.tareFigures = function (Plot, content) {
       const words_ = Object.entries(l.factors).filter(([k]) => k === "mesh").map(([, v]) => String(v))[0] ?? name(first.id);
       const at = (x) => l.fixed_cores.estimate * 1000 + (l.per_request_us.estimate * x) / 1000;
       if (!l.warnings?.length) fits.push({ line: words_, id: first.id, x: l.from, y: at(l.from) }, { line: words_, id: first.id, x: l.to, y: at(l.to) });
-      if (!l.warnings?.length) band.push(...dataFigures.band(l, at, { line: words_, id: first.id }));
+      if (!l.warnings?.length) band.push(...dataFigures.band(l, dataFigures.halfOf(l.fixed_cores, 1000), dataFigures.halfOf(l.per_request_us, 1 / 1000), at, { line: words_, id: first.id }));
       for (const t of report.trials) {
         const x = t.metrics[families.answered], cores = t.metrics[`${families.cores}/${value}`];
         if (!t.valid || t.control || !match(l, t.factors) || !known(x) || !known(cores)) continue;
@@ -534,10 +534,10 @@ globalThis.tareFigures = function (Plot, content) {
     const one = searches.find((s) => s.trial === choices.trial) ?? searches[0];
     return { ...of.search(one.found), options: [{ name: "trial", label: "Trial", value: one.trial, values: searches.map((s) => ({ value: s.trial, label: s.trial })) }] };
   };
-  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, soak: dataFigures.soak, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, boundary: dataFigures.boundary };
+  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, soak: dataFigures.soak, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, boundary: dataFigures.boundary, slopes: dataFigures.slopes };
   // The figures of the run's own question come first.
   const objective = content.searches?.length || report.expectations?.length;
-  const first = ["soak", "ladder", ...(content.searches?.length ? ["differences"] : []), ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
+  const first = ["soak", "ladder", ...((report.slopes ?? []).some((s) => s.option.startsWith("background")) ? ["slopes"] : []), ...(content.searches?.length ? ["differences"] : []), ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length).sort((a, b) => first.includes(b) - first.includes(a)),

@@ -1,0 +1,52 @@
+package report
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// The costs of the items of a background are the answer, with the first levels of other factors, and short texts name what was
+// simulated. A cost that is not shown is left out.
+func TestSlopesOfBackground(t *testing.T) {
+	between := func(low, estimate, high float64) stats.Interval {
+		return stats.Interval{Estimate: estimate, Low: &low, High: &high}
+	}
+	slope := func(option, metric string, services float64, per stats.Interval) compare.Slope {
+		return compare.Slope{Mesh: "istiod", Option: option, Factors: plan.Factors{"backgroundServices": services}, Metric: metric, PerItem: per, None: between(1, 2, 3), N: 12, Levels: 3, From: 10, To: 300}
+	}
+	proxies, changes := experiment.BackgroundProxiesFactor, experiment.BackgroundChangesFactor
+	r := &answer.Report{Slopes: []compare.Slope{
+		slope(proxies, "cpu_cores/control", 100, between(415e-6, 459e-6, 503e-6)),
+		slope(proxies, "memory_mib/control", 100, between(-1, 0.2, 1.4)),
+		slope(proxies, "push_last_ms/p50", 100, between(0.097, 0.137, 0.177)),
+		slope(proxies, "cpu_cores/control", 1000, between(0.1, 0.2, 0.3)),
+		slope(changes, "cpu_cores/control", 100, between(-1, 0, 1)),
+		slope("clusters", "memory_mib/data", 100, between(1, 2, 3)),
+	}}
+	r.Setup.Background = "Simulated: the proxies"
+	lines := slopeAnswers(view{r: r, label: newLabels(r)})
+	if want := "Each simulated proxy of istiod adds 459 µcores (415 to 503) of CPU, control plane and 137 µs (97 to 177) of push to all proxies, p50. No cost of a change per second is shown."; len(lines) != 1 || lines[0] != want {
+		t.Errorf("got  %q\nwant %q", lines, want)
+	}
+	var out bytes.Buffer
+	p := newPage(Options{}, false, "")
+	backgroundSlopesSection(text{p, view{r: r, label: newLabels(r), short: true}})
+	must.OK(t, p.writeTo(&out, "report"))
+	must.Contain(t, out.String(), "10–300", "+459 ±44 µcores", "Simulated: the proxies.")
+	r.Slopes = r.Slopes[5:]
+	if lines := slopeAnswers(view{r: r, label: newLabels(r)}); lines != nil {
+		t.Errorf("an option of a mesh has the answer %q", lines)
+	}
+	p = newPage(Options{}, false, "")
+	backgroundSlopesSection(text{p, view{r: r, label: newLabels(r), short: true}})
+	if p.out.Len() > 0 {
+		t.Errorf("an option of a mesh is in a short text:\n%s", p.out.String())
+	}
+}
