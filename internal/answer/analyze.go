@@ -31,6 +31,12 @@ func Analyze(d *result.Dir, o compare.Options) (*Report, error) {
 	if r.Decisions, err = run.Decisions(); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
+	for i := range r.Decisions {
+		x := &r.Decisions[i]
+		if c, ok := r.Find(x.Treatment, x.Metric); ok {
+			x.MemoryGrowth = r.GrowingApart(c)
+		}
+	}
 	r.Configurations = configurations(run, func(id string) string { return d.TrialFile(id, result.ProvenanceDir) })
 	r.Warnings = append(r.Warnings, sameConfigurations(r.Configurations)...)
 	return r, nil
@@ -49,7 +55,7 @@ func newReport(run *compare.Run) *Report {
 	for i, t := range run.Trials {
 		r.Trials[i] = t.Trial
 	}
-	seconds := loadedSeconds(run.Records)
+	seconds := compare.LoadedSeconds(run.Records)
 	r.addTrends(run.Confidence(), seconds)
 	r.markGrowth(seconds)
 	r.Stopping = stopping(run, r)

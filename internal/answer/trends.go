@@ -31,7 +31,7 @@ type TrendVerdict string
 const (
 	StillGrowing TrendVerdict = "still growing"
 	StillFalling TrendVerdict = "still falling"
-	Steady       TrendVerdict = "steady" // surely by less than [visibleGrowth] in the second half
+	Steady       TrendVerdict = "steady" // surely by less than [compare.VisibleGrowth] in the second half
 	NoTrendShown TrendVerdict = "no trend shown"
 )
 
@@ -124,7 +124,7 @@ func (x *Trend) fill(of map[string]compare.Estimate) {
 
 // trendVerdict judges the change in the second half of a soak of some seconds against a level.
 func trendVerdict(perHour stats.Interval, level, seconds float64) TrendVerdict {
-	half, visible := seconds/3600/2, visibleGrowth*math.Abs(level)
+	half, visible := seconds/3600/2, compare.VisibleGrowth*math.Abs(level)
 	switch {
 	case !perHour.Known():
 		if perHour.Estimate == 0 {

@@ -49,9 +49,9 @@ and limits, with headroom. Without --from it reads the newest run. If the run ha
 several connections, sizes of messages, or numbers in an option of a mesh, the curve
 goes over them too: --connections, --request-size, --response-size, --option.
 
-A curve goes through the rates of each block. Its form is the one that predicts blocks
-it was not fitted to best. The range for another deployment has the deviation between
-blocks. What lies outside the measured range is refused.
+A curve goes through the rates of each block. Its form is the one that best predicts
+blocks left out of the fit. Blocks differ, and so may a new deployment: its range is
+printed. What lies outside the measured range is refused.
 
 Waypoints and gateways get as many replicas of --replica-cpu as --total-rate needs. A
 proxy of a node is sized for the node with most pods, with --pods FILE: a line for each

@@ -109,6 +109,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	x := estimator{confidence: a.Confidence}
 	cs := a.match(&x, runs, earlier{next, n})
 	a.Families, a.Changes = x.adjust(cs, nil), comparisonsOf(cs)
+	a.markGrowth(runs, earlier{next, n})
 	for _, side := range []struct {
 		dir  string
 		only []string
@@ -199,16 +200,13 @@ func levelsByFactor(p plan.Plan) map[string][]string {
 // match pairs the treatments of all runs, and compares them.
 func (a *Across) match(x *estimator, runs []earlier, next earlier) (cs []compared) {
 	newPlan := next.dir.Plan()
-	plans := []plan.Plan{newPlan}
-	for _, r := range runs {
-		plans = append(plans, r.dir.Plan())
-	}
+	plans := append(plansOf(runs), newPlan)
 	key := keyOf(plans...)
 	partner := map[string]plan.Treatment{}
 	for _, t := range newPlan.Treatments {
 		partner[key(t)] = t
 	}
-	last := plans[len(plans)-1]
+	last := plans[len(runs)-1]
 	references := map[string]bool{}
 	for _, t := range last.Treatments {
 		if !t.Control { // the A/A pair of a mesh makes it no reference

@@ -50,6 +50,8 @@ type Decision struct {
 	MorePairs int `json:"more_pairs,omitempty"`
 	// Minutes of MorePairs, by the duration of the blocks so far.
 	Minutes float64 `json:"minutes,omitempty"`
+	// MemoryGrowth is the difference in growth, MiB a minute, if memory was still growing at the end.
+	MemoryGrowth *stats.Interval `json:"memory_growth_mib_per_minute,omitempty"`
 	// Control is the same change between the two baselines of the A/A pair, absent without one.
 	Control *stats.Interval `json:"control,omitempty"`
 	Why     string          `json:"why,omitempty"` // it cannot be decided, or its basis

@@ -260,6 +260,8 @@ type GateCheck struct {
 	Change  *stats.Interval `json:"change,omitempty"`
 	Outcome Outcome         `json:"outcome"`
 	Why     string          `json:"why,omitempty"` // the outcome is undecided, or its basis
+	// Growing reports that memory was still growing at the end in one of the runs: a longer phase would have another change.
+	Growing bool `json:"growing,omitempty"`
 }
 
 // check judges a change by the gate. The trials of two runs are not samples of one distribution: runs of the same thing
@@ -275,7 +277,7 @@ func (g Gate) check(c *Comparison) GateCheck {
 func (g Gate) judgeChange(c *Comparison) GateCheck {
 	out := GateCheck{
 		Gate: g.Text, Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Limit: g.Limit, Unit: c.Unit, Upper: g.Upper,
-		Change: c.Difference, Outcome: CannotTell,
+		Change: c.Difference, Outcome: CannotTell, Growing: c.Runs != nil && (c.BaseGrowth != nil || c.NewGrowth != nil),
 	}
 	if c.Difference == nil {
 		out.Why = "it is unknown in one of the runs"

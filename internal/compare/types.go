@@ -104,6 +104,9 @@ type Runs struct {
 	BetweenRuns *float64 `json:"between_runs,omitempty"`
 	NBase       int      `json:"n_base"` // trials
 	NNew        int      `json:"n_new"`
+	// BaseGrowth and NewGrowth are the growth of memory that was still growing at the end, MiB a minute.
+	BaseGrowth *stats.Interval `json:"base_growth_mib_per_minute,omitempty"`
+	NewGrowth  *stats.Interval `json:"new_growth_mib_per_minute,omitempty"`
 }
 
 // compared is a comparison with the values that it rests on.

@@ -31,6 +31,20 @@ func growthFigures(f *figures, r *result.Record, seconds float64) {
 	}
 }
 
+// MemoryGrowth is the growth of resident memory of tasks of a trial at the end of the measure phase, MiB per minute of load.
+// It is not ok if a task has few readings.
+func MemoryGrowth(r *result.Record, tasks []result.TaskUsage) (perMinute float64, ok bool) {
+	var sum float64
+	for _, t := range tasks {
+		perSecond, ok := growth(t)
+		if !ok {
+			return 0, false
+		}
+		sum += perSecond
+	}
+	return sum * dilution(r.Load, measureSeconds(r.Load)) * 60 / mib, len(tasks) > 0
+}
+
 // growth is the least-squares slope of a task's resident memory over the second half of its readings' time, bytes per
 // second. It is not ok with few readings.
 func growth(t result.TaskUsage) (perSecond float64, ok bool) {

@@ -49,6 +49,7 @@ type source struct {
 	points        map[quantity][]Point
 	curves        map[quantity]*Curve
 	missing       map[quantity]error // why there is no curve
+	growths       map[quantity]*growths
 }
 
 // quantity is a cost of a call. A sidecar passes inbound calls to its application, and outbound calls of it to others.
@@ -136,6 +137,10 @@ func (s Source) collect(all *[]*Costs) error {
 			m.add(t.Block, perProxy(callAxes, p.levels, float64(len(side.tasks))), perSecond, side.tasks)
 			src.points[side.cpu] = append(src.points[side.cpu], m.cpu...)
 			src.points[side.memory] = append(src.points[side.memory], m.memory...)
+			if src.growths[side.memory] == nil {
+				src.growths[side.memory] = &growths{}
+			}
+			src.growths[side.memory].add(r, m.memory[0].At, side.tasks)
 		}
 		if with, known := median(t); known {
 			if bare, ok := without[where(t.Block, p)]; ok {
@@ -191,7 +196,7 @@ func (c *Costs) sourceFor(dir, protocol string) *source {
 			return s
 		}
 	}
-	s := &source{dir: dir, protocol: protocol, points: map[quantity][]Point{}, curves: map[quantity]*Curve{}, missing: map[quantity]error{}}
+	s := &source{dir: dir, protocol: protocol, points: map[quantity][]Point{}, curves: map[quantity]*Curve{}, missing: map[quantity]error{}, growths: map[quantity]*growths{}}
 	c.sources = append(c.sources, s)
 	return s
 }

@@ -37,6 +37,9 @@ type Forecast struct {
 	Services []ServiceCost `json:"services"` // in the order of the graph
 	Curves   []Used        `json:"curves"`   // that the costs are read from
 
+	// Growing is the memory of the sidecars that grew fastest at the end, nil if none did.
+	Growing *Growing `json:"growing,omitempty"`
+
 	// Refused is the reason for no forecast, if another mesh has one.
 	Refused string `json:"refused,omitempty"`
 	// Unmeasured reports that a run can measure the missing latency.
@@ -114,7 +117,7 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 		f.Services = append(f.Services, ServiceCost{Service: p.service, Replicas: int(p.replicas), Rate: flow.Rates[p.service], Calls: p.calls,
 			CPU: alone.amount(proxies, cpu), Memory: alone.amount(proxies, memory)})
 	}
-	f.Curves = usedCurves(proxies)
+	f.Curves, f.Growing = usedCurves(proxies), c.growing(proxies)
 	latency, path, err := c.latency(g, flow, rates)
 	if err != nil {
 		f.NoLatency, f.Unmeasured = err.Error(), errors.As(err, new(unmeasuredError))

@@ -56,7 +56,7 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 	if half := widest(all); half > wide && blocks > 1 {
 		narrowed := half * stats.HalfWidth(1, 2*blocks, run.Confidence()) / stats.HalfWidth(1, blocks, run.Confidence())
 		steps = append(steps, Step{
-			What:  fmt.Sprintf("%d blocks in place of %d: the mean to ±%.0f%% in place of ±%.0f%%", 2*blocks, blocks, 100*narrowed, 100*half),
+			What:  fmt.Sprintf("%d blocks in place of %d: average CPU to ±%.0f%% in place of ±%.0f%%", 2*blocks, blocks, 100*narrowed, 100*half),
 			Set:   []string{fmt.Sprintf("blocks=%d", 2*blocks)},
 			Takes: block * time.Duration(2*blocks),
 		})

@@ -53,6 +53,8 @@ type Size struct {
 	Curve         *Curve  `json:"curve"`          // of CPU
 	MemoryCurve   *Curve  `json:"memory_curve"`
 
+	Growing *Growing `json:"growing,omitempty"` // memory that was still growing at the end
+
 	Mesh string `json:"mesh"` // name of the definition that a variant comes from
 
 	Limited []Limited `json:"limited,omitempty"` // what limits did, of variants that differ in them alone
@@ -208,6 +210,7 @@ type group struct {
 type measured struct {
 	cpu, memory []Point
 	peak        float64
+	growths     growths
 }
 
 // add adds the proxies of a valid trial.
@@ -221,7 +224,9 @@ func (g *group) add(r *result.Record, t figures.Measured, axes []string, levels 
 		if g.kinds[kind] == nil {
 			g.kinds[kind] = &measured{}
 		}
-		g.kinds[kind].add(t.Block, perProxy(axes, levels, float64(len(tasks))), perSecond, tasks)
+		own := perProxy(axes, levels, float64(len(tasks)))
+		g.kinds[kind].add(t.Block, own, perSecond, tasks)
+		g.kinds[kind].growths.add(r, own, tasks)
 	}
 	g.control.add(r, t.Block, levels, perSecond)
 }
@@ -304,7 +309,7 @@ func sizeOf(kind string, m *measured, confidence float64, s Sizing) (size Size, 
 	if size.Memory, err = size.MemoryCurve.At(at...); err != nil {
 		return size, err
 	}
-	size.Place = at
+	size.Place, size.Growing = at, m.growths.fastest(confidence)
 	size.request(m.peak, s)
 	if size.Replicas != nil {
 		size.RequestCPU = s.ReplicaCPU

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -90,6 +91,36 @@ func TestSizeOfASidecar(t *testing.T) {
 		t.Errorf("bands %+v do not hold 0.4 cores, in their order", size.CPU)
 	}
 	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{Rate: 2000})), "outside the measured range of 100 to 1600", "2000 requests/s through one sidecar")
+}
+
+// A leak that grows with the rate is marked at the rate where it grows fastest, in sizes and forecasts, and steady memory is not.
+func TestSizesWhileMemoryGrows(t *testing.T) {
+	leaky := func(perRequest float64) *compare.Run { // MiB
+		return overRates(t, "envoy", func(r *result.Record, task result.TaskUsage) []result.TaskUsage {
+			r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
+			task.Task = mesh.Task{ID: "echo-0/sidecar", Pod: "echo-0", Service: "echo", Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
+			perSecond := perRequest * float64(r.Load.Completed) / r.Load.End.Sub(r.Load.Start).Seconds() * (1 + 0.01*float64(r.Block%3))
+			for s := range 9 {
+				task.Memory = append(task.Memory, result.MemoryReading{Seconds: float64(s), RSS: int64(40+perSecond*float64(s)) << 20})
+			}
+			task.End.RSS = task.Memory[8].RSS
+			task.End.Peak = task.End.RSS
+			return []result.TaskUsage{task}
+		})
+	}
+	run := leaky(0.01)
+	g := must.Get(predict.Sizes(run, predict.Sizing{Rate: 1000}))(t)[0].Growing
+	if want := 0.01 * 3200 * 60; g == nil || g.Rate != 3200 || math.Abs(g.PerMinute.Estimate/want-1) > 0.05 {
+		t.Errorf("growth %+v, want %v MiB a minute at 3200 requests/s", g, want)
+	}
+	costs := must.Get(predict.CostsOf([]predict.Source{{Dir: "runs/x", Run: run}}))(t)
+	graph := predict.Graph{Topology: app.Topology{Name: "one", Entry: "front", Services: []app.Service{{Name: "front"}}}}
+	if f := must.Get(predict.Forecasts(costs, graph, map[string]float64{"front": 500}, nil))(t)[0]; f.Growing == nil || f.Growing.Rate != 3200 {
+		t.Errorf("the forecast has a growth of %+v, want it at 3200 requests/s", f.Growing)
+	}
+	if g := must.Get(predict.Sizes(leaky(0), predict.Sizing{Rate: 1000}))(t)[0].Growing; g != nil {
+		t.Errorf("steady memory grows by %+v", g)
+	}
 }
 
 // Limits of a variant are reported beside the size of the same mesh without: periods, OOM kills, and the growth of the p99.

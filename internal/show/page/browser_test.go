@@ -47,6 +47,7 @@ type finding struct {
 	TablesOf          map[string][]string // CSV of each table of a figure
 	PDF               int
 	Controls, Reached int
+	Ticks             []string // of an axis from 134.251 to 134.262
 }
 
 // planted is a name that is a script wherever it is not escaped.
@@ -146,6 +147,9 @@ func harmless(t *testing.T, f finding) {
 		for _, s := range found {
 			t.Errorf("%s: %s", kind, s)
 		}
+	}
+	if n := len(slices.Compact(slices.Clone(f.Ticks))); n < 4 || n != len(f.Ticks) {
+		t.Errorf("ticks of an axis with a small range: %q", f.Ticks)
 	}
 	if f.Owned != nil {
 		t.Error("a planted script ran")

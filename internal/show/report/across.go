@@ -111,6 +111,9 @@ func (x across) gates() {
 				scale = quantityOf(g.Metric).scale
 			}
 			change, interval = difference(*g.Change, scale)+unit, bounds(*g.Change, scale, signed)
+			if g.Growing {
+				change += " " + upward
+			}
 		}
 		outcome := string(g.Outcome)
 		if g.Why != "" {
@@ -200,7 +203,7 @@ func (x across) cells(c compare.Comparison) []string {
 			words = fmt.Sprintf("too few base runs (%d, needs %d)", c.BaseRuns, stats.MinN)
 		}
 	}
-	return []string{name, mean(c.Base), mean(c.New), change, interval, rat, ratInterval, words}
+	return []string{name, spaced(mean(c.Base), growthMark(c.BaseGrowth)), spaced(mean(c.New), growthMark(c.NewGrowth)), change, interval, rat, ratInterval, words}
 }
 
 func (x across) warnings() {
@@ -233,9 +236,12 @@ func (x across) foot() {
 	x.note(words + marksOf(x.text()))
 }
 
-func marksOf(s string) string {
+func marksOf(s string) (words string) {
 	if strings.Contains(s, " "+mark) {
-		return " " + mark + ": a warning concerns the figure."
+		words = " " + mark + ": a warning concerns the figure."
 	}
-	return ""
+	if strings.Contains(s, " "+upward) {
+		words += grownWords
+	}
+	return words
 }

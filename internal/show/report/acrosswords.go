@@ -14,6 +14,9 @@ func AcrossWords(a *compare.Across) Words {
 	for _, c := range a.Changes {
 		w.Names[c.Treatment] = l.withControl(compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
 		w.Comparisons = append(w.Comparisons, comparisonWords(compare.Comparison{Metric: c.Metric, Difference: c.Difference, Ratio: c.Ratio, Verdict: c.Verdict}))
+		if last := &w.Comparisons[len(w.Comparisons)-1]; c.NewGrowth != nil || c.BaseGrowth != nil {
+			last.Difference = spaced(spaced(last.Difference, sided("base", c.BaseGrowth)), sided("new", c.NewGrowth))
+		}
 		if !seen[c.Metric] {
 			seen[c.Metric] = true
 			q := quantityOf(c.Metric)

@@ -41,8 +41,12 @@ func decisionSection(t text) {
 // unseenLevel is the probability that blocks of another kind are more frequent than printed, though no pair shows them.
 const unseenLevel = 0.05
 
-// ChangeWords are a change with its interval: "+6.4 % (+3.1 to +9.8)".
+// ChangeWords are a change with its interval, and the mark of memory that was still growing: "+6.4 % (+3.1 to +9.8)".
 func ChangeWords(d compare.Decision) string {
+	return spaced(changeInterval(d), growthMark(d.MemoryGrowth))
+}
+
+func changeInterval(d compare.Decision) string {
 	scale, unit := 1.0, " %"
 	if d.Unit != "%" {
 		q := quantityOf(d.Metric)

@@ -110,7 +110,10 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 		return facts
 	}
 	row("CPU of sidecars", cpuAmount(x.CPU))
-	row("memory", memoryAmount(x.Memory))
+	row("memory", spaced(memoryAmount(x.Memory), forecastMark(x)))
+	if x.Growing != nil {
+		row("growing", growingWords(*x.Growing))
+	}
 	if x.Latency != nil {
 		row("median response", addedWords(*x.Latency)+", on "+strings.Join(x.Path, " > "))
 	} else {
@@ -145,7 +148,7 @@ func ForecastServices(x predict.Forecast) LevelTable {
 		if s.Replicas > 1 {
 			name += fmt.Sprintf(" (%d replicas)", s.Replicas)
 		}
-		row := []string{name, fmt.Sprintf("%.4g", s.Rate), fmt.Sprintf("%.4g", s.Calls), cpuAmount(s.CPU), memoryAmount(s.Memory), widened(s.CPU.Causes.Deployment), widened(s.CPU.Causes.Curve)}
+		row := []string{name, fmt.Sprintf("%.4g", s.Rate), fmt.Sprintf("%.4g", s.Calls), cpuAmount(s.CPU), spaced(memoryAmount(s.Memory), forecastMark(x)), widened(s.CPU.Causes.Deployment), widened(s.CPU.Causes.Curve)}
 		if graph {
 			row = append(row, widened(s.CPU.Causes.Graph))
 		}
@@ -175,7 +178,7 @@ func ForecastsAnswer(f Forecasts) (sentences []string) {
 			sentences = append(sentences, fmt.Sprintf("%s: no forecast, because it needs what was not measured.", ForecastFor(f, x)))
 			continue
 		}
-		costs := []string{"CPU " + cpuAmount(x.CPU), "memory " + memoryAmount(x.Memory)}
+		costs := []string{"CPU " + cpuAmount(x.CPU), "memory " + spaced(memoryAmount(x.Memory), forecastMark(x))}
 		if x.Latency != nil {
 			costs = append(costs, "median response "+addedWords(*x.Latency))
 		}
@@ -209,6 +212,14 @@ func causeWords(a predict.Amount) string {
 		text += fmt.Sprintf(", rates below the measured ones %s", cpuQuantity(a.Causes.Range))
 	}
 	return text
+}
+
+// forecastMark is the mark of memory that was still growing in the measured runs. The growth is of one sidecar.
+func forecastMark(x predict.Forecast) string {
+	if x.Growing == nil {
+		return ""
+	}
+	return upward
 }
 
 func cpuAmount(a predict.Amount) string {

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 func TestForecastsAreTablesOfServices(t *testing.T) {
@@ -22,6 +23,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		Services: []predict.ServiceCost{{Service: "front", Replicas: 1, Rate: 300, Calls: 300, CPU: cpu, Memory: memory}, {Service: "cart", Replicas: 2, Rate: 300, CPU: cpu, Memory: memory}}}
 	other := one
 	other.Unmeasured, other.Latency, other.Path, other.Month, other.NoLatency, other.Services = true, nil, nil, nil, "calls to cart: runs/a has no latency", nil
+	other.Growing = &predict.Growing{PerMinute: stats.Interval{Estimate: 5, Low: &cpu.Low, High: &cpu.High}, Rate: 100}
 	refused := predict.Forecast{Mesh: "istio", Factors: plan.Factors{"mesh": "istio"}, Confidence: 0.95, Refused: "calls by grpc were not measured"}
 	f := must.Get(report.NewForecasts(g, map[string]float64{"front": 300}, []predict.Forecast{one, other, refused},
 		[]predict.Step{{Dir: "runs/b", What: "16 blocks in place of 8", Set: []string{"blocks=16"}, Takes: 4 * time.Minute}}, "USD"))(t)
@@ -49,6 +51,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	}
 	for _, part := range []string{
 		"median response:         no forecast: calls to cart: runs/a has no latency",
+		"memory:                  201 MiB (199 to 204) ↑\n  growing:                 memory was still growing at the end, by 0.25 to 0.35 MiB a minute at 100 requests/s",
 		"\nistio around shop (300 requests/s at front):\n  no forecast: calls by grpc were not measured\n",
 		"\nTo be more certain:\n  what was not measured: every rate, size and protocol of the graph\n    tare run examples/quickstart.yaml --set 'factors.rate=[",
 		"\n  16 blocks in place of 8 (4m)\n    tare run runs/b/experiment.yaml --set blocks=16\n",

@@ -110,7 +110,7 @@ func signsOf(s string) string {
 		{"±" + unknown, " ±?: too few trials for an interval."},
 		{" " + unknown, " ?: unknown, see the warnings."},
 		{mark, " !: a warning concerns the figure."},
-		{upward, " ↑: memory was still growing at the end of the measure phase."},
+		{upward, grownWords},
 		{" " + none, " –: no ratio, the baseline is zero."},
 	} {
 		if strings.Contains(s, sign.sign) {

@@ -186,11 +186,14 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 	}
 	switch {
 	case size.Replicas != nil:
-		row("requests", "cpu %s, memory %s, of each replica", cpuQuantity(size.RequestCPU), memoryQuantity(size.RequestMemory))
+		row("requests", "cpu %s, memory %s, of each replica", cpuQuantity(size.RequestCPU), spaced(memoryQuantity(size.RequestMemory), memoryMark(size.Growing)))
 	default:
-		row("requests", "cpu %s (a new deployment may need %s to %s), memory %s", cpuQuantity(size.RequestCPU), cpuQuantity(size.CPU.NewLow*more), cpuQuantity(size.CPU.NewHigh*more), memoryQuantity(size.RequestMemory))
+		row("requests", "cpu %s (a new deployment may need %s to %s), memory %s", cpuQuantity(size.RequestCPU), cpuQuantity(size.CPU.NewLow*more), cpuQuantity(size.CPU.NewHigh*more), spaced(memoryQuantity(size.RequestMemory), memoryMark(size.Growing)))
 	}
 	row("limits", "%s", limitsWords(s, size))
+	if g := size.Growing; g != nil {
+		row("growing", "%s", growingWords(*g))
+	}
 	if size.Proxy != predict.ControlPlane {
 		row("workers", "%s (concurrency)", printable.Counted(size.Workers, "thread"))
 	}
@@ -200,8 +203,9 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 	if m := size.Month; m != nil {
 		row("a month", "%.2f %s as requested, %.2f %s as used", m.Requested, m.Currency, m.Used, m.Currency)
 	}
-	row("used", "cpu %s (%s to %s) and memory %.0f MiB without headroom, peak %.0f MiB",
-		cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High), size.Memory.Estimate, size.Peak)
+	row("used", "cpu %s (%s to %s) and memory %s without headroom, peak %s",
+		cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High),
+		spaced(fmt.Sprintf("%.0f MiB", size.Memory.Estimate), memoryMark(size.Growing)), spaced(fmt.Sprintf("%.0f MiB", size.Peak), memoryMark(size.Growing)))
 	c := size.Curve
 	_, common := splitFactors(size.Factors, s.factors())
 	at := strings.Join(append([]string{cmp.Or(axesWords(c.Axes), "all rates")}, common...), ", ")
@@ -209,9 +213,26 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 	return facts
 }
 
+// growingWords are the growth of memory at the end, and the way to its end.
+func growingWords(g predict.Growing) string {
+	at := ""
+	if g.Rate > 0 {
+		at = fmt.Sprintf(" at %s requests/s", Level(g.Rate))
+	}
+	return fmt.Sprintf("memory was still growing at the end, by %s to %s MiB a minute%s: longer trials need more; run longer, with phases.soak, or search for a leak", rough(*g.PerMinute.Low), rough(*g.PerMinute.High), at)
+}
+
+// memoryMark is the mark of a figure of memory that was still growing at the end, "" for nil.
+func memoryMark(g *predict.Growing) string {
+	if g == nil {
+		return ""
+	}
+	return growthMark(&g.PerMinute)
+}
+
 // limitsWords are the limits, and why there is a limit of CPU or none.
 func limitsWords(s Sizes, size Sized) string {
-	memory := "memory " + memoryQuantity(size.LimitMemory)
+	memory := "memory " + spaced(memoryQuantity(size.LimitMemory), memoryMark(size.Growing))
 	free, measured := predict.Met(""), false
 	for _, l := range size.Limited {
 		if l.CPU == 0 && l.Memory == 0 {
@@ -279,7 +300,7 @@ func SizesAnswer(s Sizes) (sentences []string) {
 		} else {
 			limits += " and no CPU limit"
 		}
-		resources := fmt.Sprintf("cpu %s and memory %s, with %s", cpuQuantity(size.RequestCPU), memoryQuantity(size.RequestMemory), limits)
+		resources := fmt.Sprintf("cpu %s and memory %s, with %s", cpuQuantity(size.RequestCPU), spaced(memoryQuantity(size.RequestMemory), memoryMark(size.Growing)), limits)
 		switch {
 		case size.Replicas != nil:
 			sentences = append(sentences, fmt.Sprintf("%s: %s, each requests %s.", SizedFor(s, size), printable.Counted(size.Replicas.N, "replica"), resources))

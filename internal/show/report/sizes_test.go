@@ -3,6 +3,7 @@ package report_test
 import (
 	"bytes"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -124,6 +125,16 @@ func TestSizesOfSharedProxies(t *testing.T) {
 		"To be more certain:\n  two more rates above 2000 (4m)\n    tare run 'runs/it'\\''s/experiment.yaml' --set 'factors.rate=[100, 4000]' --set blocks=9\n")
 	if answers := report.SizesAnswer(s); len(answers) != 4 || answers[0] != "istio-ambient, waypoint, at 10000 requests/s in total, with 10% headroom: 3 replicas, each requests cpu 1000m and memory 64Mi, with a memory limit of 80Mi and no CPU limit." {
 		t.Errorf("%q", answers)
+	}
+	// Memory that was still growing has a mark beside each of its figures, and its growth.
+	s.Sizes[3].Growing = &predict.Growing{PerMinute: stats.Interval{Estimate: 221, Low: &over, High: &over}, Rate: 1000}
+	b.Reset()
+	must.OK(t, report.SizesForms()[0].Write(&b, s))
+	must.Contain(t, b.String(), "memory 64Mi ↑221 MiB/min\n", "memory 80Mi ↑221 MiB/min; the lowest", "memory 50 MiB ↑221 MiB/min without headroom, peak 60 MiB ↑221 MiB/min\n",
+		"  growing:  memory was still growing at the end, by 40 to 40 MiB a minute at 1000 requests/s: longer trials need more;")
+	must.Contain(t, report.SizesAnswer(s)[3], "memory 64Mi ↑221 MiB/min")
+	if n := strings.Count(b.String(), "↑"); n != 4 {
+		t.Errorf("%d marks, want those of the sidecar alone", n)
 	}
 	// Of limits that miss the objective none is recommended, and the reason is printed.
 	s.Sizes[3].LimitCPU = 0

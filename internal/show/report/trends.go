@@ -78,7 +78,8 @@ func slopeWords(v view, x answer.Trend) string {
 	if metric.Base(x.Metric) != metric.Memory {
 		return amountWithin(x.PerHour, quantityOf(x.Metric)) + " an hour"
 	}
-	words := strings.TrimLeft(growthMark(v.treatment(x.Treatment).Metrics[growthOf(x.Metric)].Interval), upward+downward)
+	growth := v.treatment(x.Treatment).Metrics[compare.GrowthOf(x.Metric)].Interval
+	words := strings.TrimLeft(growthMark(&growth), upward+downward)
 	if per := perRequest(v.treatment(x.Treatment), x); per != "" {
 		words += ", " + per
 	}

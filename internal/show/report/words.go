@@ -107,7 +107,8 @@ func cellsOf(v view, c compare.Comparison) ComparisonWords {
 	w.Difference, w.Verdict = spaced(w.Difference, growingApart(v.r, c)), reasonOrVerdict(v.r, c)
 	for _, d := range v.r.Decisions {
 		if d.Metric == c.Metric && d.Treatment == c.Treatment && d.Baseline == c.Baseline && d.Change != nil {
-			w.Difference, w.Interval, _ = strings.Cut(ChangeWords(d), " (")
+			w.Difference, w.Interval, _ = strings.Cut(changeInterval(d), " (")
+			w.Difference = spaced(w.Difference, growthMark(d.MemoryGrowth))
 			w.Interval, w.Ratio, w.RatioInterval, w.Verdict = strings.TrimSuffix(w.Interval, ")"), none, "", "the gate "+outcomeWords[d.Outcome]
 			return w
 		}

@@ -7,16 +7,16 @@ globalThis.tareCurves = function (Plot, content) {
     const c = content.curves[ids.indexOf(id)];
     if (!c) return null;
     const points = c.points.map(([x, y]) => ({ x, y, tip: `measured: ${amount(y)} at ${amount(x)}` }));
-    const wanted = (c.wanted ?? []).map((w) => ({ ...w, tip: `${w.name ?? "wanted"}: ${amount(w.estimate)} at ${amount(w.x)}\nmean ${amount(w.low)} to ${amount(w.high)}\none more deployment ${amount(w.newLow)} to ${amount(w.newHigh)}` }));
+    const wanted = (c.wanted ?? []).map((w) => ({ ...w, tip: `${w.name ?? "wanted"}: ${amount(w.estimate)} at ${amount(w.x)}\naverage ${amount(w.low)} to ${amount(w.high)}\none more deployment ${amount(w.newLow)} to ${amount(w.newHigh)}` }));
     return {
       id, title: c.y.split(",")[0] + ": " + c.title,
-      caption: `Each small mark is one trial. The line has this form: ${c.about}. The dark band is where the mean is, the light band is where a new deployment may be.`,
+      caption: `Each small mark is one trial. The line has this form: ${c.about}. The average of deployments is in the dark band, and a new deployment in the light one.`,
       columns: ["what", c.x, c.y, "low", "high", "one more, low", "one more, high"],
       rows: [...wanted.map((w) => [w.name ?? "wanted", w.x, w.estimate, w.low, w.high, w.newLow, w.newHigh]), ...c.line.map((b) => ["curve", b.x, b.estimate, b.low, b.high, b.newLow, b.newHigh]), ...c.points.map(([x, y]) => ["measured", x, y])],
       panels: [{
         title: c.y,
         about: wanted.map((d) => d.tip.replaceAll("\n", ", ")).join("; "),
-        legend: [{ text: "measured", symbol: "circle", color: color("series0"), hollow: true }, { text: "curve, with the bands of the mean and of a new deployment", color: color("series1") }, ...(wanted.length ? [{ text: c.wanted[0].name ? "services" : "wanted", symbol: "diamond", color: color("series2") }] : [])],
+        legend: [{ text: "measured", symbol: "circle", color: color("series0"), hollow: true }, { text: "curve, with the bands of the average and of a new deployment", color: color("series1") }, ...(wanted.length ? [{ text: c.wanted[0].name ? "services" : "wanted", symbol: "diamond", color: color("series2") }] : [])],
         plot: (width) => ({
           ...base, width, height: 340, marginLeft: 62, marginTop: 14, insetLeft: 10, insetRight: 10, symbol: { legend: false },
           x: { ...levelAxis("rate", [...points.map((d) => d.x), ...c.line.map((b) => b.x)], width), ticks: [...new Set(points.map((d) => d.x))], label: c.x },

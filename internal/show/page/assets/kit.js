@@ -11,13 +11,16 @@ globalThis.tareKit = function (Plot, content) {
   // changeUnit is the unit of a difference: that of percentages is the percentage point.
   const changeUnit = (unit) => (unit === "%" ? "points" : unit);
   const titled = (m) => (m.unit ? `${m.title} (${m.unit})` : m.title);
-  // amount is a number as axes and tips show it, to four digits.
-  const amount = (v) => {
+  // amount is a number as axes and tips show it: to four digits, or to as many as tell the ticks of an axis apart.
+  const amount = (v, _, ticks) => {
     if (!known(v)) return "?";
-    const [whole, rest] = String(Number(v.toPrecision(4))).split(".");
+    let digits = 4;
+    const same = () => new Set(ticks.map((t) => Number(t).toPrecision(digits))).size < new Set(ticks).size;
+    while (Array.isArray(ticks) && digits < 12 && same()) digits++;
+    const [whole, rest] = String(Number(v.toPrecision(digits))).split(".");
     return (whole.includes("e") ? whole : whole.replace(/\B(?=(\d{3})+$)/g, ",")) + (rest === undefined ? "" : "." + rest);
   };
-  const signed = (v) => (v > 0 ? "+" : "") + amount(v).replace("-", "−");
+  const signed = (v, i, ticks) => (v > 0 ? "+" : "") + amount(v, i, ticks).replace("-", "−");
 
   // tips show the title of a mark under the pointer; a still figure has none.
   const tips = content.still ? undefined : { format: { x: false, y: false, symbol: false, fill: false, stroke: false, z: false } };

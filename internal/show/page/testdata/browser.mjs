@@ -66,6 +66,10 @@ for (const file of files) for (const [colorScheme, width] of file === files[0] ?
   })));
   found.further = await page.evaluate(() => Object.fromEntries([...document.querySelectorAll(".figure")].map((f) => [f.id, [...f.querySelectorAll("table")].slice(1).map((t) => t.tBodies[0].rows.length)])));
   found.marks = await page.evaluate(marks);
+  found.ticks = await page.evaluate(() => {
+    const axis = Plot.plot({ y: { domain: [134.251, 134.262], ticks: 4, label: null, tickFormat: tareKit(Plot, {}).amount }, marks: [Plot.dot([134.251], { y: (v) => v })] });
+    return [...axis.querySelectorAll("text")].map((t) => t.textContent);
+  });
   await page.evaluate(axe);
   found.axe = await page.evaluate(async () => (await axe.run()).violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`));
   if (width === 1600 && colorScheme === "light") {
