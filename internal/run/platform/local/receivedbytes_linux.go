@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/mdlayher/netlink"
 	"golang.org/x/sys/unix"
@@ -23,6 +24,7 @@ type receivedBytes struct {
 	mu    sync.Mutex
 	ended int64           // bytes of ended sockets
 	since map[uint64]bool // sockets that ended while a list is made, by cookie, else nil
+	open  map[uint64]bool // sockets of the last list whose end is not yet announced, by cookie
 	lost  error           // of an announcement
 }
 
@@ -36,6 +38,7 @@ const (
 	diagCookie     = 44
 	infoReceived   = 128     // offset of tcpi_bytes_received in struct tcp_info
 	announceBuffer = 4 << 20 // bytes
+	announceTime   = time.Second
 )
 
 // States of sockets that have a count of bytes, and of these the ones that have received the peer's end.
@@ -87,6 +90,7 @@ func (r *receivedBytes) receive() {
 			if !ok {
 				continue
 			}
+			delete(r.open, s.cookie)
 			if r.ended += s.bytes; r.since != nil {
 				r.since[s.cookie] = true
 			}
@@ -100,16 +104,24 @@ func (r *receivedBytes) receive() {
 	}
 }
 
-// read returns the bytes that all connections have received since the beginning.
-func (r *receivedBytes) read() (int64, error) {
+// read returns the bytes that all connections have received since the beginning. The kernel announces the end of a connection
+// some time after it lists the connection last: read waits for that.
+func (r *receivedBytes) read() (n int64, err error) {
+	for began := time.Now(); ; time.Sleep(adminPause) {
+		late := time.Since(began) > announceTime
+		var complete bool
+		if n, complete, err = r.list(late); complete || err != nil {
+			return n, err
+		}
+	}
+}
+
+// list returns the bytes of a list of the open connections, and of the announced ends. It is not complete if a connection of
+// the last list is neither open nor announced, unless that comes too late: a connection that was reset may remain so.
+func (r *receivedBytes) list(late bool) (n int64, complete bool, err error) {
 	r.mu.Lock()
 	r.since = map[uint64]bool{}
 	r.mu.Unlock()
-	defer func() {
-		r.mu.Lock()
-		r.since = nil
-		r.mu.Unlock()
-	}()
 	open := map[uint64]int64{}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
 		request := make([]byte, diagRequest)
@@ -118,7 +130,7 @@ func (r *receivedBytes) read() (int64, error) {
 		binary.BigEndian.PutUint16(request[8:], r.at.Port())
 		messages, err := r.listen.Execute(netlink.Message{Header: netlink.Header{Type: unix.SOCK_DIAG_BY_FAMILY, Flags: netlink.Request | netlink.Dump}, Data: request})
 		if err != nil {
-			return 0, fmt.Errorf("list sockets: %w", err)
+			return 0, false, fmt.Errorf("list sockets: %w", err)
 		}
 		for _, m := range messages {
 			if s, ok := r.socket(m.Data); ok {
@@ -127,14 +139,21 @@ func (r *receivedBytes) read() (int64, error) {
 		}
 	}
 	r.mu.Lock()
-	n, lost := r.ended, r.lost
+	defer r.mu.Unlock()
+	for cookie := range r.open {
+		if _, ok := open[cookie]; !ok && !late {
+			return 0, false, r.lost
+		}
+	}
+	n, r.open = r.ended, map[uint64]bool{}
 	for cookie, bytes := range open {
 		if !r.since[cookie] {
 			n += bytes
+			r.open[cookie] = true
 		}
 	}
-	r.mu.Unlock()
-	return n, lost
+	r.since = nil
+	return n, true, r.lost
 }
 
 // countedSocket is an accepted connection.

@@ -44,3 +44,26 @@ func TestReceivedBytes(t *testing.T) {
 		must.OK(t, r.close())
 	}
 }
+
+// The end of a connection is announced after it is listed last: its bytes are missing in no reading between.
+func TestLateEndOfAConnection(t *testing.T) {
+	r := must.Get(newReceivedBytes(netip.AddrPortFrom(localhost, 1)))(t)
+	r.open = map[uint64]bool{1: true}
+	announced := time.AfterFunc(50*time.Millisecond, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.open, 1)
+		r.ended = 1234
+	})
+	defer announced.Stop()
+	if n := must.Get(r.read())(t); n != 1234 {
+		t.Errorf("%d bytes, want 1234", n)
+	}
+	r.open = map[uint64]bool{2: true} // never announced
+	for range 2 {
+		if n := must.Get(r.read())(t); n != 1234 {
+			t.Errorf("%d bytes, want 1234", n)
+		}
+	}
+	must.OK(t, r.close())
+}
