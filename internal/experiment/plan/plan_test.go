@@ -215,8 +215,10 @@ func TestOrderIsFair(t *testing.T) {
 		}
 	}
 	first, last := map[string]float64{}, map[string]float64{}
-	for seed := range 1000 {
-		p := expand(t, file+fmt.Sprintf("blocks: 1\nseed: %d", seed))
+	e := must.Get(experiment.Parse("t.yaml", []byte(header+file+"blocks: 1"), experiment.Names{}))(t)
+	for seed := range uint64(1000) {
+		e.Seed = seed
+		p := must.Get(plan.Expand(e))(t)
 		first[p.Trials[0].Treatment]++
 		last[p.Trials[4].Treatment]++
 	}
