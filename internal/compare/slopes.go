@@ -42,8 +42,8 @@ var slopeMetrics = []string{metric.Of(metric.Memory, "data"), metric.Of(metric.C
 // controlMetrics get a slope over the background that a control plane has: its costs, its pushes, and the time of changes that
 // requests show.
 func controlMetrics() []string {
-	all := []string{metric.Of(metric.CPUCores, "control"), metric.Of(metric.Memory, "control"), metric.Of(metric.Push, "p50"),
-		metric.Of(metric.PushLast, "p50"), metric.PushSync, metric.Of(metric.Memory, "data")}
+	all := []string{metric.Of(metric.CPUCores, "control"), metric.Of(metric.Memory, "control"), metric.Of(metric.PushLast, "p50"),
+		metric.Of(metric.Push, "p50"), metric.PushSync, metric.Of(metric.Memory, "data")}
 	for _, kind := range metric.ChangeKinds() {
 		if kind.Time != "" {
 			all = append(all, metric.Of(kind.Time, kind.Name))

@@ -37,10 +37,10 @@ var slopeItems = map[string]string{
 }
 
 // slopeAnswers is what each item of a background costs, in a line. Of several meshes, and of several levels of the other
-// factors, it has the first.
+// factors, it has the first. A figure that lies on no line is left out.
 func slopeAnswers(v view) []string {
 	var options, sentences []string
-	costs := map[string][]string{}
+	costs, curved := map[string][]string{}, map[string]bool{}
 	first := map[string]compare.Slope{}
 	for _, s := range v.r.Slopes {
 		if !s.IsBackground() {
@@ -50,14 +50,21 @@ func slopeAnswers(v view) []string {
 			first[s.Option] = s
 			options = append(options, s.Option)
 		}
-		if f := first[s.Option]; s.PerItem.Excludes(0) && s.Mesh == f.Mesh && fmt.Sprint(s.Factors) == fmt.Sprint(f.Factors) {
+		switch f := first[s.Option]; {
+		case s.Mesh != f.Mesh || fmt.Sprint(s.Factors) != fmt.Sprint(f.Factors):
+		case len(s.Warnings) > 0: // no line
+			curved[s.Option] = true
+		case s.PerItem.Excludes(0):
 			costs[s.Option] = append(costs[s.Option], slopeAmount(s)+" of "+quantityOf(s.Metric).name)
 		}
 	}
 	for _, option := range options {
 		sentence := fmt.Sprintf("No cost of a %s is shown", slopeItems[option])
-		if costs[option] != nil {
-			sentence = fmt.Sprintf("Each %s of %s adds %s", slopeItems[option], first[option].Mesh, printable.And(firstOf(costs[option], mostSlopes)))
+		switch {
+		case costs[option] == nil && curved[option]:
+			sentence = fmt.Sprintf("The cost of a %s depends on their number", slopeItems[option])
+		case costs[option] != nil:
+			sentence = fmt.Sprintf("Each %s of %s adds %s", slopeItems[option], first[option].Mesh, printable.And(costs[option][:min(len(costs[option]), mostSlopes)]))
 		}
 		sentences = append(sentences, sentence+".")
 	}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -9,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -40,6 +42,10 @@ func TestSlopesOfBackground(t *testing.T) {
 	backgroundSlopesSection(text{p, view{r: r, label: newLabels(r), short: true}})
 	must.OK(t, p.writeTo(&out, "report"))
 	must.Contain(t, out.String(), "10–300", "+459 ±44 µcores", "Simulated: the proxies.")
+	r.Slopes[4].Warnings = []figures.Warning{{Code: "not-a-line"}}
+	if lines := slopeAnswers(view{r: r, label: newLabels(r)}); !strings.HasSuffix(lines[0], " The cost of a change per second depends on their number.") {
+		t.Errorf("a figure that lies on no line has the answer %q", lines)
+	}
 	r.Slopes = r.Slopes[5:]
 	if lines := slopeAnswers(view{r: r, label: newLabels(r)}); lines != nil {
 		t.Errorf("an option of a mesh has the answer %q", lines)

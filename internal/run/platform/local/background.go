@@ -28,9 +28,12 @@ func (cp *controlPlane) know(ctx context.Context) error {
 	if requests == nil {
 		return fmt.Errorf("background services: %w by mesh %s", errors.ErrUnsupported, cp.layout.spec.Mesh.Name)
 	}
-	_, err := cp.request(ctx, requests.Services, cp.behind(0))
+	_, err := cp.requestWithin(ctx, servicesTimeout, requests.Services, cp.behind(0))
 	return err
 }
+
+// servicesTimeout bounds the request for all background services: an API server writes thousands.
+const servicesTimeout = time.Minute
 
 // ChangeBackground implements [platform.Background].
 func (cp *controlPlane) ChangeBackground(ctx context.Context, number int) error {

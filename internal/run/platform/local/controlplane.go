@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -136,11 +137,16 @@ const maxAnswer = 16 << 20
 
 // request sends a request to the control plane and returns the body of a 2xx answer.
 func (cp *controlPlane) request(ctx context.Context, r mesh.Request, templates any) ([]byte, error) {
+	return cp.requestWithin(ctx, adminTimeout, r, templates)
+}
+
+// requestWithin is request with a limit of its time.
+func (cp *controlPlane) requestWithin(ctx context.Context, limit time.Duration, r mesh.Request, templates any) ([]byte, error) {
 	r, err := r.Render(templates)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, adminTimeout)
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, r.Method, r.URL, strings.NewReader(r.Body))
 	if err != nil {
