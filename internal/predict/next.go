@@ -41,14 +41,14 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 			Takes: block / time.Duration(len(rates)) * time.Duration((len(rates)+2)*blocks),
 		})
 	}
-	if without := unlimited(all); without != nil {
+	// A throttled sidecar would answer in slices of others, so interleaved treatments have no limits.
+	if without := unlimited(all); without != nil && run.Plan.Order != experiment.OrderInterleaved {
 		name, limits := fmt.Sprint(without.Factors[experiment.MeshFactor]), []float64{without.RequestCPU, without.RequestCPU / 2}
 		step := Step{What: "what a CPU limit does to the p99, at the request and at half of it", Takes: block * time.Duration(3*max(blocks, minBlocks))}
 		names := []string{name}
 		for _, cores := range limits {
-			milli := fmt.Sprintf("%.0fm", cores*1000)
-			names = append(names, name+"-"+milli)
-			step.Set = append(step.Set, fmt.Sprintf("meshes.%s-%s={from: %s, resources: {limits: {cpu: %s}}}", name, milli, name, milli))
+			names = append(names, name+"-"+milli(cores))
+			step.Set = append(step.Set, fmt.Sprintf("meshes.%s-%s={from: %s, resources: {limits: {cpu: %s}}}", name, milli(cores), name, milli(cores)))
 		}
 		step.Set = append(step.Set, "factors.mesh=["+strings.Join(names, ", ")+"]", fmt.Sprintf("baseline={mesh: %s}", name))
 		steps = append(steps, step)

@@ -282,6 +282,10 @@ func TestNextRuns(t *testing.T) {
 	if want := []time.Duration{7 * 6 * 10 * time.Second, 3 * 5 * 6 * 10 * time.Second, 5 * 12 * 10 * time.Second}; !slices.Equal(takes, want) {
 		t.Errorf("runs take %v, want %v", takes, want)
 	}
+	run.Plan.Order = "interleaved" // limits would be refused
+	if steps := predict.Next(run, s, all); len(steps) != 2 || steps[0].Set[0] != want[0] || steps[1].Set[0] != want[5] {
+		t.Errorf("steps of an interleaved run: %+v", steps)
+	}
 	s.Rate, all[0].Limited = 200, []predict.Limited{{CPU: 0.1}}
 	all[0].CPU.Low, all[0].CPU.High = all[0].CPU.Estimate, all[0].CPU.Estimate
 	if steps := predict.Next(run, s, all); steps != nil {
