@@ -14,6 +14,11 @@ import (
 // Verified is how the traffic of meshes through their proxies was verified, in every valid trial.
 type Verified struct {
 	Meshes []string `json:"meshes"`
+	Proof
+}
+
+// Proof is what verified the traffic.
+type Proof struct {
 	// Counters of the proxies agree with the requests of the load.
 	Counters bool `json:"counters"`
 	// Nonces: random answers came through the proxies before the load.
@@ -28,7 +33,7 @@ type Verified struct {
 
 // verified returns the proof of each mesh with a data plane. Meshes with the same proof are together.
 func verified(run *compare.Run) (all []Verified) {
-	proofs := map[string]Verified{}
+	proofs := map[string]Proof{}
 	var names []string
 	for i := range run.Records {
 		r := &run.Records[i]
@@ -36,22 +41,18 @@ func verified(run *compare.Run) (all []Verified) {
 		if !r.Valid || !named || !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.Plane == metric.Data }) {
 			continue
 		}
-		p, was := proofOf(r), proofs[name]
-		if was.Meshes == nil {
-			names = append(names, name)
+		p := proofOf(r)
+		if was, ok := proofs[name]; ok {
+			p = Proof{p.Counters && was.Counters, p.Nonces && was.Nonces, p.Sockets && was.Sockets, p.Served && was.Served, p.Bytes || was.Bytes}
 		} else {
-			p.Counters, p.Nonces, p.Sockets, p.Served, p.Bytes = p.Counters && was.Counters, p.Nonces && was.Nonces, p.Sockets && was.Sockets, p.Served && was.Served, p.Bytes || was.Bytes
+			names = append(names, name)
 		}
-		p.Meshes = []string{name}
 		proofs[name] = p
 	}
 	for _, name := range names {
-		p := proofs[name]
-		i := slices.IndexFunc(all, func(o Verified) bool {
-			return o.Counters == p.Counters && o.Nonces == p.Nonces && o.Sockets == p.Sockets && o.Served == p.Served && o.Bytes == p.Bytes
-		})
+		i := slices.IndexFunc(all, func(o Verified) bool { return o.Proof == proofs[name] })
 		if i < 0 {
-			all = append(all, p)
+			all = append(all, Verified{[]string{name}, proofs[name]})
 		} else {
 			all[i].Meshes = append(all[i].Meshes, name)
 		}
@@ -60,7 +61,7 @@ func verified(run *compare.Run) (all []Verified) {
 }
 
 // proofOf returns the proof of one trial.
-func proofOf(r *result.Record) (p Verified) {
+func proofOf(r *result.Record) (p Proof) {
 	has := func(prefix string) bool {
 		for _, c := range r.Checks {
 			if strings.HasPrefix(c.Name, prefix) {

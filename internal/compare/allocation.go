@@ -86,8 +86,6 @@ type Components struct {
 	Treatment, Baseline string
 	Metric              string
 	Row, Deployment     float64 // standard deviations: of the difference of a row, and between deployments
-	Mean                float64
-	Blocks              int // that they rest on
 	Price               BlockPrice
 	Level               float64 // of tests: Holm's first step
 }
@@ -130,9 +128,9 @@ func (c Components) Cheapest(share float64, least int) (best Allocation, ok bool
 // the same treatments. Comparisons that no run has are absent.
 func NoiseComponents(p *plan.Plan, runs []*result.Dir) ([]Components, error) {
 	type pool struct {
-		row, deployment, df, mean, runs float64
-		blocks, tests                   int
-		price                           BlockPrice
+		row, deployment, df, runs float64
+		tests                     int
+		price                     BlockPrice
 	}
 	pools := map[string]*pool{}
 	confidence := defaultConfidence
@@ -166,7 +164,7 @@ func NoiseComponents(p *plan.Plan, runs []*result.Dir) ([]Components, error) {
 			x, df := pools[k], float64(n.Blocks-1)
 			x.row += df * float64(n.Slices) * math.Pow(n.Slice/mean, 2)
 			x.deployment += df * math.Pow(*n.Deployment/mean, 2)
-			x.df, x.mean, x.runs, x.blocks = x.df+df, x.mean+mean, x.runs+1, x.blocks+n.Blocks
+			x.df, x.runs = x.df+df, x.runs+1
 			x.price = BlockPrice{x.price.Block + n.Price.Block, x.price.Row + n.Price.Row}
 			x.tests = max(x.tests, tests[n.Treatment], 1)
 		}
@@ -183,7 +181,7 @@ func NoiseComponents(p *plan.Plan, runs []*result.Dir) ([]Components, error) {
 				continue
 			}
 			all = append(all, Components{
-				Treatment: t.ID, Baseline: t.Baseline, Metric: name, Blocks: x.blocks, Mean: x.mean / x.runs,
+				Treatment: t.ID, Baseline: t.Baseline, Metric: name,
 				Row: math.Sqrt(x.row / x.df), Deployment: math.Sqrt(x.deployment / x.df),
 				Price: BlockPrice{x.price.Block / x.runs, x.price.Row / x.runs}, Level: (1 - confidence) / float64(x.tests),
 			})

@@ -14,12 +14,10 @@ import (
 // Sensitivity is the smallest difference that a planned comparison can show, from the spread of earlier runs.
 type Sensitivity struct {
 	Treatment, Baseline string
-	Factors, Against    plan.Factors
 	Metric              string
 	// Spread is the standard deviation of a block's difference over the treatment's mean, or
 	// of the logarithm of its ratio, with its interval.
 	Spread stats.Interval
-	Pairs  int     // that Spread rests on
 	Level  float64 // of the test: Holm's first step
 	Ratio  bool    // judged by the ratio
 }
@@ -35,7 +33,6 @@ var sensitiveMetrics = []string{
 func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sensitivity, error) {
 	type pool struct {
 		sum, df float64 // of squares, and degrees of freedom
-		pairs   int
 		tests   int
 		ratio   bool
 	}
@@ -64,7 +61,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 				pools[k] = &pool{}
 			}
 			x := pools[k]
-			x.sum, x.df, x.pairs, x.ratio = x.sum+df*spread*spread, x.df+df, x.pairs+len(c.values), c.OnRatio
+			x.sum, x.df, x.ratio = x.sum+df*spread*spread, x.df+df, c.OnRatio
 			x.tests = max(x.tests, tests[c.Treatment], 1)
 		}
 	}
@@ -83,9 +80,9 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 				continue
 			}
 			all = append(all, Sensitivity{
-				Treatment: t.ID, Baseline: base.ID, Factors: t.Factors, Against: base.Factors, Metric: name,
+				Treatment: t.ID, Baseline: base.ID, Metric: name,
 				Spread: stats.DeviationInterval(math.Sqrt(x.sum/x.df), x.df, confidence),
-				Pairs:  x.pairs, Level: (1 - confidence) / float64(x.tests), Ratio: x.ratio,
+				Level:  (1 - confidence) / float64(x.tests), Ratio: x.ratio,
 			})
 		}
 	}

@@ -181,12 +181,8 @@ func (c Conditions) flat() (map[string]string, error) {
 	}
 	flat := map[string]string{}
 	flatten(flat, "", v)
-	delete(flat, "apiVersion") // all versions mean the same
-	switch o := flat["order"]; o {
-	case experiment.OrderRandom, experiment.OrderBalanced:
+	if o := flat["order"]; o == experiment.OrderRandom || o == experiment.OrderBalanced {
 		delete(flat, "order") // both are random within blocks
-	case "turns": // of experiment files of v1alpha1
-		flat["order"] = experiment.OrderByMesh
 	}
 	return flat, nil
 }

@@ -35,29 +35,16 @@ func TestApplicationsInheritAndOverride(t *testing.T) {
 func TestBaselineOfApplications(t *testing.T) {
 	const own = "applications: {a: {command: [x]}, b: {command: [y]}}\n"
 	for text, want := range map[string]experiment.Baseline{
-		own + "factors: {application: [a, b]}":                               {"application": "a"},
-		own + "factors: {application: [a, b], mesh: [none]}":                 {"application": "a"},
-		own + "factors: {application: [a, b], mesh: [none, envoy]}":          {"mesh": "none"},
-		own + "factors: {application: [a]}":                                  nil,
-		"factors: {application: [echo, faces]}":                              nil,
-		own + "factors: {application: [a, b]}\nbaseline: {application: b}":   {"application": "b"},
-		"factors: {topology: [echo, faces]}\nbaseline: {topology: faces}":    {"application": "faces"},
-		"factors: {application: [echo, faces], mesh: [none, envoy]}":         {"mesh": "none"},
-		"factors: {topology: [echo, faces]}\nbaseline: {application: faces}": {"application": "faces"},
+		own + "factors: {application: [a, b]}":                             {"application": "a"},
+		own + "factors: {application: [a, b], mesh: [none]}":               {"application": "a"},
+		own + "factors: {application: [a, b], mesh: [none, envoy]}":        {"mesh": "none"},
+		own + "factors: {application: [a]}":                                nil,
+		"factors: {application: [echo, faces]}":                            nil,
+		own + "factors: {application: [a, b]}\nbaseline: {application: b}": {"application": "b"},
+		"factors: {application: [echo, faces], mesh: [none, envoy]}":       {"mesh": "none"},
 	} {
 		if e := variantsOf(t, text+"\n"); !reflect.DeepEqual(e.Baseline, want) {
 			t.Errorf("%s\nhas baseline %v, want %v", text, e.Baseline, want)
-		}
-	}
-}
-
-func TestEarlierNameOfApplication(t *testing.T) {
-	for _, set := range []string{"factors.topology=[faces]", "factors.application=[faces]", "factors.topology[0]=faces"} {
-		for _, name := range []string{"topology", "application"} {
-			e := must.Get(experiment.Parse("x.yaml", []byte(header+"factors: {mesh: [none], "+name+": [echo]}\n"), withMeshes(), set))(t)
-			if got := experiment.LevelsOf[string](e.Factors, "application"); !slices.Equal(got, []string{"faces"}) {
-				t.Errorf("--set %s of factors.%s: %q", set, name, got)
-			}
 		}
 	}
 }

@@ -145,16 +145,6 @@ func TestUnitsReadBack(t *testing.T) {
 	}
 }
 
-// Results of earlier versions have values that files no longer have.
-func TestRecordedFilesOfEarlierVersions(t *testing.T) {
-	const text = "apiVersion: tare.dev/v1alpha1\nkind: Experiment\nmetadata: {name: earlier}\nfactors: {mesh: [none, envoy]}\norder: turns\n"
-	path := must.File(t, t.TempDir(), "experiment.yaml", text)
-	e := must.Get(experiment.ReadRecord(path))(t)
-	if e.APIVersion != experiment.APIVersion || e.Order != experiment.OrderByMesh {
-		t.Errorf("version %s, order %s", e.APIVersion, e.Order)
-	}
-}
-
 // A file of prices has one mistake: its kind.
 func TestFileOfPrices(t *testing.T) {
 	_, err := experiment.Decode("prices.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Prices\ncurrency: USD\ncore: {month: 1}\n"))

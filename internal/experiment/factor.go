@@ -452,7 +452,7 @@ type Levels struct {
 	Protocol     string `json:"protocol"`            // protocol of the load
 	Generator    string `json:"generator"`           // load generator
 	Route        string `json:"route,omitempty"`     // path of the requests
-	Application  string `json:"topology,omitempty"`  // application, if it is a factor (`topology` in files of earlier versions)
+	Application  string `json:"topology,omitempty"`  // application, if it is a factor
 	Placement    string `json:"placement,omitempty"` // of services on nodes
 
 	BackgroundServices int       `json:"backgroundServices,omitempty"` // services that no request calls

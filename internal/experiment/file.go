@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
@@ -59,33 +58,15 @@ func ReadRecord(path string) (*Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := DecodeRecord(path, data)
+	f, err := Decode(path, data)
 	if err != nil {
 		return nil, err
 	}
 	return f.whole(Names{})
 }
 
-// DecodeRecord is [Decode] for the file of a results directory. Values of version v1alpha1 get their present names.
-func DecodeRecord(name string, data []byte, overrides ...string) (*File, error) {
-	f, err := Decode(name, data, overrides...)
-	if err != nil {
-		return nil, err
-	}
-	if f.Experiment.APIVersion == "tare.dev/v1alpha1" {
-		f.Experiment.APIVersion = APIVersion
-	}
-	if f.Experiment.Order == "turns" {
-		f.Experiment.Order = OrderByMesh
-	}
-	return f, nil
-}
-
 // pricesKind is the kind of files with prices.
 const pricesKind = "Prices"
-
-// earlierFactor is the factor application in an override, by its name in files of earlier versions.
-var earlierFactor = regexp.MustCompile(`^((?:factors|baseline)\.)topology\b`)
 
 // Decode decodes the content of a file over the defaults. name is the file in errors. Overrides are "key=value" of
 // `--set`. The file then has the mistakes of types and unknown fields, which [File.Validate] returns. An error reports
@@ -99,11 +80,8 @@ func Decode(name string, data []byte, overrides ...string) (*File, error) {
 		doc.Report("kind", fmt.Sprintf("found %q, expected %q", kind, Kind), "a file of prices is for tare report DIR --cost FILE, and tare size --prices FILE")
 		return nil, doc.Err()
 	}
-	for _, section := range []string{"factors", "baseline"} {
-		doc.Rename(section, "topology", ApplicationFactor)
-	}
 	for _, o := range overrides {
-		if err := doc.Set(earlierFactor.ReplaceAllString(o, "${1}"+ApplicationFactor)); err != nil {
+		if err := doc.Set(o); err != nil {
 			return nil, err
 		}
 	}

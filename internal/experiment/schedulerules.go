@@ -68,8 +68,6 @@ func (v scheduleRules) blocks() {
 
 func (v scheduleRules) order() {
 	switch {
-	case v.e.Order == "turns":
-		v.report("order", "write order: by-mesh", `"turns" is now "by-mesh"`)
 	case v.e.Order != "" || v.doc.Has("order"):
 		v.check("order", v.e.Order, oneOf("order", orders...))
 	}

@@ -43,11 +43,7 @@ func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, err
 
 // Decode is [Program.Read] for the content of a file.
 func (p *Program) Decode(ctx context.Context, file string, data []byte, o Options) (*Study, error) {
-	decode := experiment.Decode
-	if o.Recorded {
-		decode = experiment.DecodeRecord
-	}
-	f, err := decode(file, data, o.Set...)
+	f, err := experiment.Decode(file, data, o.Set...)
 	if err != nil {
 		return nil, hint.InvalidFile(err)
 	}

@@ -165,7 +165,7 @@ func TestMistakesInReferences(t *testing.T) {
 		on + "application: {services: [{name: web, port: 3}]}":                                           "has a port of its own",
 		on + "order: interleaved\napplication: {namespace: s, entry: web}":                               "deployed one at a time",
 		strings.Replace(on, "rate: [1]", "replicas: [1, 3]", 1) + "application: {namespace: s}":          "the objects have the numbers of replicas",
-		strings.Replace(on, "rate: [1]", "topology: [echo]", 1) + "application: {namespace: shop}":       "factors.application selects",
+		strings.Replace(on, "rate: [1]", "application: [echo]", 1) + "application: {namespace: shop}":    "factors.application selects",
 		strings.Replace(on, "kubernetes", "kubernetes, namespace: n", 1) + "application: {namespace: s}": "leaves the application's objects",
 	} {
 		must.Fail(t, must.Err(decodedIn(t, "testdata/sub", text)), want, text)

@@ -39,18 +39,6 @@ func (d *Document) Set(override string) error {
 	return nil
 }
 
-// Rename gives a field of the mapping at path its present name, so that a file may have an earlier one. A file with both keeps
-// both.
-func (d *Document) Rename(path, earlier, present string) {
-	_, node, ok := d.find(path)
-	if !ok || node.Kind != yaml.MappingNode || d.Has(path+"."+present) {
-		return
-	}
-	if key, _ := child(node, step{key: earlier}); key != nil {
-		key.Value = present
-	}
-}
-
 // overrideValue parses the value of an override by the rules of a file.
 func (d *Document) overrideValue(name, text string) (*yaml.Node, error) {
 	if strings.TrimSpace(text) == "" {

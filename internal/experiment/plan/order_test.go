@@ -72,7 +72,7 @@ func TestOrders(t *testing.T) {
 }
 
 func TestTopologyIsAFactor(t *testing.T) {
-	p := expand(t, "factors: {mesh: [none, envoy], topology: [faces, faces-as-published]}")
+	p := expand(t, "factors: {mesh: [none, envoy], application: [faces, faces-as-published]}")
 	want := []string{"none-faces", "none-faces-as-published", "envoy-faces < none-faces", "envoy-faces-as-published < none-faces-as-published"}
 	if got := ids(p); !slices.Equal(got, want) || p.Treatments[1].Levels.Application != "faces-as-published" || p.Treatments[0].Factors["application"] != "faces" {
 		t.Errorf("got %q", got)

@@ -14,9 +14,7 @@ import (
 
 // acrossContent is the data of the figures of two runs.
 type acrossContent struct {
-	Schema string          `json:"schema"`
-	Name   string          `json:"name"`
-	Roles  []string        `json:"roles"`
+	head
 	Across *compare.Across `json:"across"`
 	Words  report.Words    `json:"words"`
 }
@@ -55,7 +53,7 @@ func WriteAcross(w io.Writer, a *compare.Across) error {
 }
 
 func acrossContentOf(name string, a *compare.Across) acrossContent {
-	return acrossContent{Schema, fileName(name), roles(), a, report.AcrossWords(a)}
+	return acrossContent{headOf(name), a, report.AcrossWords(a)}
 }
 
 func machineOf(s compare.Setup) string {
@@ -101,16 +99,14 @@ func acrossBand(a *compare.Across) []card {
 
 // historyContent is the data of the figure of a series of runs.
 type historyContent struct {
-	Schema  string               `json:"schema"`
-	Name    string               `json:"name"`
-	Roles   []string             `json:"roles"`
+	head
 	History *compare.History     `json:"history"`
 	Series  []report.SeriesWords `json:"series"`
 }
 
 // HistoryData are the data of the figure of a series of runs as JSON, for the scripts.
 func HistoryData(h *compare.History) ([]byte, error) {
-	return dataOf(historyContent{Schema, fileName("history"), roles(), h, report.HistoryWords(h)})
+	return dataOf(historyContent{headOf("history"), h, report.HistoryWords(h)})
 }
 
 // WriteHistory writes the page of a series of runs.
@@ -143,7 +139,7 @@ func WriteHistory(w io.Writer, h *compare.History) error {
 			}
 		}
 	}
-	return d.fill(w, historyContent{Schema, fileName(name), roles(), h, series}, func(w io.Writer) error {
+	return d.fill(w, historyContent{headOf(name), h, series}, func(w io.Writer) error {
 		return report.HistoryForms(report.Options{})[0].Write(w, h)
 	})
 }

@@ -27,10 +27,8 @@ type Doctor struct {
 
 // checksContent is the data of a page without figures.
 type checksContent struct {
-	Schema string   `json:"schema"`
-	Name   string   `json:"name"`
-	Roles  []string `json:"roles"`
-	Checks bool     `json:"checks"`
+	head
+	Checks bool `json:"checks"`
 }
 
 // WriteDoctor writes the page of tare doctor: its checks, and the figures of the A/A run.
@@ -57,7 +55,7 @@ func WriteDoctor(w io.Writer, x Doctor) error {
 	if passed == len(x.Checks) {
 		d.Band[0].Text, d.Band[0].Link = "nothing needs attention", ""
 	}
-	var content any = checksContent{Schema, "doctor", roles(), true}
+	var content any = checksContent{headOf("doctor"), true}
 	if x.AA != nil {
 		d.Schema = answer.Schema
 		d.Band = append(d.Band, band(*x.AA)...)

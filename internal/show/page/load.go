@@ -24,10 +24,8 @@ type Load struct {
 
 // loadContent is the data of its figures.
 type loadContent struct {
-	Schema string   `json:"schema"`
-	Name   string   `json:"name"`
-	Roles  []string `json:"roles"`
-	Load   loadData `json:"load"`
+	head
+	Load loadData `json:"load"`
 }
 
 type loadData struct {
@@ -73,7 +71,7 @@ func WriteLoad(w io.Writer, l Load) error {
 		}
 	}
 	d.Provenance = loadProvenance(p, r)
-	return d.fill(w, loadContent{Schema, fileName(name), roles(), dataOfLoad(l)}, func(w io.Writer) error {
+	return d.fill(w, loadContent{headOf(name), dataOfLoad(l)}, func(w io.Writer) error {
 		return loadpage.Write(w, p, r, loadpage.Options{Width: 120, Gates: l.Gates})
 	})
 }

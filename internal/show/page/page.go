@@ -69,11 +69,18 @@ type Source struct {
 	Verified *verify.Result
 }
 
+// head begins the data of every page.
+type head struct {
+	Schema string   `json:"schema"`
+	Name   string   `json:"name"`  // for file names
+	Roles  []string `json:"roles"` // of colors
+}
+
+func headOf(name string) head { return head{Schema, fileName(name), roles()} }
+
 // content is the data of the figures.
 type content struct {
-	Schema    string         `json:"schema"`
-	Name      string         `json:"name"`  // for file names
-	Roles     []string       `json:"roles"` // of colors
+	head
 	Report    *answer.Report `json:"report"`
 	Words     report.Words   `json:"words"`
 	Families  families       `json:"families"`
@@ -165,7 +172,7 @@ func Write(w io.Writer, s Source) error {
 func contentOf(s Source) content {
 	drawn := ofFigures(s.Report)
 	return content{
-		Schema: Schema, Name: fileName(s.Report.Experiment), Roles: roles(), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
+		head: headOf(s.Report.Experiment), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
 		Timelines: timelines(s.Dir), figureData: figureDataOf(s),
 	}
 }

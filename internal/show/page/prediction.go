@@ -56,10 +56,8 @@ type Band struct {
 
 // predictionContent is the data of its figures.
 type predictionContent struct {
-	Schema string   `json:"schema"`
-	Name   string   `json:"name"`
-	Roles  []string `json:"roles"`
-	Curves []Curve  `json:"curves"`
+	head
+	Curves []Curve `json:"curves"`
 }
 
 // WritePrediction writes the page of a prediction.
@@ -68,5 +66,5 @@ func WritePrediction(w io.Writer, p Prediction) error {
 	for _, f := range p.Facts {
 		d.Provenance = append(d.Provenance, entry{Name: f.Name, Text: f.Text})
 	}
-	return d.fill(w, predictionContent{Schema, fileName(p.Name), roles(), p.Curves}, p.Text)
+	return d.fill(w, predictionContent{headOf(p.Name), p.Curves}, p.Text)
 }

@@ -19,10 +19,8 @@ import (
 
 // runsContent is the data of the figure of many runs of one experiment.
 type runsContent struct {
-	Schema string   `json:"schema"`
-	Name   string   `json:"name"`
-	Roles  []string `json:"roles"`
-	Runs   runs     `json:"runs"`
+	head
+	Runs runs `json:"runs"`
 }
 
 type runs struct {
@@ -61,7 +59,7 @@ func RunsData(all []Source) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return dataOf(runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)})
+	return dataOf(runsContent{headOf(all[0].Report.Experiment), runsOf(all)})
 }
 
 // WriteRuns writes the page of many runs of one experiment.
@@ -70,7 +68,7 @@ func WriteRuns(w io.Writer, all []Source) error {
 	if err != nil {
 		return err
 	}
-	c := runsContent{Schema, fileName(all[0].Report.Experiment), roles(), runsOf(all)}
+	c := runsContent{headOf(all[0].Report.Experiment), runsOf(all)}
 	first, last := all[0], all[len(all)-1]
 	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: answer.Schema}
 	d.Headline = d.Answer[0]

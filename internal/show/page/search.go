@@ -13,9 +13,7 @@ import (
 
 // searchContent is the data of the figure of a search for the highest rate.
 type searchContent struct {
-	Schema string         `json:"schema"`
-	Name   string         `json:"name"`
-	Roles  []string       `json:"roles"`
+	head
 	Search capacity.Found `json:"search"`
 }
 
@@ -48,7 +46,7 @@ func WriteSearch(w io.Writer, c *loadpage.Capacity, target, tare string) error {
 		d.Warnings = append(d.Warnings, warning{Code: "note", Message: c.Note})
 	}
 	d.Provenance = []entry{{Name: "Target", Text: target, Code: true}, {Name: "Objective", Text: c.Objective, Code: true}}
-	return d.fill(w, searchContent{Schema, fileName(metric.Capacity), roles(), c.Found}, func(w io.Writer) error {
+	return d.fill(w, searchContent{headOf(metric.Capacity), c.Found}, func(w io.Writer) error {
 		return loadpage.WriteCapacity(w, c, loadpage.Options{})
 	})
 }
