@@ -167,6 +167,10 @@ func (v changeRules) observed() {
 	switch e := v.e; {
 	case e.onCluster() && slices.Contains(e.Changes.Kinds, metric.ProxyRestarted) && slices.Contains(e.Changes.Kinds, metric.EndpointRemoved):
 		v.report("changes.kinds", "measure them in two experiments", "on a cluster %s replaces a pod, and %s has the pods of before", metric.ProxyRestarted, metric.EndpointRemoved)
+	case slices.Contains(e.Changes.Kinds, metric.VersionChanged) && len(e.Changes.Kinds) > 1:
+		v.report("changes.kinds", "measure the other kinds in another experiment", "%s replaces the pods of the application", metric.VersionChanged)
+	case slices.Contains(e.Changes.Kinds, metric.VersionChanged) && e.Platform.Namespace != "":
+		v.report("changes.kinds", "remove platform.namespace", "%s changes the labels of the namespace", metric.VersionChanged)
 	case e.onCluster() && factorRules(v).foreign():
 		v.report("changes", "use a topology", "answers of a chart, manifests or a namespace do not show which replica served them")
 	case e.onCluster() && e.Load.Workers > 1:

@@ -101,7 +101,7 @@ changes: {every: 1s, kinds: [weight-shifted, certificate-renewed, control-restar
 	got := printed(err)
 	for _, want := range []string{
 		"bad.yaml:7:30: changes.kinds[0]: mesh none cannot make weight-shifted: it has no proxy",
-		"none can make: route-changed, endpoint-removed, endpoint-added, proxy-restarted; meshes that can make weight-shifted: istio",
+		"none can make: route-changed, endpoint-removed, endpoint-added, proxy-restarted, version-changed; meshes that can make weight-shifted: istio",
 		"changes.kinds[1]: mesh istio cannot make certificate-renewed: its definition has no object for it in kubernetes.changes",
 	} {
 		if !strings.Contains(got, want) {

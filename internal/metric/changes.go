@@ -15,6 +15,7 @@ const (
 	ProxyRestarted     = "proxy-restarted"
 	ControlRestarted   = "control-restarted"
 	ControlStopped     = "control-stopped"
+	VersionChanged     = "version-changed"
 )
 
 // Evidence is what shows that a change took effect.
@@ -27,6 +28,7 @@ const (
 	Denial                      // answers are 403, or are no longer
 	Certificate                 // TLS handshakes present the new certificate
 	Outage                      // requests fail until the process serves again
+	Replacement                 // answers carry an endpoint that did not exist before
 )
 
 // ChangeKind describes a kind of change.
@@ -67,10 +69,17 @@ var changeKinds = []ChangeKind{
 		Many: "control plane restarts", One: "a control plane restart", Shown: Outage, First: true, Last: true},
 	{Name: ControlStopped, Doc: "it ends, and is started again after half of the time between changes", Fails: true, Plane: Control,
 		Many: "control plane stops", One: "a control plane stop", Shown: Outage, First: true, Last: true},
+	{Name: VersionChanged, Doc: "a control plane of another revision is installed, and the application moves to it; without a mesh, the application is rolled out", Fails: true,
+		Many: "version changes", One: "a version change", Shown: Replacement, First: true, Last: true, Time: ChangeLastOld, Reached: "replace every proxy"},
 }
 
 // ByConnection reports whether answers show for each connection when it gets the new configuration.
 func (k ChangeKind) ByConnection() bool { return k.Last && k.Shown <= Denial }
+
+// Replaces reports whether tasks of a plane end or start with a change. On a cluster the application ends with its sidecar.
+func (k ChangeKind) Replaces(p Plane) bool {
+	return k.Plane == p && p != "" || k.Plane == Data && p == App || k.Shown == Replacement && (p == App || p == Data || p == Control)
+}
 
 // ChangeKinds lists the kinds of changes. The slice is shared, so do not change it.
 func ChangeKinds() []ChangeKind { return changeKinds }

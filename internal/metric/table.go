@@ -243,7 +243,7 @@ var rows = []Row{
 	{Name: PushSync, Unit: "ms", Better: LowerIsBetter, Doc: "from the connection of all simulated proxies at once until the last had a whole configuration",
 		Source: Proxies, Title: "first configuration of all proxies", Heads: [2]string{"first", "push, ms"}},
 	{Name: StartTime, Unit: "ms", Better: LowerIsBetter, Doc: "from exec to the first answer of the application, of its sidecar, through the sidecar, and to the application's first successful call of another service, median of the starts of a trial. On a cluster they count from the request to the API server. A watch of pods shows the sidecar ready, and the parts that are no answers",
-		Parts: StartParts, Source: Machine, Title: "first answer after a start, %s", Heads: [2]string{"first answer,", "%s, ms"}},
+		Parts: StartParts, Source: Machine, Title: "time of a start, %s", Heads: [2]string{"start until", "%s, ms"}},
 	{Name: StopTime, Unit: "ms", Better: LowerIsBetter, Doc: "from SIGTERM until the process has ended, median of the starts of a trial",
 		Parts: StartParts[:2], Source: Machine, Title: "end after SIGTERM, %s", Heads: [2]string{"end,", "%s, ms"}},
 	{Name: StopLost, Unit: "1", Better: LowerIsBetter, Doc: fmt.Sprintf("requests that failed, of %d per second, from SIGTERM until the pod had ended, mean per stop", StartProbeRate),

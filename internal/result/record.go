@@ -60,6 +60,8 @@ type Record struct {
 
 	Starts  []Start  `json:"starts,omitempty"`  // stops and starts of the entry's pod after the load
 	Changes []Change `json:"changes,omitempty"` // changes of routes and endpoints, in the order of sending
+	// ChangeClockMS is measured before and after the load.
+	ChangeClockMS *float64 `json:"changeClockMs,omitempty"` // maximum error of the load worker's clock against the clock of the changes, by which their effects are wider
 
 	// ChangeProbe are the requests whose answers showed the changes, absent if the load itself did.
 	ChangeProbe *ChangeProbe `json:"changeProbe,omitempty"`
@@ -142,22 +144,23 @@ type Start struct {
 // Change is a change of a route or of endpoints, and what the answers of the load showed of it. Instants are seconds from
 // the start of the load.
 type Change struct {
-	Kind            string   `json:"kind"`                  // kind of change
-	Version         int      `json:"version,omitempty"`     // of the route after it
-	Endpoint        string   `json:"endpoint,omitempty"`    // that was removed or added, or got a new certificate
-	Task            string   `json:"task,omitempty"`        // that ended and was started again
-	DueSeconds      float64  `json:"dueSeconds"`            // when it was due
-	SentSeconds     float64  `json:"sentSeconds"`           // when its request was sent
-	AcceptedSeconds float64  `json:"acceptedSeconds"`       // when its request was answered
-	FirstNew        *Span    `json:"firstNew,omitempty"`    // first effect: the first answer by the new configuration, absent for a removed endpoint
-	LastOld         *Span    `json:"lastOld,omitempty"`     // convergence: the last answer by the old configuration on any connection, absent for an added endpoint
-	Connections     int      `json:"connections,omitempty"` // connections with successful answers after it
-	Unchanged       int      `json:"unchanged,omitempty"`   // connections of these whose last answer was by the old configuration
-	Replicas        int      `json:"replicas,omitempty"`    // replicas that answered after a new route or policy
-	UnchangedAt     []string `json:"unchangedAt,omitempty"` // replicas of these that gave no answer by it
-	Probes          int      `json:"probes"`                // successful answers after it, until it was undone or the load ended
-	Failed          int      `json:"failed"`                // requests that failed until the last old answer
-	Flaps           int      `json:"flaps"`                 // old answers on connections that had had a new one
+	Kind            string   `json:"kind"`                      // kind of change
+	Version         int      `json:"version,omitempty"`         // of the route after it
+	Endpoint        string   `json:"endpoint,omitempty"`        // that was removed or added, or got a new certificate
+	Task            string   `json:"task,omitempty"`            // that ended and was started again
+	DueSeconds      float64  `json:"dueSeconds"`                // when it was due
+	SentSeconds     float64  `json:"sentSeconds"`               // when its request was sent
+	PreparedSeconds float64  `json:"preparedSeconds,omitempty"` // when the control plane of a version change was ready
+	AcceptedSeconds float64  `json:"acceptedSeconds"`           // when its request was answered
+	FirstNew        *Span    `json:"firstNew,omitempty"`        // first effect: the first answer by the new configuration, absent for a removed endpoint
+	LastOld         *Span    `json:"lastOld,omitempty"`         // convergence: the last answer by the old configuration on any connection, absent for an added endpoint
+	Connections     int      `json:"connections,omitempty"`     // connections with successful answers after it
+	Unchanged       int      `json:"unchanged,omitempty"`       // connections of these whose last answer was by the old configuration
+	Replicas        int      `json:"replicas,omitempty"`        // replicas that answered after a new route or policy
+	UnchangedAt     []string `json:"unchangedAt,omitempty"`     // replicas of these that gave no answer by it
+	Probes          int      `json:"probes"`                    // successful answers after it, until it was undone or the load ended
+	Failed          int      `json:"failed"`                    // requests that failed until the last old answer
+	Flaps           int      `json:"flaps"`                     // old answers on connections that had had a new one
 
 	CPU      *ChangeCPU `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
 	FailedMS []float64  `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most

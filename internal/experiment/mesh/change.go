@@ -40,6 +40,8 @@ func (d Definition) CanChange(platform, kind string) error {
 	}
 	described, _ := metric.ChangeKindOf(kind)
 	switch {
+	case kind == metric.VersionChanged:
+		return errors.New("only a cluster has revisions")
 	case d.Local == nil && kind == metric.RouteChanged:
 		return nil
 	case d.Local == nil:
@@ -63,13 +65,19 @@ func (d Definition) canChangeInCluster(kind string) error {
 	switch k := d.Kubernetes; {
 	case kind == metric.EndpointRemoved, kind == metric.EndpointAdded, kind == metric.ProxyRestarted:
 		return nil
-	case k == nil && kind == metric.RouteChanged:
+	case k == nil && (kind == metric.RouteChanged || kind == metric.VersionChanged):
 		return nil
 	case k == nil:
 		return errors.New("it has no proxy")
-	case kind == metric.ControlRestarted && len(k.Workloads) == 0:
+	case (kind == metric.ControlRestarted || kind == metric.ControlStopped) && len(k.Workloads) == 0:
 		return errors.New("it has no control plane of its own")
-	case kind == metric.ControlRestarted, k.Changes[kind] != "":
+	case kind == metric.ControlStopped && slices.ContainsFunc(k.Workloads, func(w Workload) bool { return w.Kind == "DaemonSet" }):
+		return errors.New("a DaemonSet of its control plane cannot be scaled to none")
+	case kind == metric.VersionChanged && (k.Revisions == nil || len(k.Revisions.Proof.Labels)+len(k.Revisions.Proof.Annotations) == 0):
+		return errors.New("its definition has no revisions with marks of their pods")
+	case kind == metric.VersionChanged && k.Revision != "":
+		return errors.New("it is a revision beside others: write order: by-mesh")
+	case kind == metric.VersionChanged, kind == metric.ControlRestarted, kind == metric.ControlStopped, k.Changes[kind] != "":
 		return nil
 	}
 	return errors.New("its definition has no object for it in kubernetes.changes")

@@ -22,6 +22,8 @@ type Revisions struct {
 	// Namespace has the marks of an enrolled namespace, in place of enrolment.namespace.
 	// They are templates with .Revision.
 	Namespace Marks `yaml:"namespace,omitempty" json:"namespace" in:"enrol"`
+	// Proof are marks that a revision adds to its pods. Without them an application cannot move to another revision.
+	Proof Marks `yaml:"proof,omitempty" json:"proof" in:"enrol"`
 }
 
 // maxRevision bounds the name of a revision: with a prefix, names of Services and namespaces have up to 63 characters.
@@ -37,9 +39,19 @@ func (d Definition) AsRevision() (Definition, error) {
 	if len(revision) > maxRevision {
 		return d, hint.New(fmt.Sprintf("at most %d characters", maxRevision), "the name %.80s is too long for a revision", d.Name)
 	}
+	return d.asRevision(revision, d.Kubernetes.Namespace+"-"+revision)
+}
+
+// NextRevision returns the definition as a revision in the mesh's own namespace, to which applications move from the
+// installed one. Both have one certificate authority.
+func (d Definition) NextRevision(revision string) (Definition, error) {
+	return d.asRevision(revision, d.Kubernetes.Namespace)
+}
+
+func (d Definition) asRevision(revision, namespace string) (Definition, error) {
 	k := *d.Kubernetes
 	home := k.Namespace
-	k.Revision, k.Namespace = revision, home+"-"+revision
+	k.Revision, k.Namespace = revision, namespace
 	k.CLI = nil // it prints the manifests of the mesh without revisions
 	ctx := InstallContext{Revision: k.Revision, Namespace: k.Namespace}
 	k.Workloads, k.Webhooks = slices.Clone(k.Revisions.Workloads), slices.Clone(k.Revisions.Webhooks)
@@ -57,7 +69,7 @@ func (d Definition) AsRevision() (Definition, error) {
 	for i := range k.Webhooks {
 		k.Webhooks[i].Name = name("webhooks", k.Webhooks[i].Name)
 	}
-	k.Enrolment.Namespace = k.Revisions.Namespace
+	k.Enrolment.Namespace, k.Enrolment.Proof = k.Revisions.Namespace, k.Enrolment.Proof.with(k.Revisions.Proof)
 	d.Kubernetes, d.Tasks = &k, slices.Clone(d.Tasks)
 	for i := range d.Tasks {
 		if d.Tasks[i].Namespace == home {
@@ -65,6 +77,16 @@ func (d Definition) AsRevision() (Definition, error) {
 		}
 	}
 	return d, failed
+}
+
+// with returns the marks with further ones.
+func (m Marks) with(further Marks) Marks {
+	all := Marks{Labels: map[string]string{}, Annotations: map[string]string{}}
+	for _, one := range []Marks{m, further} {
+		maps.Copy(all.Labels, one.Labels)
+		maps.Copy(all.Annotations, one.Annotations)
+	}
+	return all
 }
 
 // revisions checks the part of a definition for several versions at once.

@@ -42,6 +42,8 @@ type installer struct {
 	sources chartSources
 	// others: revisions of the mesh are installed, and with them the charts that all share.
 	others bool
+	// suffix of the names of releases, empty for the mesh itself.
+	suffix string
 }
 
 func newInstaller(i *instance) *installer {
@@ -313,6 +315,7 @@ func (n *installer) installCharts(ctx context.Context, in mesh.InstallContext) (
 		if err != nil {
 			return all, err
 		}
+		r.Release += n.suffix
 		n.report("installing chart %s as %s/%s", from, r.Namespace, r.Release)
 		done, err := n.helm().Install(ctx, n.release(r, from))
 		if err != nil {

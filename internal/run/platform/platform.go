@@ -276,8 +276,9 @@ type Changer interface {
 type Restarter interface {
 	// Restartable lists what can be restarted in a plane: of the data plane, with the entry.
 	Restartable(plane metric.Plane) []string
-	// Restart ends one of them and starts it again, or another in its place. It returns when that is ready.
-	Restart(ctx context.Context, plane metric.Plane, id string) error
+	// Restart ends one of them and starts it again, or another in its place. It returns when that is ready. A control plane
+	// stays stopped for a time, 0 for none.
+	Restart(ctx context.Context, plane metric.Plane, id string, stopped time.Duration) error
 }
 
 // Change is one change of the entry.
@@ -286,6 +287,8 @@ type Change struct {
 	Version   int      // of the new route
 	Endpoint  string   // that is removed, added, or gets a new certificate
 	Endpoints []string // all that remain
+	// Prepare: only the control plane of a version change is installed.
+	Prepare bool
 }
 
 // Background changes services that no request calls, and has the simulated proxies.

@@ -50,8 +50,6 @@ func (c *changePhase) run(ctx context.Context, tasks []platform.Task) error {
 	switch {
 	case c.deployment.CounterRefresh != nil && c.deployment.CounterRefresh.Refresh() > 0: // counters of one refresh span several changes
 		return group.Wait()
-	case c.changes.Restarts && c.deployment.EndedTasks == nil: // the CPU time of ended pods is unknown
-		return group.Wait()
 	}
 	group.Go(routine.Guarded(func() error {
 		return c.changes.Watch(ctx, edges.begin, edges.end, func(ctx context.Context) (timeline.Clocks, error) { return c.clocks(ctx, tasks) })
@@ -98,13 +96,20 @@ func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeli
 		if tasks, err = c.deployment.Tasks(ctx); err != nil {
 			return timeline.Clocks{}, err
 		}
-		ended = c.deployment.EndedTasks.Ended()
+		if c.deployment.EndedTasks != nil {
+			ended = c.deployment.EndedTasks.Ended()
+		}
 	}
 	look, err := c.setup.Meter.Read(ctx, tasks, meter.Clocks)
 	if err != nil {
 		return timeline.Clocks{}, fmt.Errorf("read the CPU time around changes: %w", err)
 	}
 	now := timeline.Clocks{At: time.Now(), NS: map[metric.Plane]int64{}}
+	if c.changes.Restarts && c.deployment.EndedTasks == nil { // a task that ended has its last reading
+		c.load.sampler.clocks.add(tasks, look)
+		now.NS = c.load.sampler.clocks.byPlane()
+		return now, nil
+	}
 	for _, t := range tasks {
 		now.NS[t.Plane] += look.Tasks[t.ID].CPU
 	}
@@ -118,7 +123,7 @@ func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeli
 }
 
 // observe records the changes with their effects on the answers of load or probe.
-func (c *changePhase) observe() error {
+func (c *changePhase) observe(ctx context.Context) error {
 	path := c.load.answers
 	if path == "" {
 		return nil
@@ -134,5 +139,25 @@ func (c *changePhase) observe() error {
 	}
 	c.journal.record.Changes = c.changes.Made()
 	timeline.Observe(c.journal.record.Changes, answers, c.load.edges.end.Sub(c.load.profile.Start))
+	if err := c.widen(ctx); err != nil {
+		return err
+	}
 	return c.setup.dir.Remove(answersFile)
+}
+
+// widen adds the error of the load worker's clock to the effects of changes. The answers are on the clock of the changes by the
+// offset from before the load. Afterwards it is measured again: the clocks may have drifted apart.
+func (c *changePhase) widen(ctx context.Context) error {
+	if c.deployment.LoadWorkers == nil {
+		return nil
+	}
+	before := c.load.loading.workers[0].part
+	ahead, unsure, err := c.deployment.LoadWorkers.LoadClock(ctx, 0)
+	if err != nil {
+		return err
+	}
+	wrong := max(before.Unsure, (ahead-before.Ahead).Abs()+unsure)
+	timeline.Widen(c.journal.record.Changes, wrong)
+	c.journal.record.ChangeClockMS = new(float64(wrong) / float64(time.Millisecond))
+	return nil
 }

@@ -66,10 +66,13 @@ func (f *faultPhase) countMesh(ctx context.Context) map[string]map[string]int64 
 	return counters
 }
 
-// replaces reports whether one of the faults can have ended or restarted tasks of a plane. Sidecars end with their
-// pods. Tasks of other planes are only hit by a fault of their own.
-func replaces(faults []experiment.Fault, plane metric.Plane) bool {
-	return slices.ContainsFunc(faults, func(f experiment.Fault) bool {
+// replaces reports whether faults or changes can have ended or started tasks of a plane. Sidecars end with their
+// pods. Tasks of other planes are only hit by a fault or change of their own.
+func replaces(faults []experiment.Fault, changes []string, plane metric.Plane) bool {
+	return slices.ContainsFunc(changes, func(name string) bool {
+		kind, _ := metric.ChangeKindOf(name)
+		return kind.Replaces(plane)
+	}) || slices.ContainsFunc(faults, func(f experiment.Fault) bool {
 		kind, _ := experiment.FaultKindOf(f.Kind)
 		if !slices.Contains(kind.Suspends, experiment.Restarted) {
 			return false

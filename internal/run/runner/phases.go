@@ -158,7 +158,7 @@ func (t *trial) drain(ctx context.Context) error {
 	t.load.mergeMeasured()
 	t.seen.stepped = t.setup.clock.drift()
 	t.faults.keepMesh(ctx)
-	if err := errors.Join(t.changes.observe(), t.changes.received(ctx)); err != nil {
+	if err := errors.Join(t.changes.observe(ctx), t.changes.received(ctx)); err != nil {
 		return err
 	}
 	if err := t.idle.drained(ctx); err != nil {

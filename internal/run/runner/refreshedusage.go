@@ -38,6 +38,9 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 			continue
 		}
 		known[task.ID] = true
+		if ru.unknown(task) {
+			continue
+		}
 		u, i, j := ru.usageOf(task, s, contains(first, task.ID), contains(then, task.ID))
 		u.Start, u.End = edged(u.Start, begin.Tasks[task.ID]), edged(u.End, end.Tasks[task.ID])
 		switch {
@@ -60,6 +63,11 @@ func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look
 	ru.warnGaps(s.loaded, s.end)
 }
 
+// unknown reports whether a fault or change started a task that ended before its first reading, such as an init container.
+func (ru *refreshedUsage) unknown(task platform.Task) bool {
+	return len(ru.sampler.history.tasks[task.ID]) == 0 && contains(ru.sampler.restarted, task.ID) && !contains(ru.sampler.tasks, task.ID)
+}
+
 func contains(tasks []platform.Task, id string) bool {
 	return slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.ID == id })
 }
@@ -68,7 +76,7 @@ func contains(tasks []platform.Task, id string) bool {
 func (ru *refreshedUsage) usageOf(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
 	readings := ru.sampler.history.tasks[task.ID]
-	if n := len(readings); replaces(ru.setup.Experiment.Faults, task.Plane) && n > 0 && !(atFirst && atLast) && !ofNode(task) {
+	if n := len(readings); replaces(ru.setup.Experiment.Faults, ru.setup.Experiment.Changes.Kinds, task.Plane) && n > 0 && !(atFirst && atLast) && !ofNode(task) {
 		return ru.changed(u, readings, s, atFirst, atLast), -1, -1
 	}
 	i, j = window(timesOf(readings), s)
@@ -98,7 +106,7 @@ func (ru *refreshedUsage) usageOf(task platform.Task, s span, atFirst, atLast bo
 // the trial is valid, and CPU of its nodes is unknown.
 func ofNode(task platform.Task) bool { return task.Plane == metric.Node }
 
-// changed is the usage of a task that a fault ended, up to its last reading, or of one that
+// changed is the usage of a task that a fault or change ended, up to its last reading, or of one that
 // replaced it and began at 0. Both may happen between the edges.
 func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
 	if !atLast { // a pod of the same name may answer before it is listed as another task

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -35,11 +37,49 @@ type sampler struct {
 	uses   []use // between the readings of the measure phase, without uses from counters with a refresh interval
 	// history has the readings of counters with a refresh interval.
 	history history
-	// restarted are the tasks that replaced ended ones, even if they have ended themselves.
+	// restarted are the tasks that replaced ended ones or can have, even if they have ended themselves.
 	restarted []platform.Task
+	// clocks are the CPU times of all tasks, ended ones too.
+	clocks lastClocks
 	// shown are the tasks that a sample listed, and machines reports whether one had the nodes.
 	shown    map[string]bool
 	machines bool
+}
+
+// lastClocks have the last CPU time that was read of each task.
+type lastClocks struct {
+	mu    sync.Mutex
+	tasks map[string]lastClock
+}
+
+type lastClock struct {
+	plane metric.Plane
+	ns    int64
+}
+
+// add keeps the readings of tasks.
+func (l *lastClocks) add(tasks []platform.Task, look meter.Look) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tasks == nil {
+		l.tasks = map[string]lastClock{}
+	}
+	for _, t := range tasks {
+		if r, read := look.Tasks[t.ID]; read {
+			l.tasks[t.ID] = lastClock{t.Plane, max(r.CPU, l.tasks[t.ID].ns)}
+		}
+	}
+}
+
+// byPlane are the sums of each plane, in nanoseconds.
+func (l *lastClocks) byPlane() map[metric.Plane]int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := map[metric.Plane]int64{}
+	for _, t := range l.tasks {
+		all[t.plane] += t.ns
+	}
+	return all
 }
 
 // reset forgets all tasks and readings, and history replaces its own.
@@ -96,6 +136,7 @@ func (s *sampler) look(ctx context.Context, depth meter.Depth) error {
 		now.Nodes[i].Reading.At = s.setup.clock.steady(now.Nodes[i].Reading.At)
 	}
 	s.describe(sample, now)
+	s.clocks.add(s.tasks, now)
 	if s.refreshed() {
 		// Readings without a refresh are not emitted: they are not further observations.
 		sample.Tasks, sample.Nodes = s.history.add(now, asked, s.setup.clock.now())
@@ -182,16 +223,18 @@ func (s *sampler) nodeRefresh() time.Duration {
 	return s.deployment.CounterRefresh.NodeRefresh()
 }
 
-// relist lists the tasks again if faults end and replace them.
+// relist lists the tasks again if faults or changes end and replace them.
 func (s *sampler) relist(ctx context.Context) error {
-	if len(s.setup.Experiment.Faults) == 0 || !s.refreshed() {
+	faults, changes := s.setup.Experiment.Faults, s.setup.Experiment.Changes.Kinds
+	replaced := func(p metric.Plane) bool { return replaces(faults, changes, p) }
+	if !s.refreshed() || len(faults) == 0 && !slices.ContainsFunc(metric.Planes(), replaced) {
 		return nil
 	}
 	if err := s.list(ctx); err != nil {
 		return err
 	}
 	for _, task := range s.listed {
-		if task.Restarted && !contains(s.restarted, task.ID) {
+		if (task.Restarted || replaced(task.Plane)) && !contains(s.restarted, task.ID) {
 			s.restarted = append(s.restarted, task)
 		}
 	}

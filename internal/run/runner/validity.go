@@ -423,7 +423,7 @@ func restarted(s seen) string {
 	var who []string
 	for _, task := range s.record.Tasks {
 		n := task.End.Restarts - task.Start.Restarts
-		if n <= 0 || task.Ended || task.Plane == metric.Foreign || replaces(s.injectedFaults(), task.Plane) {
+		if n <= 0 || task.Ended || task.Plane == metric.Foreign || replaces(s.injectedFaults(), nil, task.Plane) {
 			continue
 		}
 		why := fmt.Sprintf("%s was restarted %s", task.ID, printable.Counted(n, "time"))

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,11 @@ func (m *measurement) visits() {
 		return
 	}
 	// Tasks were listed a moment before the edge at the beginning.
-	system, unknown := split(m.deployment.Visitors.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end))
+	all := m.deployment.Visitors.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end)
+	all = slices.DeleteFunc(all, func(v platform.Visitor) bool { // changes started it
+		return slices.ContainsFunc(m.load.journal.record.Tasks, func(t result.TaskUsage) bool { return t.ID == v.Name })
+	})
+	system, unknown := split(all)
 	w := result.Warning{Code: "came-and-went", Hint: "find the workload, Job or CronJob that starts it, and suspend it during the run"}
 	if len(unknown) > 0 {
 		w.Invalidates, w.Message = true, visitText(unknown)

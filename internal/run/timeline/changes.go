@@ -69,7 +69,7 @@ func NewChanges(c experiment.Changes, seed uint64, entry string, d *platform.Dep
 		}
 	}
 	plan, err := p.plan(c)
-	restarts := slices.ContainsFunc(plan, func(next change) bool { return next.task != "" })
+	restarts := slices.ContainsFunc(plan, func(next change) bool { return next.task != "" || next.described.Shown == metric.Replacement })
 	return &Changes{Restarts: restarts, made: map[int]*result.Change{}, deployment: d, every: time.Duration(c.Every), plan: plan, serials: map[string]string{}}, err
 }
 
@@ -92,7 +92,7 @@ func (p planner) plan(c experiment.Changes) (all []change, err error) {
 		next.Kind, kinds = kinds[0], kinds[1:]
 		next.described, _ = metric.ChangeKindOf(next.Kind)
 		switch kind := next.described; {
-		case kind.Shown == metric.Version:
+		case kind.Shown == metric.Version, kind.Shown == metric.Replacement:
 			version++
 		case next.Kind == metric.EndpointRemoved:
 			out = p.draw(p.endpoints)
@@ -176,6 +176,11 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 	case next.described.Shown == metric.Certificate:
 		err = c.renew(ctx, next.Change, sent, &made)
 	default:
+		if next.described.Shown == metric.Replacement {
+			if err := c.prepare(ctx, next, start, &made); err != nil {
+				return made, err
+			}
+		}
 		err = c.deployment.Changer.Change(ctx, next.Change)
 		made.AcceptedSeconds = seconds(time.Since(start))
 	}
@@ -191,21 +196,33 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 	return made, nil
 }
 
+// prepare installs the control plane of a version change.
+func (c *Changes) prepare(ctx context.Context, next change, start time.Time, made *result.Change) error {
+	next.Prepare = true
+	if err := c.deployment.Changer.Change(ctx, next.Change); err != nil {
+		return fmt.Errorf("prepare change %s: %w", next.Kind, err)
+	}
+	made.PreparedSeconds = seconds(time.Since(start))
+	return nil
+}
+
 // restartGrace is the time from SIGTERM to SIGKILL of a process that starts again.
 const restartGrace = 5 * time.Second
 
 // restart ends a process and starts it again. It returns when the process is ready.
 func (c *Changes) restart(ctx context.Context, next change) error {
+	var stopped time.Duration
+	if next.Kind == metric.ControlStopped {
+		stopped = c.every / 2
+	}
 	if c.deployment.Restarter != nil {
-		return c.deployment.Restarter.Restart(ctx, next.described.Plane, next.task)
+		return c.deployment.Restarter.Restart(ctx, next.described.Plane, next.task, stopped)
 	}
 	if err := c.deployment.TaskFaults.End(ctx, next.task, restartGrace); err != nil {
 		return err
 	}
-	if next.Kind == metric.ControlStopped {
-		if err := wait.For(ctx, c.every/2); err != nil {
-			return err
-		}
+	if err := wait.For(ctx, stopped); err != nil {
+		return err
 	}
 	return c.deployment.TaskFaults.Restart(ctx, next.task)
 }

@@ -47,11 +47,31 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 			interrupted(&changes[i], connections, until)
 		case metric.Certificate: // handshakes showed it
 			changes[i].Failed += failures(connections, nanoseconds(changes[i].SentSeconds), min(until, latest(&changes[i])))
+		case metric.Replacement:
+			observe(&changes[i], replaced(&changes[i], connections), until)
 		default:
 			observe(&changes[i], connections, until)
 		}
 	}
 	addFailures(changes, answers)
+}
+
+// Widen adds the maximum error of the clock of the answers to what they show of changes. Handshakes are on the clock of the changes.
+func Widen(changes []result.Change, wrong time.Duration) {
+	ms := milliseconds(int64(wrong))
+	for i := range changes {
+		if kind, _ := metric.ChangeKindOf(changes[i].Kind); kind.Shown == metric.Certificate {
+			continue
+		}
+		for _, s := range []*result.Span{changes[i].FirstNew, changes[i].LastOld} {
+			if s == nil {
+				continue
+			}
+			if s.AfterMS = max(0, s.AfterMS-ms); s.BeforeMS != nil {
+				*s.BeforeMS += ms
+			}
+		}
+	}
 }
 
 // undone reports whether a later change ends what answers show of one.
@@ -63,10 +83,34 @@ func undone(c, later *result.Change) bool {
 	case metric.Denial:
 		also, _ := metric.ChangeKindOf(later.Kind)
 		return also.Shown == metric.Denial
-	case metric.Outage:
+	case metric.Outage, metric.Replacement:
 		return true
 	}
 	return false
+}
+
+// replaced are answers with the version before a change if their endpoint answered before it, else with the version after it.
+func replaced(c *result.Change, connections map[int][]seen) map[int][]seen {
+	sent, old := nanoseconds(c.SentSeconds), map[string]bool{}
+	for _, all := range connections {
+		for _, a := range all {
+			if a.end <= sent {
+				old[a.endpoint] = true
+			}
+		}
+	}
+	to := map[int][]seen{}
+	for conn, all := range connections {
+		to[conn] = slices.Clone(all)
+		for i := range to[conn] {
+			if a := &to[conn][i]; old[a.endpoint] {
+				a.version = c.Version - 1
+			} else {
+				a.version = c.Version
+			}
+		}
+	}
+	return to
 }
 
 // latest is the instant after which nothing shows the old state, ns from the start of the load.
@@ -226,7 +270,7 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 			c.Unchanged++
 		}
 		for _, a := range between(all, sent, until) {
-			if _, after := a.shows(c); a.counts(c) && a.sent >= sent && kind.Shown != metric.Endpoint && a.endpoint != "" {
+			if _, after := a.shows(c); a.counts(c) && a.sent >= sent && kind.Shown != metric.Endpoint && kind.Shown != metric.Replacement && a.endpoint != "" {
 				replicas[a.endpoint] = replicas[a.endpoint] || after
 			}
 		}

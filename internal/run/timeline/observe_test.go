@@ -181,3 +181,34 @@ func TestInstantsOfFailures(t *testing.T) {
 		t.Errorf("failed requests at %v ms, want %v", c.FailedMS, want)
 	}
 }
+
+// The pods that answered before a version change are the old ones. One that is replaced later ends convergence.
+func TestReplacedPods(t *testing.T) {
+	c := observed(result.Change{Kind: metric.VersionChanged, Version: 1}, probes(func(conn int, now time.Duration) (string, bool) {
+		switch {
+		case conn%2 == 0 && now >= 40*time.Millisecond:
+			return "0 new-a", now != 64*time.Millisecond
+		case conn%2 == 1 && now >= 300*time.Millisecond:
+			return "0 new-b", true
+		}
+		return []string{"0 old-a", "0 old-b"}[conn%2], true
+	}))
+	contains(t, "first effect", c.FirstNew, 40*time.Millisecond, 2)
+	contains(t, "convergence", c.LastOld, 300*time.Millisecond, connections+1)
+	if c.Failed != 1 || len(c.UnchangedAt) > 0 {
+		t.Errorf("%d failed, unchanged at %q; want 1 and none", c.Failed, c.UnchangedAt)
+	}
+}
+
+// The error of a clock makes what answers show wider on both sides, never before the change.
+func TestErrorOfTheClock(t *testing.T) {
+	early := observed(route, probes(at(3*time.Millisecond)))
+	late := observed(route, probes(at(50*time.Millisecond)))
+	for _, c := range []*result.Change{&early, &late} {
+		after, before := c.LastOld.AfterMS, *c.LastOld.BeforeMS
+		timeline.Widen([]result.Change{*c}, 20*time.Millisecond)
+		if got := *c.LastOld.BeforeMS; got != before+20 || c.LastOld.AfterMS != max(0, after-20) {
+			t.Errorf("(%v, %v] became (%v, %v]", after, before, c.LastOld.AfterMS, got)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
@@ -35,6 +37,7 @@ type changer struct {
 	applier    *applier
 	configurer *configurer
 	faults     *faults
+	upgrade    *upgrade
 
 	mu  sync.Mutex
 	out map[string]bool // pods that were taken out
@@ -55,6 +58,10 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		return fmt.Errorf("mesh %s: %w: %w", c.spec.Mesh.Name, errors.ErrUnsupported, err)
 	}
 	switch {
+	case change.Kind == metric.VersionChanged && change.Prepare:
+		return c.upgrade.install(ctx, change.Version)
+	case change.Kind == metric.VersionChanged:
+		return c.upgrade.move(ctx, change.Version)
 	case change.Kind == metric.EndpointRemoved, change.Kind == metric.EndpointAdded:
 		return c.list(ctx, change.Endpoints)
 	case c.spec.Mesh.Kubernetes == nil:
@@ -80,10 +87,14 @@ func (c *changer) Restartable(plane metric.Plane) (all []string) {
 	return all
 }
 
-// Restart implements [platform.Restarter]: it deletes a pod and waits for another, or rolls a workload.
-func (c *changer) Restart(ctx context.Context, plane metric.Plane, id string) error {
-	if plane == metric.Control {
-		return c.roll(ctx, id)
+// Restart implements [platform.Restarter]: it deletes a pod and waits for another, rolls a workload, or scales it to none for
+// a time.
+func (c *changer) Restart(ctx context.Context, plane metric.Plane, id string, stopped time.Duration) error {
+	switch {
+	case plane == metric.Control && stopped > 0:
+		return c.stop(ctx, c.workload(id), stopped)
+	case plane == metric.Control:
+		return c.roll(ctx, c.workload(id))
 	}
 	pod, err := c.pods.find(id + "/" + appContainer)
 	if err != nil {
@@ -163,13 +174,41 @@ func (c *changer) apply(ctx context.Context, change platform.Change) error {
 	return c.cluster.Apply(ctx, cluster.Stamp{Run: c.options.Run, Labels: c.stampLabels()}, objects...)
 }
 
-// roll replaces the pods of a workload of the control plane, as kubectl rollout restart does, and waits for the new ones.
-func (c *changer) roll(ctx context.Context, name string) error {
+// workload is the object of a workload of the control plane, by its name.
+func (c *changer) workload(name string) cluster.Ref {
 	k := c.spec.Mesh.Kubernetes
 	i := slices.IndexFunc(k.Workloads, func(w mesh.Workload) bool { return w.Name == name })
-	ref := meshes.RefOf(k.Workloads[i], k.Namespace)
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{"kubectl.kubernetes.io/restartedAt":%q}}}}}`, time.Now().Format(time.RFC3339Nano))
-	if err := c.cluster.Patch(ctx, ref, patch); err != nil {
+	return meshes.RefOf(k.Workloads[i], k.Namespace)
+}
+
+// roll replaces the pods of a workload, as kubectl rollout restart does, and waits for the new ones.
+func (c *changer) roll(ctx context.Context, ref cluster.Ref) error {
+	if err := c.cluster.Patch(ctx, ref, rollOut(time.Now().Format(time.RFC3339Nano))); err != nil {
+		return err
+	}
+	return c.applier.wait(ctx, ref)
+}
+
+// stop scales a workload to none and, after a time or at the end of ctx, to its replicas again. It waits for these.
+func (c *changer) stop(ctx context.Context, ref cluster.Ref, stopped time.Duration) error {
+	o, err := c.cluster.Get(ctx, ref)
+	if err != nil {
+		return err
+	}
+	replicas, has, err := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	if err != nil || !has {
+		return cmp.Or(err, fmt.Errorf("%s has no number of replicas", ref))
+	}
+	scale := func(ctx context.Context, n int64) error {
+		return c.cluster.Patch(ctx, ref, fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, n))
+	}
+	if err := scale(ctx, 0); err != nil {
+		return err
+	}
+	err = wait.For(ctx, stopped)
+	late, cancel := removalContext(context.WithoutCancel(ctx))
+	defer cancel()
+	if err := errors.Join(err, scale(late, replicas)); err != nil {
 		return err
 	}
 	return c.applier.wait(ctx, ref)

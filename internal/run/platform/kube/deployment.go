@@ -127,8 +127,9 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
 	d.configurer = &configurer{pods: d.pods, admin: admin}
-	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults}
-	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, archive: archive}
+	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults,
+		upgrade: &upgrade{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, applier: d.applier}}
+	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, workers: d.workers, archive: archive}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
 	}}
@@ -287,7 +288,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
 	d.nodes.close()
 	d.pods.close()
-	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), err); err != nil {
+	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), d.changer.upgrade.withdraw(ctx), err); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

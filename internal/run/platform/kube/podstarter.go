@@ -49,6 +49,7 @@ type podStarter struct {
 	scaler  *scaler
 	prober  *prober
 	load    loadSource
+	workers *workerPool // nil if the load comes from this machine
 	archive archive
 
 	mu   sync.Mutex
@@ -286,7 +287,15 @@ func (s *podStarter) sendThrough(ctx context.Context) (*through, error) {
 	p.Rate, p.ConnectionRate, p.Arrivals = metric.StartProbeRate, metric.StartProbeRate, "constant"
 	p.Connections, p.Workers, p.Timeout, p.Drain = startConnections, 1, time.Second, time.Second
 	p.Warmup, p.Measure, p.Tail, p.Requests = 0, replaceTimeout, 0, 0
-	p.Start, p.HDRPath, p.AnswersPath = time.Now().Add(startLead), "", startsFile
+	began := time.Now().Add(startLead)
+	p.Start, p.HDRPath, p.AnswersPath = began, "", startsFile
+	if s.workers != nil { // the first one sends the only load
+		ahead, _, err := s.workers.LoadClock(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		p.Start = began.Add(ahead)
+	}
 	stdin, err := json.Marshal(p)
 	if err != nil {
 		return nil, fmt.Errorf("write load profile: %w", err)
@@ -299,7 +308,7 @@ func (s *podStarter) sendThrough(ctx context.Context) (*through, error) {
 	if err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
-	return &through{process: process, dir: dir, began: p.Start}, nil
+	return &through{process: process, dir: dir, began: began}, nil
 }
 
 // end stops the load and returns its answers.

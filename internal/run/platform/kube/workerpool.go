@@ -110,12 +110,15 @@ func (t *trial) dial(namespace, pod, token string) *loadWorker {
 }
 
 // LoadClock implements [platform.LoadWorkers]. A worker has the clock of its node, and the node agent compares that
-// best. Workers on one node then have the same difference.
+// best. Workers on one node then have the same difference. Each call measures it again.
 func (p *workerPool) LoadClock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
 	if i < 0 || i >= len(p.workers) {
 		return 0, 0, fmt.Errorf("clock of load worker %d: there are %d workers", i, len(p.workers))
 	}
 	if a := p.options.Agents; a != nil {
+		if err := a.Compare(ctx); err != nil {
+			return 0, 0, err
+		}
 		if ahead, unsure, ok := a.Clock(p.workers[i].node); ok {
 			return ahead, unsure, nil
 		}

@@ -452,7 +452,7 @@ func (s suite) restarter(t *testing.T, d *platform.Deployment) {
 	if len(before) == 0 {
 		t.Fatal("nothing of the data plane can be restarted")
 	}
-	if err := d.Restarter.Restart(t.Context(), metric.Data, before[0]); err != nil {
+	if err := d.Restarter.Restart(t.Context(), metric.Data, before[0], 0); err != nil {
 		t.Fatal(err)
 	}
 	if after := d.Restarter.Restartable(metric.Data); len(after) != len(before) {
