@@ -13,24 +13,28 @@ import (
 )
 
 // Objects of Istio change routes and policies. Each change takes effect on every connection before the next of its kind. Then the
-// control plane and a sidecar end and start again, and the trial stays valid. The seed has this order.
+// control plane and a sidecar end and start again, and the trial stays valid. The seed has
+// this order: a sidecar that is replaced while the control plane is stopped is learned of late, and requests wait.
 func TestKubernetesIstioObjects(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../examples/endpoint-removal.yaml"))(t)
 	_, charts := clusterWithIstio(t)
 	disposable(t, clustertest.Connect(t))
 	r := fileOnKubernetes(t, text, append(removals, "factors={mesh: [istio], rate: [100], connections: [8], replicas: [2]}", "validity.errorRatio=1",
-		"changes={every: 7s, count: 8, kinds: [route-changed, weight-shifted, route-added, policy-denied, policy-allowed, control-restarted, proxy-restarted, control-stopped]}",
-		"seed=29", "phases.measure=64s", "platform.meter=node-agent",
+		"changes={every: 9s, count: 8, kinds: [route-changed, weight-shifted, route-added, policy-denied, policy-allowed, control-restarted, control-stopped, proxy-restarted]}",
+		"seed=29", "phases.measure=82s", "platform.meter=node-agent",
 		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))...)
 	all := r.records(t, console.Done, nil)
 	if len(all) != 1 || !usable(all[0]) {
 		t.Fatalf("%+v", all)
 	}
-	kinds := map[string]int{}
+	kinds, known := map[string]int{}, 0
 	for i, c := range all[0].Changes {
 		kinds[c.Kind]++
 		if described, _ := metric.ChangeKindOf(c.Kind); described.Shown == metric.Outage {
-			if c.CPU == nil || c.CPU.NS[metric.Control] == [2]int64{} || c.AcceptedSeconds-c.SentSeconds < map[string]float64{metric.ControlStopped: 3.5}[c.Kind] {
+			if c.CPU != nil && c.CPU.NS[metric.Control] != [2]int64{} {
+				known++
+			}
+			if c.AcceptedSeconds-c.SentSeconds < map[string]float64{metric.ControlStopped: 3.5}[c.Kind] {
 				t.Errorf("%s of %s: %+v", c.Kind, c.Task, c)
 			}
 			continue
@@ -39,8 +43,8 @@ func TestKubernetesIstioObjects(t *testing.T) {
 			t.Errorf("change %d (%s) has not taken effect: %+v", i+1, c.Kind, c)
 		}
 	}
-	if len(kinds) != 8 {
-		t.Errorf("%v, want eight kinds", kinds)
+	if len(kinds) != 8 || known == 0 {
+		t.Errorf("%v, want eight kinds; %d restarts have CPU of the control plane", kinds, known)
 	}
 }
 
