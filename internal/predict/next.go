@@ -47,8 +47,12 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 		step := Step{What: "what a CPU limit does to the p99, at the request and at half of it", Takes: block * time.Duration(3*max(blocks, minBlocks))}
 		names := []string{name}
 		for _, cores := range limits {
+			resources := fmt.Sprintf("limits: {cpu: %s}", milli(cores))
+			if run.File.Platform.Kind == mesh.OnKubernetes { // refuses a limit below the mesh's own request
+				resources = fmt.Sprintf("requests: {cpu: %s}, %s", milli(cores), resources)
+			}
 			names = append(names, name+"-"+milli(cores))
-			step.Set = append(step.Set, fmt.Sprintf("meshes.%s-%s={from: %s, resources: {limits: {cpu: %s}}}", name, milli(cores), name, milli(cores)))
+			step.Set = append(step.Set, fmt.Sprintf("meshes.%s-%s={from: %s, resources: {%s}}", name, milli(cores), name, resources))
 		}
 		step.Set = append(step.Set, "factors.mesh=["+strings.Join(names, ", ")+"]", fmt.Sprintf("baseline={mesh: %s}", name))
 		steps = append(steps, step)

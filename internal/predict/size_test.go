@@ -282,6 +282,11 @@ func TestNextRuns(t *testing.T) {
 	if want := []time.Duration{7 * 6 * 10 * time.Second, 3 * 5 * 6 * 10 * time.Second, 5 * 12 * 10 * time.Second}; !slices.Equal(takes, want) {
 		t.Errorf("runs take %v, want %v", takes, want)
 	}
+	all[0].RequestCPU = 0.1
+	run.File.Platform.Kind = mesh.OnKubernetes // refuses a limit below the mesh's own request
+	if set := predict.Next(run, s, all)[1].Set; set[1] != "meshes.envoy-50m={from: envoy, resources: {requests: {cpu: 50m}, limits: {cpu: 50m}}}" {
+		t.Errorf("on a cluster: %q", set)
+	}
 	run.Plan.Order = "interleaved" // limits would be refused
 	if steps := predict.Next(run, s, all); len(steps) != 2 || steps[0].Set[0] != want[0] || steps[1].Set[0] != want[5] {
 		t.Errorf("steps of an interleaved run: %+v", steps)
