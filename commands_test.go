@@ -145,9 +145,9 @@ var documented = map[string]done{
 	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {instead: "tare size --from runs/curve --rate 300 --connections 4 --pods pods.txt"},
 	"bin/tare cluster adopt":                     {by: "TestKubernetesUninstallLooksAtNodes"},
 	"bin/tare run values.yaml --out runs/values": {not: "needs Istio on a cluster; TestKubernetesIstioForeign measures a copied namespace under it"},
-	"bin/tare size --from runs/values --rate 150 --objective 'p99 < 50ms'": {
+	"bin/tare size --from runs/values --rate 150": {
 		instead: "bin/tare size --from runs/curve --rate 300 --connections 4 --objective 'p99 < 50ms'"},
-	"bin/tare size --from runs/values --rate 150 --objective 'p99 < 50ms' --format values > sidecars.yaml": {
+	"bin/tare size --from runs/values --rate 150 --format values > sidecars.yaml": {
 		instead: "bin/tare size --from runs/curve --rate 300 --connections 4 --objective 'p99 < 50ms' --format yaml > sidecars.yaml"},
 	"helm upgrade istiod istio/istiod -n istio-system --reuse-values -f sidecars.yaml": {not: "needs Helm and an Istio that it installed"},
 	"tare report":                          {instead: "tare report || [ $? = 2 ]"}, // the first has no run
