@@ -58,6 +58,7 @@ func newReport(run *compare.Run) *Report {
 	seconds := compare.LoadedSeconds(run.Records)
 	r.addTrends(run.Confidence(), seconds)
 	r.markGrowth(seconds)
+	r.addChangeParts(run.Confidence())
 	r.Stopping = stopping(run, r)
 	r.Warnings = append(reportWarnings(run, r), compared.Diagnoses()...)
 	return r

@@ -41,6 +41,8 @@ type Report struct {
 	Slopes []compare.Slope `json:"slopes,omitempty"`
 	// Trends are present with phases.soak.
 	Trends []Trend `json:"trends,omitempty"`
+	// ChangeParts is where the time of changes went, as control plane and proxies count it.
+	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
 	// Noise is present with interleaved trials.
 	Noise []compare.NoiseSource `json:"noise,omitempty"`
 	// Weights are present with reference: true.

@@ -44,6 +44,8 @@ type Trial struct {
 	Metrics   map[string]float64 `json:"metrics"`
 	Warnings  []Warning          `json:"warnings"`
 	Trends    []Trend            `json:"trends,omitempty"` // with phases.soak
+	// ChangeParts are what the parts of a mesh count of changes.
+	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
 }
 
 // Measured is a trial with the figures that its report does not list.
@@ -97,7 +99,7 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
-				Trends:   f.shown(trends),
+				Trends:   f.shown(trends), ChangeParts: changeParts(r),
 			}}
 			return nil
 		}))

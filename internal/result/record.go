@@ -162,8 +162,25 @@ type Change struct {
 	Failed          int      `json:"failed"`                    // requests that failed until the last old answer
 	Flaps           int      `json:"flaps"`                     // old answers on connections that had had a new one
 
-	CPU      *ChangeCPU `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
-	FailedMS []float64  `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most
+	Parts    *ChangeParts `json:"parts,omitempty"`    // what control plane and proxies count of it, of every fifth change
+	CPU      *ChangeCPU   `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
+	FailedMS []float64    `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most
+}
+
+// Time is the time by which a kind of change is judged: its convergence, or its first effect if no answer shows the former.
+func (c *Change) Time() *Span {
+	if c.LastOld != nil {
+		return c.LastOld
+	}
+	return c.FirstNew
+}
+
+// ChangeParts are the instants of a change as the parts of the mesh count them, in ms after it was sent. Unknown ones are absent.
+type ChangeParts struct {
+	ReceivedMS *float64 `json:"receivedMs,omitempty"` // the control plane received it
+	PushedMS   *float64 `json:"pushedMs,omitempty"`   // the control plane had sent the new configuration
+	TakenMS    *float64 `json:"takenMs,omitempty"`    // the last of the proxies had taken it over, known to the ms
+	Proxies    int      `json:"proxies,omitempty"`    // proxies that took a configuration over
 }
 
 // ChangeProbe are requests beside the load that showed the effect of changes. No figure of the load contains them.

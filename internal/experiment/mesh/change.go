@@ -29,6 +29,12 @@ type ChangeContext struct {
 	Secrets
 }
 
+// ControlMoment has the instants of one change of [Local.Changes] as a control plane counts them, in ns since 1970.
+type ControlMoment struct {
+	ReceivedNS int64 `json:"receivedNs"` // it received the change
+	SentNS     int64 `json:"sentNs"`     // it had sent the new configuration to all proxies
+}
+
 // reloads are the kinds of changes that a proxy makes by reading its configuration again.
 var reloads = []string{metric.RouteChanged, metric.EndpointRemoved, metric.EndpointAdded, metric.CertificateRenewed}
 

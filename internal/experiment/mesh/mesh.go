@@ -67,6 +67,9 @@ type Local struct {
 	// Changes are requests to the control plane that change a route or endpoints, by the kind of change. They are templates
 	// over [ChangeContext].
 	Changes map[string]Change `yaml:"changes,omitempty" json:"changes,omitempty" in:"change"`
+	// Moments is a request whose answer lists the changes since the start of the control plane: `[{"receivedNs", "sentNs"}]`, in ns
+	// since 1970. Absent means that the control plane does not count them.
+	Moments *Request `yaml:"moments,omitempty" json:"moments,omitempty" in:"change"`
 	// Background are requests to the control plane about services that no request calls. Absent means none.
 	Background *Background `yaml:"background,omitempty" json:"background,omitempty" in:"background"`
 	// Verify has the counters of the sidecar. Absent means none.

@@ -33,13 +33,14 @@ type Endpoint struct {
 // with a service whose sidecars take a policy. PUT /services/NAME/version changes a route, PUT /services/NAME/weight shifts all
 // weight to a version, and PUT /services/NAME/route adds one before the others. PUT /services/NAME/endpoints replaces endpoints, and
 // PUT /services/NAME/policy denies requests. PUT /certificates/POD renews a certificate. PUT /background has the number of services
-// that no request calls, and PUT /background/change changes one of them.
+// that no request calls, and PUT /background/change changes one of them. GET /changes has the instants of the other changes.
 type Plane struct {
 	*httpserver.TokenServer
 	dir string
 	Options
-	due  chan change
-	late chan change
+	moments moments
+	due     chan change
+	late    chan change
 
 	mu       sync.Mutex
 	services map[string]*service
@@ -95,6 +96,7 @@ func New(token, dir string, o Options) (*Plane, error) {
 	p.HandleFunc("PUT /services/{service}/weight", p.putRoute(func(old int, r *routes) { r.Beside = []int{old} }))
 	p.HandleFunc("PUT /services/{service}/route", p.putRoute(func(old int, r *routes) { r.Beside, r.Behind = nil, append([]int{old}, r.Behind...) }))
 	p.HandleFunc("PUT /services/{service}/endpoints", p.putEndpoints)
+	p.HandleFunc("GET /changes", p.moments.list)
 	p.HandleFunc("PUT /background", p.putBackground)
 	p.HandleFunc("PUT /background/change", p.changeBackground)
 	p.HandleFunc("PUT /services/{service}/policy", p.putPolicy)
@@ -281,7 +283,9 @@ func (p *Plane) putCertificate(w http.ResponseWriter, r *http.Request) {
 		return
 	case c == nil:
 	case err == nil:
-		p.enqueue(w, at, func() (func() error, error) { return func() error { return p.writeCertificate(pod, *c) }, nil })
+		p.enqueue(w, at, func() (func() error, error) {
+			return p.moments.timed(at.Add(-p.Delay), func() error { return p.writeCertificate(pod, *c) }), nil
+		})
 		return
 	default:
 		if err := p.writeCertificate(pod, *c); err != nil {
@@ -308,7 +312,7 @@ func (p *Plane) put(w http.ResponseWriter, r *http.Request, body any, edit func(
 	}
 	p.enqueue(w, at, func() (func() error, error) {
 		write := edit(n, s)
-		return write, p.save(n, s)
+		return p.moments.timed(at.Add(-p.Delay), write), p.save(n, s)
 	})
 }
 
@@ -341,7 +345,7 @@ func (p *Plane) save(n string, s *service) error {
 	if err != nil {
 		return err
 	}
-	return p.replace(n+stateFile, text)
+	return p.replace(n+stateFile, text, func() {})
 }
 
 // object is a message of Envoy as JSON.
@@ -453,14 +457,15 @@ func (p *Plane) publish(file, version string, resources ...object) error {
 	if err != nil {
 		return err
 	}
-	return p.replace(file, text)
+	return p.replace(file, text, p.moments.sending)
 }
 
-// replace moves a text to a file: Envoy reads a file when it is replaced.
-func (p *Plane) replace(file string, text []byte) error {
+// replace moves a text to a file: Envoy reads a file when it is replaced. before is called before the move: Envoy may be first after it.
+func (p *Plane) replace(file string, text []byte, before func()) error {
 	path := filepath.Join(p.dir, file)
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
 		return err
 	}
+	before()
 	return os.Rename(path+".new", path)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -14,8 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/control"
 )
 
@@ -118,6 +121,37 @@ func TestRefusals(t *testing.T) {
 	}
 	if want := []string{"background.json", "echo-endpoints.json", "echo-routes.json", "echo-state.json"}; !slices.Equal(names, want) {
 		t.Errorf("files: got %v, want %v", names, want)
+	}
+}
+
+// The instants of changes are counted, in order: a change is sent its delay after it was received, and background changes are not listed.
+func TestMoments(t *testing.T) {
+	const delay = 50 * time.Millisecond
+	p := start(t, delay)
+	p.put(t, "/services", `{"echo": []}`)
+	p.put(t, "/background", "1")
+	before := time.Now()
+	for _, c := range [][2]string{{"/services/echo/version", "1"}, {"/background/change", "1"}, {"/services/echo/policy", "true"}, {"/services/echo/endpoints", "[]"}} {
+		if got := p.put(t, c[0], c[1]); got != http.StatusOK {
+			t.Fatalf("%s: status %d", c[0], got)
+		}
+	}
+	var all []mesh.ControlMoment
+	must.OK(t, wait.Within(t.Context(), time.Minute, time.Millisecond, func(ctx context.Context) error {
+		over := &http.Transport{}
+		defer over.CloseIdleConnections()
+		if err := httpserver.Call(ctx, over, token, http.MethodGet, p.url+"/changes", nil, 1<<20, &all); err != nil || len(all) < 3 {
+			return fmt.Errorf("%d changes, %w", len(all), err)
+		}
+		return nil
+	}))
+	for i, m := range all {
+		if took := time.Duration(m.SentNS - m.ReceivedNS); took < delay || m.ReceivedNS < before.UnixNano() || i > 0 && m.ReceivedNS < all[i-1].ReceivedNS {
+			t.Errorf("change %d was received %v after the first and sent %v later", i+1, time.Unix(0, m.ReceivedNS).Sub(before), took)
+		}
+	}
+	if len(all) != 3 {
+		t.Errorf("%d changes, want 3", len(all))
 	}
 }
 

@@ -111,6 +111,8 @@ type Deployment struct {
 	Configurer Configurer
 	// Changer changes routes and endpoints. nil: every change is unsupported.
 	Changer Changer
+	// Moments reads when the parts of a mesh had a change. nil: unknown.
+	Moments Moments
 	// Restarter restarts proxies and control planes. nil: TaskFaults does.
 	Restarter Restarter
 	// Background changes services that no request calls. nil: there are none.
@@ -270,6 +272,14 @@ type Changer interface {
 	Endpoints() []string
 	// Change returns when the change was accepted, which may be before it takes effect.
 	Change(ctx context.Context, c Change) error
+}
+
+// Moments reads what control plane and proxies count of changes themselves, by the clock of this machine.
+type Moments interface {
+	// ControlMoments returns the changes since the control plane started, none if it does not count them.
+	ControlMoments(ctx context.Context) ([]mesh.ControlMoment, error)
+	// ProxyUpdates returns when each proxy took over its latest configurations, by its name. An instant is known to the ms.
+	ProxyUpdates(ctx context.Context) (map[string][]time.Time, error)
 }
 
 // Restarter ends and starts processes that faults do not hit alone.

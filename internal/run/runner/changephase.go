@@ -142,6 +142,7 @@ func (c *changePhase) observe(ctx context.Context) error {
 	if err := c.widen(ctx); err != nil {
 		return err
 	}
+	c.changes.Parts(ctx, c.load.profile.Start, c.journal.record.Changes)
 	return c.setup.dir.Remove(answersFile)
 }
 

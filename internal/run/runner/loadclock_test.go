@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// aheadBy is what the clock of a load worker is ahead by.
+// aheadBy is the lead of the clock of a load worker.
 const aheadBy = 250 * time.Millisecond
 
 // fastClock is a platform with a load worker whose clock is ahead. It drifts by 4 ms during the load.

@@ -36,8 +36,9 @@ type Changes struct {
 
 	process sync.RWMutex // a process that ends and starts again is not called meanwhile
 
-	mu   sync.Mutex
-	made map[int]*result.Change // by their number in the plan
+	mu      sync.Mutex
+	made    map[int]*result.Change // by their number in the plan
+	updates map[int]update         // of proxies, by the number of the change before
 }
 
 // change is one change that is due.
@@ -70,7 +71,7 @@ func NewChanges(c experiment.Changes, seed uint64, entry string, d *platform.Dep
 	}
 	plan, err := p.plan(c)
 	restarts := slices.ContainsFunc(plan, func(next change) bool { return next.task != "" || next.described.Shown == metric.Replacement })
-	return &Changes{Restarts: restarts, made: map[int]*result.Change{}, deployment: d, every: time.Duration(c.Every), plan: plan, serials: map[string]string{}}, err
+	return &Changes{Restarts: restarts, made: map[int]*result.Change{}, updates: map[int]update{}, deployment: d, every: time.Duration(c.Every), plan: plan, serials: map[string]string{}}, err
 }
 
 // planner draws the changes of a trial.
@@ -143,6 +144,7 @@ func (c *Changes) Run(ctx context.Context, start, begin, end time.Time, made fun
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
+	c.readUpdates(ctx, group, begin, end)
 	for i, next := range c.plan {
 		group.Go(routine.Guarded(func() error {
 			came, err := await(ctx, begin.Add(next.at), end)
@@ -281,7 +283,7 @@ func (c *Changes) Made() []result.Change {
 	defer c.mu.Unlock()
 	var all []result.Change
 	for number, made := range c.made {
-		if from := 2 * number; from+2 < len(c.clocks) {
+		if from := 2 * number; from+2 < len(c.clocks) && !c.readsParts(number) {
 			made.CPU = around(c.clocks[from], c.clocks[from+1], c.clocks[from+2])
 		}
 		all = append(all, *made)

@@ -237,7 +237,7 @@ func restartTask(ctx context.Context, d *platform.Deployment, task string) error
 	return named("restart", task, d.TaskFaults.Restart(ctx, task))
 }
 
-// named adds to an error what was to happen to which task or pod.
+// named adds to an error the verb, and the task or pod.
 func named(verb, name string, err error) error {
 	if err == nil {
 		return nil

@@ -55,7 +55,7 @@ func changesWith(records []result.Record, treatment, kind string) changed {
 				}
 				of.Changes++
 				failed = append(failed, c.FailedMS...)
-				if span := timeOf(&c); span != nil {
+				if span := c.Time(); span != nil {
 					own = append(own, span.Censored())
 				}
 			}
@@ -70,14 +70,6 @@ func changesWith(records []result.Record, treatment, kind string) changed {
 	}
 	of.Band, of.Failed = band95(trials), around(failed, of.Changes)
 	return of
-}
-
-// timeOf is the time by which a kind of change is judged: its convergence, or its first effect if no answer shows the former.
-func timeOf(c *result.Change) *result.Span {
-	if c.LastOld != nil {
-		return c.LastOld
-	}
-	return c.FirstNew
 }
 
 // band95 is the interval of quantiles over trials. A quantile is left out unless three trials have it.

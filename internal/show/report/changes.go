@@ -3,10 +3,14 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // changeMetrics are the columns of the table of changes, for each kind.
@@ -31,6 +35,58 @@ func changesSection(t text) {
 		}
 		t.page.table(columns, labels)
 	}
+}
+
+// changePartsSection is where the time of changes went, as the parts of the mesh count it.
+func changePartsSection(t text) {
+	all := t.view.r.ChangeParts
+	if len(all) == 0 {
+		return
+	}
+	t.page.heading(fmt.Sprintf("Where the time of changes went: diagnosis by what control plane and proxies count (ms, means, %s interval)", t.view.percent()))
+	var parts []string // of all rows, in the order of time
+	left, unsure := 0, 0.0
+	for _, p := range all {
+		left, unsure = left+p.LeftOut, max(unsure, p.ResolutionMS)
+		for _, part := range p.Parts {
+			if !slices.Contains(parts, part.Name) {
+				parts = append(parts, part.Name)
+			}
+		}
+	}
+	g := gridOf([]int{0, 1}, append(append([]string{"treatment", "change"}, parts...), "whole", "changes")...)
+	for _, p := range all {
+		row := []string{t.view.label.describe(t.view.treatment(p.Treatment).Factors), p.Kind}
+		for _, name := range parts {
+			cell := "-"
+			if i := slices.IndexFunc(p.Parts, func(part answer.ChangePart) bool { return part.Name == name }); i >= 0 {
+				cell = meanWithin(p.Parts[i].MS)
+			}
+			row = append(row, cell)
+		}
+		whole := "-"
+		if p.Changes > 0 {
+			whole = meanWithin(p.Whole)
+		}
+		g.row(append(row, whole, fmt.Sprint(p.Changes))...)
+	}
+	t.page.table(g, 2)
+	t.page.line("")
+	note := fmt.Sprintf("Of every fifth change. The whole is measured by probes, and unsure by %s ms; the last part is the rest. These changes have no CPU figure.", rough(unsure))
+	if left > 0 {
+		note += fmt.Sprintf(" Left out: %s whose parts are longer than the whole.", printable.Counted(left, "change"))
+	}
+	t.page.prose(note)
+}
+
+// meanWithin is an estimate in ms with half of its interval.
+func meanWithin(i stats.Interval) string {
+	half, known := i.HalfWidth()
+	if !known {
+		return fixed(i.Estimate, max(0, 1-magnitude(i.Estimate)))
+	}
+	d := max(0, 1-magnitude(half))
+	return fixed(i.Estimate, min(d, 2)) + " ±" + fixed(half, min(d, 2))
 }
 
 // withoutKind leaves the kind out of a column's heads: the table is of that kind.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -21,6 +22,29 @@ func changing(id string, last, failed float64) compare.Treatment {
 		metric.Of(metric.ChangeCPU, "route-changed-app"): of(0.5),
 		metric.Of(metric.ChangeLastOld, "route-changed"): {Interval: stats.Interval{Estimate: last, Low: &low, High: &high}, N: 2},
 	}}
+}
+
+// The parts of changes are marked as what the mesh counts, unknown parts are no figure, and those left out are counted.
+func TestChangePartsSection(t *testing.T) {
+	ms := func(v, half float64) stats.Interval {
+		low, high := v-half, v+half
+		return stats.Interval{Estimate: v, Low: &low, High: &high}
+	}
+	r := &answer.Report{Confidence: 0.95, Treatments: []compare.Treatment{changing("envoy-xds", 2, 0), changing("consul", 9, 0)},
+		ChangeParts: []answer.ChangeParts{
+			{Treatment: "envoy-xds", Kind: "route-changed", Changes: 12, LeftOut: 2, ResolutionMS: 1, Whole: ms(53, 0.5), Parts: []answer.ChangePart{{Name: "control plane", MS: ms(50.2, 0.2)}, {Name: "workers", MS: ms(2.8, 0.6)}}},
+			{Treatment: "consul", Kind: "route-changed", Changes: 9, Whole: ms(9, 1), Parts: []answer.ChangePart{{Name: "workers", MS: ms(1, 0.5)}}}}}
+	p := newPage(Options{}, false, "")
+	changePartsSection(text{p, view{r: r, label: newLabels(r)}})
+	got := p.out.String()
+	for _, want := range []string{"diagnosis by what control plane and proxies count", "50.20 ±0.20", "Left out: 2 changes whose parts are longer than the whole.", "unsure by 1.0 ms"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	if !regexp.MustCompile(`consul +route-changed +- +1\.00 ±0\.50 +9\.0 ±1\.0 +9`).MatchString(got) {
+		t.Errorf("a part that is not known has a figure:\n%s", got)
+	}
 }
 
 func TestChanges(t *testing.T) {

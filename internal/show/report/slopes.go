@@ -36,7 +36,7 @@ var slopeItems = map[string]string{
 	experiment.BackgroundChangesFactor:  "change per second",
 }
 
-// slopeAnswers is what each item of a background costs, in a line. Of several meshes, and of several levels of the other
+// slopeAnswers writes the cost of each item of a background in a line. Of several meshes, and of several levels of the other
 // factors, it has the first. A figure that lies on no line is left out.
 func slopeAnswers(v view) []string {
 	var options, sentences []string

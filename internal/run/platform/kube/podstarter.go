@@ -176,7 +176,7 @@ func (s *podStarter) stop(ctx context.Context) (each []time.Duration, last time.
 	return each, last, nil
 }
 
-// startedPod is what was seen of one pod.
+// startedPod has the observations of one pod.
 type startedPod struct {
 	name  string
 	parts map[string]time.Time

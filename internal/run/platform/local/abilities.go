@@ -31,6 +31,7 @@ func (d *deployment) declare() *platform.Deployment {
 		NetworkFaults:   d.network,
 		Changer:         changer,
 		Certificates:    changer,
+		Moments:         &moments{layout: d.layout, control: d.control, processes: d.processes},
 		Starter:         &starter{layout: d.layout, processes: d.processes, faults: d.faults, changer: changer},
 	}
 	if d.layout.proxied() && d.layout.spec.Mesh.Local.Background != nil {

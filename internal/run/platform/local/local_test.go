@@ -97,7 +97,7 @@ func TestPlatform(t *testing.T) {
 		Parallel:          true,
 		Timed:             sidecar.Program(),
 		PlatformAbilities: []string{"Faults"},
-		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "Certificates", "Starter", "NetworkFaults"},
+		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "Certificates", "Moments", "Starter", "NetworkFaults"},
 	}
 	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })
 	if left := leftovers(t); len(left) > 0 {

@@ -39,6 +39,7 @@ var abilityTests = []struct {
 	{"Connections", suite.connections},
 	{"Configurer", suite.configurer},
 	{"Changer", suite.changer},
+	{"Moments", suite.moments}, // after the changes of Changer
 	{"Background", suite.background},
 	{"Certificates", suite.certificates},
 	{"NetworkFaults", suite.networkFaults},
@@ -344,6 +345,30 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 		}
 	}
 	s.intact(t, d)
+}
+
+// moments reads the changes that [suite.changer] made: their instants have an order, and no proxy updates in the future.
+func (s suite) moments(t *testing.T, d *platform.Deployment) {
+	all, err := d.Moments.ControlMoments(t.Context())
+	if counts := s.mesh.Local != nil && s.mesh.Local.Moments != nil; err != nil || counts != (len(all) > 0) {
+		t.Errorf("%d changes, %v, and the control plane counts them: %v", len(all), err, counts)
+	}
+	for i, m := range all {
+		if m.ReceivedNS > m.SentNS || m.SentNS > time.Now().UnixNano() || i > 0 && m.SentNS < all[i-1].SentNS {
+			t.Errorf("change %d: %+v", i+1, m)
+		}
+	}
+	updates, err := d.Moments.ProxyUpdates(t.Context())
+	if err != nil || len(all) > 0 && len(updates) == 0 {
+		t.Errorf("updates of proxies: %v, %v", updates, err)
+	}
+	for proxy, times := range updates {
+		for _, at := range times {
+			if at.After(time.Now()) || at.Before(time.Now().Add(-time.Hour)) {
+				t.Errorf("proxy %s was updated at %v", proxy, at)
+			}
+		}
+	}
 }
 
 // simulatedProxies is the number of simulated proxies in a test: none if the mesh has no address for them.

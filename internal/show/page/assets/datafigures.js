@@ -319,5 +319,37 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, slopes, halfOf, band, references, referenceNote, boundary };
+  function changeParts() {
+    const all = (report.change_parts ?? []).filter((p) => p.parts);
+    if (!all.length) return null;
+    const colors = ["noise", "control", "data", "app"], names = [...new Set(all.flatMap((p) => p.parts.map((part) => part.name)))];
+    const fill = (n) => color(colors[names.indexOf(n) % colors.length]);
+    const text = (i) => `${amount(i.estimate)} ms${known(i.low) ? ` (${amount(i.low)} to ${amount(i.high)})` : ""}`;
+    return {
+      id: "change-parts", title: "Where the time of changes went",
+      caption: "A diagnosis: control plane and proxies count these instants themselves, after every fifth change. The whole is measured by probes, and the last part is the rest. No other figure contains them.",
+      columns: ["treatment", "kind", "changes", "left out", "part", "ms", "low", "high"],
+      rows: all.flatMap((p) => [...p.parts.map((part) => [part.name, part.ms]), ["whole", p.whole_ms]].map(([n, i]) => [name(p.treatment), p.kind, p.changes, p.left_out ?? 0, n, i.estimate, i.low, i.high])),
+      panels: kindsOf(all).map((kind) => {
+        const own = all.filter((p) => p.kind === kind).map((p, i) => ({ ...p, row: String(i), left: `${name(p.treatment)} (changes: ${p.changes}${p.left_out ? `; ${p.left_out} left out: parts longer than the whole` : ""})`, right: text(p.whole_ms) }));
+        const bars = own.flatMap((p) => {
+          let to = 0;
+          return p.parts.map((part) => ({ row: p.row, name: part.name, from: to, to: (to += Math.max(0, part.ms.estimate)), tip: `${name(p.treatment)}\n${part.name}: ${text(part.ms)}` }));
+        });
+        return {
+          title: `${kind}: parts as they count them (ms)`, legend: names.map((n) => ({ text: n, color: fill(n) })), about: own.map((p) => `${p.left}: ${p.parts.map((part) => `${part.name} ${text(part.ms)}`).join(", ")}`).join("; "),
+          plot: (width) => ({
+            ...base, width, height: rowsHigh(own.length), x: { ...x("ms since the change", width), grid: true, nice: true }, y: rowAxis(own),
+            marks: [
+              Plot.barX(bars, { y: "row", x1: "from", x2: "to", insetTop: 21, insetBottom: 10, insetLeft: 0.5, fill: (d) => fill(d.name), title: "tip", tip: tips, className: "mark-part" }),
+              Plot.ruleX([0], { stroke: "currentColor" }),
+              ...rowLabels(own, width),
+            ],
+          }),
+        };
+      }),
+    };
+  }
+
+  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, changeParts, slopes, halfOf, band, references, referenceNote, boundary };
 };
