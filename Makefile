@@ -285,7 +285,7 @@ bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-bl
 	bin/benchdesign $(BENCHDESIGN)
 
 .PHONY: bench-forecast
-bench-forecast: build ## forecasts of 40 applications, drawn at random, beside what they cost with Envoy: BENCHFORECAST='-seed 2'
+bench-forecast: build ## forecasts of 48 applications, drawn at random, beside what they cost with Envoy: BENCHFORECAST='-seed 2'
 	$(GO) build -o bin/ ./test/forecast
 	bin/forecast $(BENCHFORECAST)
 

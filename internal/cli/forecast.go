@@ -18,7 +18,9 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/study/callgraph"
@@ -130,7 +132,9 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 		if err != nil {
 			return none, err
 		}
-		sources = append(sources, predict.Source{Dir: d.Path(), Run: run})
+		sources = append(sources, predict.Source{Dir: d.Path(), Run: run, Histograms: func(r *result.Record) (figures.Histograms, error) {
+			return figures.TrialHistograms(d, r)
+		}})
 	}
 	costs, err := predict.CostsOf(sources)
 	if err != nil {

@@ -22,6 +22,8 @@ import (
 type Source struct {
 	Dir string
 	Run *compare.Run
+	// Histograms returns the response times of a trial.
+	Histograms func(r *result.Record) (figures.Histograms, error)
 }
 
 // Costs are the costs of the sidecars of one mesh, over the rate and the sizes of messages.
@@ -35,7 +37,7 @@ type Costs struct {
 }
 
 // callAxes are the quantities that the cost of a call depends on.
-var callAxes = []string{experiment.RateFactor, experiment.RequestSizeFactor, experiment.ResponseSizeFactor}
+var callAxes = []string{experiment.RateFactor, experiment.RequestSizeFactor, experiment.ResponseSizeFactor, experiment.ConnectionRateFactor}
 
 // protocolFactor has a source of its own for each level.
 const protocolFactor = "protocol"
@@ -46,6 +48,7 @@ const noMesh = "none"
 // source has the curves of one protocol of one run.
 type source struct {
 	dir, protocol string
+	pairs         []pair
 	points        map[quantity][]Point
 	curves        map[quantity]*Curve
 	missing       map[quantity]error // why there is no curve
@@ -53,7 +56,6 @@ type source struct {
 }
 
 // quantity is a cost of a call. A sidecar passes inbound calls to its application, and outbound calls of it to others.
-// The latency is of both sidecars of a call.
 type quantity string
 
 const (
@@ -61,11 +63,10 @@ const (
 	outboundCPU    quantity = "CPU of outbound calls"
 	inboundMemory  quantity = "memory of inbound calls"
 	outboundMemory quantity = "memory of outbound calls"
-	addedLatency   quantity = "latency" // of the median response, ms
 )
 
-// quantities of every source. Latency may be missing, and outbound costs if no service of a graph calls another.
-var quantities = []quantity{inboundCPU, outboundCPU, inboundMemory, outboundMemory, addedLatency}
+// quantities of every source. Outbound costs may be missing if no service of a graph calls another.
+var quantities = []quantity{inboundCPU, outboundCPU, inboundMemory, outboundMemory}
 
 // CostsOf returns the costs of each mesh that the runs measured. Only runs of a service that calls no other have costs:
 // its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone.
@@ -104,20 +105,15 @@ func (s Source) collect(all *[]*Costs) error {
 			places[t.ID] = at{p, cmp.Or(t.Levels.Protocol, app.HTTP1)}
 		}
 	}
-	without := map[string]float64{} // median response without a mesh, by block and place
+	without := map[string][]float64{} // response times without a mesh, by block and place
 	where := func(block int, p at) string {
 		rest := maps.Clone(p.factors)
 		delete(rest, experiment.MeshFactor)
 		return fmt.Sprint(block, p.protocol, p.levels, rest)
 	}
-	median := func(t figures.Measured) (float64, bool) {
-		v, ok := t.Metrics[metric.Of(metric.Latency, "p50")]
-		return v, ok && t.Valid
-	}
 	for i, t := range s.Run.Trials {
-		p, ok := places[s.Run.Trials[i].Treatment]
-		if m, known := median(t); ok && known && p.mesh == noMesh {
-			without[where(t.Block, p)] = m
+		if p, ok := places[t.Treatment]; ok && p.mesh == noMesh {
+			without[where(t.Block, p)] = s.times(i)
 		}
 	}
 	for i, t := range s.Run.Trials {
@@ -142,10 +138,8 @@ func (s Source) collect(all *[]*Costs) error {
 			}
 			src.growths[side.memory].add(r, m.memory[0].At, side.tasks)
 		}
-		if with, known := median(t); known {
-			if bare, ok := without[where(t.Block, p)]; ok {
-				src.points[addedLatency] = append(src.points[addedLatency], Point{t.Block, perProxy(callAxes, p.levels, float64(len(sides[0].tasks))), with - bare})
-			}
+		if with, bare := s.times(i), without[where(t.Block, p)]; with != nil && bare != nil {
+			src.pairs = append(src.pairs, pair{t.Block, perProxy(callAxes, p.levels, float64(len(sides[0].tasks))), with, bare})
 		}
 	}
 	return nil
@@ -203,26 +197,31 @@ func (c *Costs) sourceFor(dir, protocol string) *source {
 
 func (s *source) fit(confidence float64) {
 	for _, q := range quantities {
-		if len(s.points[q]) == 0 {
-			s.missing[q] = fmt.Errorf("%s has no %s", s.dir, q)
-			continue
-		}
-		curve, err := Fit(s.points[q], callAxes, confidence)
-		if err != nil {
-			s.missing[q] = fmt.Errorf("%s, %s: %w", s.dir, q, err)
-			continue
-		}
-		s.curves[q] = curve
+		s.fitOne(q, confidence)
 	}
+}
+
+func (s *source) fitOne(q quantity, confidence float64) {
+	if len(s.points[q]) == 0 {
+		s.missing[q] = fmt.Errorf("%s has no %s", s.dir, q)
+		return
+	}
+	curve, err := Fit(s.points[q], callAxes, confidence)
+	if err != nil {
+		s.missing[q] = fmt.Errorf("%s, %s: %w", s.dir, q, err)
+		return
+	}
+	s.curves[q] = curve
 }
 
 // usual is the size of responses that experiments have by default.
 const usual = 1024
 
-// at returns the place of a call on the axes of a curve. Sizes that the graph does not have are as measured.
-func (c *Curve) placeOf(rate, request, response float64) []float64 {
-	at := []float64{rate, request, response}
-	for i, otherwise := range []float64{0, 0, usual} {
+// placeOf returns the place of a call on the axes of a curve, in a sidecar with rates of requests and of new connections.
+// Sizes that the graph does not have are as measured.
+func (c *Curve) placeOf(rate float64, call Call, connections float64) []float64 {
+	at := []float64{rate, call.Request, call.Response, connections}
+	for i, otherwise := range []float64{0, 0, usual, 0} {
 		if math.IsNaN(at[i]) {
 			at[i] = min(max(otherwise, c.Axes[i].From), c.Axes[i].To)
 		}
@@ -240,18 +239,18 @@ func (c *Curve) costs(at []float64) map[int]float64 {
 }
 
 // covers returns nil if a curve of the source has a call at a rate, or else the reason.
-func (s *source) covers(q quantity, c Call, rate float64) error {
+func (s *source) covers(q quantity, c Call, rate, connections float64) error {
 	curve := s.curves[q]
 	if curve == nil {
 		return s.missing[q]
 	}
-	at := curve.placeOf(max(rate, curve.Axes[0].From), c.Request, c.Response)
+	at := curve.placeOf(max(rate, curve.Axes[0].From), c, connections)
 	_, err := curve.At(at...)
 	return err
 }
 
-// find returns the first source that has a call. The error is of the source that is nearest: the last one of the protocol.
-func (c *Costs) find(q quantity, call Call, rate float64) (*source, error) {
+// find returns the first source that has a call in a sidecar, as [Curve.placeOf] has it. The error is of the source that is nearest: the last one of the protocol.
+func (c *Costs) find(q quantity, call Call, rate, connections float64) (*source, error) {
 	var measured []string
 	var err error
 	for _, s := range c.sources {
@@ -259,7 +258,7 @@ func (c *Costs) find(q quantity, call Call, rate float64) (*source, error) {
 		if s.protocol != call.Protocol {
 			continue
 		}
-		if err = s.covers(q, call, rate); err == nil {
+		if err = s.covers(q, call, rate, connections); err == nil {
 			return s, nil
 		}
 	}
@@ -270,12 +269,12 @@ func (c *Costs) find(q quantity, call Call, rate float64) (*source, error) {
 	return nil, err
 }
 
-// common is the correlation of the CPU of both sidecars of a trial, around their means at each place. It is the share of
+// common is the correlation of the costs of both sidecars of a trial, around their means at each place. It is the share of
 // the variance that is common to sidecars which run at once. Without both sidecars it is 1, the widest.
-func (c *Costs) common() float64 {
+func (c *Costs) common(inbound, outbound quantity) float64 {
 	var both, in, out float64
 	for _, s := range c.sources {
-		x, y := deviations(s.points[inboundCPU]), deviations(s.points[outboundCPU])
+		x, y := deviations(s.points[inbound]), deviations(s.points[outbound])
 		for trial, d := range x {
 			if e, ok := y[trial]; ok {
 				both, in, out = both+d*e, in+d*d, out+e*e

@@ -40,6 +40,7 @@ type Curve struct {
 	form   form
 	fits   [][]float64 // of each block
 	blocks []int       // their numbers
+	free   float64     // degrees of freedom of Noise
 }
 
 // form is a shape of cost: the sum of terms with a factor each.
@@ -127,7 +128,7 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 		return nil, errors.New("the costs are no numbers above zero")
 	}
 	c.Form, c.Reason, c.Points = c.form.name, c.form.reason, slices.Concat(blocks...)
-	c.Noise = c.fit(blocks)
+	c.fit(blocks)
 	return c, nil
 }
 
@@ -158,10 +159,9 @@ func (c *Curve) predicted(f form, blocks [][]Point) (errs []float64, ok bool) {
 	return errs, true
 }
 
-// fit fits each block, and returns the deviation of trials from the curves, as a share.
-func (c *Curve) fit(blocks [][]Point) float64 {
+// fit fits each block, and sets the deviation of trials from the curves.
+func (c *Curve) fit(blocks [][]Point) {
 	var sum float64
-	free := 0
 	for _, b := range blocks {
 		k, ok := c.fitted(c.form, b)
 		if !ok {
@@ -169,12 +169,17 @@ func (c *Curve) fit(blocks [][]Point) float64 {
 		}
 		c.fits, c.blocks = append(c.fits, k), append(c.blocks, b[0].Block)
 		for _, p := range b {
-			off := p.Cost/c.value(c.form, k, p.At) - 1
+			ratio := p.Cost / c.value(c.form, k, p.At)
+			off := ratio - 1
+			if ratio > 0 { // in logarithms, one disturbed trial is not most of the noise
+				off = math.Log(ratio)
+			}
 			sum += off * off
 		}
-		free += len(b) - len(k)
+		c.free += float64(len(b) - len(k))
 	}
-	return math.Sqrt(sum / float64(max(1, free)))
+	c.free = max(1, c.free)
+	c.Noise = math.Sqrt(sum / c.free)
 }
 
 // Band is a cost at a rate. Low and High are of the mean over deployments, NewLow and NewHigh of one more deployment.
@@ -204,8 +209,60 @@ func (c *Curve) At(at ...float64) (Band, error) {
 	mean, n, sd := stats.Mean(costs), float64(len(costs)), stats.SD(costs)
 	half := stats.HalfWidth(sd, len(costs), c.Confidence)
 	noise := c.Noise * mean
-	another := stats.HalfWidth(math.Sqrt(sd*sd*(n+1)+noise*noise*n), len(costs), c.Confidence)
+	v := newDeployment(sd*sd, c.fitVariance(c.parts(c.form, at)), noise*noise)
+	v.add(variance{blocks: sd * sd / n})
+	another := v.halfWidth(n-1, c.free, c.Confidence)
 	return Band{mean, mean - half, mean + half, max(0, mean-another), mean + another}, nil
+}
+
+// fitVariance is the variance that the noise of trials causes in the curve of one deployment: in a sum of its factors with
+// weights.
+func (c *Curve) fitVariance(weights []float64) float64 {
+	normal, ok := c.normal(c.form, c.Points)
+	if !ok {
+		return 0
+	}
+	for i, w := range weights {
+		normal[i][len(weights)] = w
+	}
+	k, ok := solved(normal)
+	if !ok {
+		return 0
+	}
+	var sum float64
+	for i, w := range weights {
+		sum += w * k[i]
+	}
+	return sum * c.Noise * c.Noise * float64(len(c.fits)) // the points are of all deployments
+}
+
+// variance is the sum of estimates of two kinds: from deviations of blocks, and from deviations of trials in blocks, which
+// are more. Estimates of blocks that are not independent are added.
+type variance struct{ blocks, trials float64 }
+
+func (v *variance) add(w variance) { v.blocks, v.trials = v.blocks+w.blocks, v.trials+w.trials }
+
+func (v variance) times(by float64) variance { return variance{v.blocks * by, v.trials * by} }
+
+func (v variance) sum() float64 { return v.blocks + v.trials }
+
+// newDeployment is the variance of a trial of one more deployment. The curves of deployments deviate from one another also
+// by the noise of their trials. That part is subtracted, because the new trial has noise of its own.
+func newDeployment(between, fit, noise float64) variance {
+	if between <= fit {
+		return variance{trials: noise}
+	}
+	return variance{between, noise - fit}
+}
+
+// halfWidth is half of an interval, with the degrees of freedom of a sum of variances (Satterthwaite, 1946).
+func (v variance) halfWidth(ofBlocks, ofTrials, confidence float64) float64 {
+	all := v.sum()
+	if all <= 0 {
+		return 0
+	}
+	df := all * all / (v.blocks*v.blocks/ofBlocks + v.trials*v.trials/ofTrials)
+	return stats.StudentHalfWidth(math.Sqrt(all), df, confidence)
 }
 
 // surelyLess reports whether errors are less than others of the same blocks, by more than the standard error of the
@@ -220,8 +277,17 @@ func surelyLess(errs, others []float64) bool {
 
 // fitted returns the factors of the least-squares fit of points, with errors as shares of the cost.
 func (c *Curve) fitted(f form, points []Point) ([]float64, bool) {
+	normal, ok := c.normal(f, points)
+	if !ok {
+		return nil, false
+	}
+	return solved(normal)
+}
+
+// normal returns the normal equations, the right side last.
+func (c *Curve) normal(f form, points []Point) ([][]float64, bool) {
 	n := len(f.terms)
-	normal := make([][]float64, n) // the normal equations, the right side last
+	normal := make([][]float64, n)
 	for i := range normal {
 		normal[i] = make([]float64, n+1)
 	}
@@ -237,7 +303,7 @@ func (c *Curve) fitted(f form, points []Point) ([]float64, bool) {
 			normal[i][n] += x[i] / p.Cost
 		}
 	}
-	return solved(normal)
+	return normal, true
 }
 
 func (c *Curve) value(f form, factors, at []float64) (sum float64) {

@@ -103,28 +103,29 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 		return f, err
 	}
 	f.From, f.Blocks = usedBy(proxies)
-	e := estimator{confidence: c.confidence, blocks: f.Blocks, common: c.common(), more: c.counted(g, rates)}
+	e := estimator{confidence: c.confidence, blocks: f.Blocks, common: c.common(inboundCPU, outboundCPU), more: c.counted(g, rates)}
 	f.Common = e.common
+	ofMemory := e
+	ofMemory.common = c.common(inboundMemory, outboundMemory)
 	cpu, memory := weights{cores: 1}, weights{mib: 1}
-	f.CPU, f.Memory = e.amount(proxies, cpu), e.amount(proxies, memory)
+	f.CPU, f.Memory = e.amount(proxies, cpu), ofMemory.amount(proxies, memory)
 	if prices != nil {
 		month := e.amount(proxies, weights{prices.Core, prices.MiB})
 		f.Month = &month
 	}
-	alone := e
 	for i, p := range proxies {
-		alone.only = []int{i}
+		e.only, ofMemory.only = []int{i}, []int{i}
 		f.Services = append(f.Services, ServiceCost{Service: p.service, Replicas: int(p.replicas), Rate: flow.Rates[p.service], Calls: p.calls,
-			CPU: alone.amount(proxies, cpu), Memory: alone.amount(proxies, memory)})
+			CPU: e.amount(proxies, cpu), Memory: ofMemory.amount(proxies, memory)})
 	}
 	f.Curves, f.Growing = usedCurves(proxies), c.growing(proxies)
-	latency, path, err := c.latency(g, flow, rates)
+	latency, path, used, err := c.latency(g, flow, rates)
 	if err != nil {
 		f.NoLatency, f.Unmeasured = err.Error(), errors.As(err, new(unmeasuredError))
 		return f, nil
 	}
 	f.Latency, f.Path = &latency, path
-	f.Curves = append(f.Curves, usedCurves(c.delays(g, flow))...)
+	f.Curves = append(f.Curves, usedCurves(used)...)
 	return f, nil
 }
 
@@ -160,14 +161,21 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 		}
 		var passes []pass
 		var total float64
+		fresh := map[quantity]pass{} // calls on new connections, by direction, with the sum of their rates
+		passed := func(call Call, cpu, memory quantity) {
+			passes = append(passes, pass{call, cpu, memory})
+			total += call.Rate
+			if call.Fresh {
+				call.Rate += fresh[cpu].Rate
+				fresh[cpu] = pass{call, cpu, memory}
+			}
+		}
 		for _, call := range flow.Calls {
 			if call.To == s.Name {
-				passes = append(passes, pass{call, inboundCPU, inboundMemory})
-				total += call.Rate
+				passed(call, inboundCPU, inboundMemory)
 			}
 			if call.From == s.Name {
-				passes = append(passes, pass{call, outboundCPU, outboundMemory})
-				total += call.Rate
+				passed(call, outboundCPU, outboundMemory)
 				p.calls += call.Rate
 			}
 		}
@@ -177,27 +185,36 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 		}
 		each := total / p.replicas
 		p.rate = each
+		// add adds the cost of a sidecar that has calls of one kind alone, with new connections/s, by a weight.
+		add := func(x pass, connections, weight float64) {
+			for _, of := range []struct {
+				q     quantity
+				parts *[]part
+			}{{x.cpu, &p.cpu}, {x.memory, &p.memory}} {
+				src, err := c.find(of.q, x.Call, each, connections)
+				if err != nil {
+					refused = append(refused, refusal{x.Call, s.Name, err})
+					return
+				}
+				curve := src.curves[of.q]
+				lowest := curve.Axes[0].From
+				*of.parts = append(*of.parts, part{src, curve, curve.placeOf(max(each, lowest), x.Call, connections), weight})
+				if of.q == x.cpu && each < lowest {
+					p.scale, p.unsure = (1+each/lowest)/2, (1-each/lowest)/2
+				}
+			}
+		}
 		for _, x := range passes {
 			weight := 1 / float64(len(passes))
 			if total > 0 {
 				weight = x.Rate / total
 			}
-			for _, of := range []struct {
-				q     quantity
-				parts *[]part
-			}{{x.cpu, &p.cpu}, {x.memory, &p.memory}} {
-				src, err := c.find(of.q, x.Call, each)
-				if err != nil {
-					refused = append(refused, refusal{x.Call, s.Name, err})
-					break
-				}
-				curve := src.curves[of.q]
-				lowest := curve.Axes[0].From
-				*of.parts = append(*of.parts, part{src, curve, curve.placeOf(max(each, lowest), x.Request, x.Response), weight})
-				if of.q == x.cpu && each < lowest {
-					p.scale, p.unsure = (1+each/lowest)/2, (1-each/lowest)/2
-				}
-			}
+			add(x, 0, weight)
+		}
+		for _, direction := range slices.Sorted(maps.Keys(fresh)) { // what new connections add
+			x := fresh[direction]
+			add(x, x.Rate/p.replicas, 1)
+			add(x, 0, -1)
 		}
 		all = append(all, p)
 	}
@@ -242,18 +259,21 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		}
 		return total
 	}
-	var apart, together, unsure float64
+	var apart, together variance
+	var unsure float64
 	for i, p := range proxies {
 		if !counts(i) {
 			continue
 		}
-		_, own := spread(partsOf([]proxy{p}), func(value func(part) float64) float64 { return p.cost(w, value) })
-		noise := p.cost(w, func(x part) float64 { return x.curve.Noise * mean(x) })
-		apart += (own + noise*noise) / p.replicas
-		together += math.Sqrt(own + noise*noise)
+		v := e.newOne(partsOf([]proxy{p}), func(value func(part) float64) float64 { return p.cost(w, value) })
+		apart.add(v.times(1 / p.replicas))
+		if sd := math.Sqrt(v.sum()); sd > 0 {
+			together.add(v.times(1 / sd)) // deviations that are common add up, not their squares
+		}
 		unsure += p.unsure * p.cost(weights{cores: w.cores}, mean) / p.scale
 	}
-	deployment := e.common*together*together + (1-e.common)*apart
+	deployment := together.times(e.common * together.sum())
+	deployment.add(apart.times(1 - e.common))
 	curve, _ := spread(partsOf(proxies), func(value func(part) float64) float64 { return sum(proxies, value) })
 	estimate := sum(proxies, mean)
 	var graph float64
@@ -261,15 +281,58 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		by := sum(counted, mean) - estimate
 		graph += by * by
 	}
-	return newAmount(estimate, curve, deployment, graph, unsure, e.blocks, e.confidence)
+	return e.newAmount(estimate, curve, deployment, graph, unsure, partsOf(proxies))
 }
 
-// newAmount returns an amount from the variance of each cause, and a bound.
-func newAmount(estimate, curve, deployment, graph, bound float64, blocks int, confidence float64) Amount {
-	half := func(variance float64) float64 {
-		return stats.HalfWidth(math.Sqrt(variance*float64(blocks)), blocks, confidence)
+// newOne is the variance of a sum of parts in one more deployment.
+func (e estimator) newOne(parts []part, sum func(value func(part) float64) float64) variance {
+	_, between := spread(parts, sum)
+	noise := sum(func(x part) float64 { return x.curve.Noise * mean(x) })
+	return newDeployment(between, e.fitVariance(parts, sum), noise*noise)
+}
+
+// fitVariance is the variance that the noise of trials causes in a sum of parts, from the curves of one deployment. The
+// noise of several curves is partly common, as deviations are.
+func (e estimator) fitVariance(parts []part, sum func(value func(part) float64) float64) float64 {
+	const step = 1e-6 // a sum of medians is linear only in small steps
+	var apart, together float64
+	known := map[*Curve]bool{}
+	middle := sum(mean)
+	for _, x := range parts {
+		if known[x.curve] {
+			continue
+		}
+		known[x.curve] = true
+		by := make([]float64, len(x.curve.form.terms))
+		for i := range by {
+			by[i] = (sum(func(y part) float64 {
+				v := mean(y)
+				if y.curve == x.curve {
+					v += step * y.curve.parts(y.curve.form, y.at)[i]
+				}
+				return v
+			}) - middle) / step
+		}
+		v := x.curve.fitVariance(by)
+		apart, together = apart+v, together+math.Sqrt(v)
 	}
-	c := Causes{half(curve), half(deployment), half(graph), bound}
+	return e.common*together*together + (1-e.common)*apart
+}
+
+// newAmount returns an amount from the variance of each cause, and a bound. All have the degrees of freedom of their sum.
+func (e estimator) newAmount(estimate, curve float64, deployment variance, graph, bound float64, parts []part) Amount {
+	v := deployment
+	v.add(variance{blocks: curve})
+	free := math.Inf(1)
+	for _, x := range parts {
+		free = min(free, x.curve.free)
+	}
+	var factor float64 // of a standard error
+	if v.sum() > 0 {
+		factor = v.halfWidth(float64(e.blocks-1), free, e.confidence) / math.Sqrt(v.sum())
+	}
+	half := func(variance float64) float64 { return factor * math.Sqrt(variance) }
+	c := Causes{half(curve), half(deployment.sum()), half(graph), bound}
 	all := c.half()
 	return Amount{estimate, max(0, estimate-all), estimate + all, c}
 }
@@ -393,6 +456,24 @@ func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
 	return hint.Wrap(errors.Join(lines...), "measure them: "+g.Command(flow))
 }
 
+// mostFresh is the highest rate of new connections through a sidecar, in one direction.
+func (g Graph) mostFresh(flow Flow) (most float64) {
+	for _, s := range g.Services {
+		var in, out float64
+		for _, call := range flow.Calls {
+			switch {
+			case !call.Fresh:
+			case call.To == s.Name:
+				in += call.Rate
+			case call.From == s.Name:
+				out += call.Rate
+			}
+		}
+		most = max(most, in/float64(max(1, s.Replicas)), out/float64(max(1, s.Replicas)))
+	}
+	return most
+}
+
 // Command is a command that measures a mesh over the rates, sizes and protocols of a graph.
 func (g Graph) Command(flow Flow) string {
 	low, high := math.Inf(1), 0.0
@@ -431,6 +512,9 @@ func (g Graph) Command(flow Flow) string {
 		down = twoDigits(up / 4)
 	}
 	command := fmt.Sprintf("tare run examples/quickstart.yaml --set 'factors.rate=[%g, %g, %g]'", down, twoDigits(math.Sqrt(down*up)), up)
+	if fresh := g.mostFresh(flow); fresh > 0 {
+		command += fmt.Sprintf(" --set 'factors.connectionRate=[0, %g]'", math.Floor(min(math.Ceil(fresh), down))) // a connection has a request
+	}
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		if r := sizes[name]; r[1] > 0 {
 			levels := []string{fmt.Sprint(app.Size(math.Floor(r[0]))), fmt.Sprint(app.Size(math.Ceil(r[1])))}

@@ -42,6 +42,7 @@ type Call struct {
 	Protocol string
 	// Request and Response are mean bytes of the bodies, NaN: as measured.
 	Request, Response float64
+	Fresh             bool // on a new connection
 
 	service, call int // indices in the graph, call -1 for requests from outside
 }
@@ -93,7 +94,7 @@ func (g Graph) Spread(rates map[string]float64) (Flow, error) {
 
 func (g Graph) callOf(e Edge, rate float64, service, call int, o app.CallOptions) Call {
 	callee, _ := g.Service(e.To)
-	c := Call{Edge: e, Rate: rate, Protocol: cmp.Or(o.Protocol, callee.Protocol, app.HTTP1), Request: o.RequestSize.Mean(), Response: math.NaN(), service: service, call: call}
+	c := Call{Edge: e, Rate: rate, Protocol: cmp.Or(o.Protocol, callee.Protocol, app.HTTP1), Request: o.RequestSize.Mean(), Response: math.NaN(), Fresh: o.NewConnection, service: service, call: call}
 	if !callee.ResponseSize.IsZero() {
 		c.Response = callee.ResponseSize.Mean()
 	}

@@ -52,16 +52,6 @@ func usedCurves(proxies []proxy) (all []Used) {
 	return all
 }
 
-// delays are the latencies of calls, as costs of the services that are called.
-func (c *Costs) delays(g Graph, flow Flow) (all []proxy) {
-	for _, call := range flow.Calls {
-		if x, err := c.delay(g, flow, call); err == nil {
-			all = append(all, proxy{service: call.To, rate: x.at[0], cpu: []part{x}})
-		}
-	}
-	return all
-}
-
 // quantityOf returns the cost that a curve of the source has.
 func (s *source) quantityOf(c *Curve) quantity {
 	for q, of := range s.curves {

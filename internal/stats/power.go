@@ -61,7 +61,12 @@ func HalfWidth(sd float64, n int, confidence float64) float64 {
 	if n < 2 {
 		return math.Inf(1)
 	}
-	return tQuantile(float64(n-1), 1-(1-confidence)/2) * sd / math.Sqrt(float64(n))
+	return StudentHalfWidth(sd/math.Sqrt(float64(n)), float64(n-1), confidence)
+}
+
+// StudentHalfWidth is half of the interval of an estimate whose standard error has degrees of freedom.
+func StudentHalfWidth(se, df, confidence float64) float64 {
+	return tQuantile(df, 1-(1-confidence)/2) * se
 }
 
 // ShareBound is the exact upper bound of a share of which k were seen in n (Clopper, Pearson, Biometrika 1934). It is

@@ -3,7 +3,7 @@
 //
 //	make bench-forecast
 //
-// It goes on where it was interrupted. The table of all applications, with every miss, goes to standard output.
+// It goes on where it was interrupted. The results of all applications, with every miss, go to standard output, or into a page.
 package main
 
 import (
@@ -12,7 +12,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -23,15 +22,18 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 func main() {
 	p := program{}
 	flag.StringVar(&p.tare, "tare", "bin/tare", "`program` to test")
 	flag.StringVar(&p.out, "out", "runs/forecasts", "`directory` of curve, forecasts and runs")
-	flag.IntVar(&p.n, "n", 40, "`number` of applications")
+	flag.StringVar(&p.page, "page", "", "`file` whose part after the marker gets the results")
+	flag.IntVar(&p.n, "n", 48, "`number` of applications")
 	flag.Uint64Var(&p.seed, "seed", 1, "`seed` of the applications")
-	flag.IntVar(&p.most, "most", 5, "most `services` of an application")
+	flag.IntVar(&p.most, "most", 12, "most `services` of an application")
 	flag.IntVar(&p.blocks, "blocks", 5, "`blocks` of the curve")
 	flag.DurationVar(&p.within, "within", time.Hour, "`time` after which no other run begins")
 	flag.Parse()
@@ -43,15 +45,18 @@ func main() {
 
 // Rates of the curve, requests/s through a sidecar, and its sizes of responses in bytes.
 const (
-	lowest, highest   = 40, 500
+	lowest, highest   = 30, 500
 	smallest, largest = 100, 100 << 10
 )
+
+// parallel is how often an application has calls at the same time, whose median is refused: each sixth time.
+const parallel = 6
 
 // errNoTime ends the runs, not the table.
 var errNoTime = errors.New("no time")
 
 type program struct {
-	tare, out       string
+	tare, out, page string
 	n, most, blocks int
 	seed            uint64
 	within          time.Duration
@@ -64,127 +69,132 @@ func (p program) run() error {
 		return err
 	}
 	curve := filepath.Join(p.out, "curve")
-	if err := p.measure(curve, fmt.Sprintf("factors.rate=[%d, 150, %d]", lowest, highest), fmt.Sprintf("factors.responseSize=[%d, 10KiB, %d]", smallest, largest), fmt.Sprint("blocks=", p.blocks)); err != nil {
+	if err := p.measure(curve, fmt.Sprintf("factors.rate=[%d, 120, %d]", lowest, highest), fmt.Sprintf("factors.responseSize=[%d, %d]", smallest, largest),
+		"factors.protocol=[http1, grpc]", fmt.Sprint("blocks=", p.blocks)); err != nil {
 		return err
 	}
-	var drawn []application
+	var all []application
 	for i := range p.n {
-		a := p.draw(i)
+		a, err := p.draw(i)
+		if err != nil {
+			return err
+		}
 		if err := p.forecast(curve, &a); err != nil {
 			return err
 		}
-		drawn = append(drawn, a)
+		all = append(all, a)
 	}
-	fmt.Println("| application | requests/s | CPU, thousandths of a core | range | added to the median, ms | range |")
-	fmt.Println("|---|---|---|---|---|---|")
-	held, all := map[string]int{}, map[string]int{}
 	var late error
-	for _, a := range drawn {
-		if late = p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "blocks=1"); errors.Is(late, errNoTime) {
+	for i := range all {
+		a := &all[i]
+		if late = p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "blocks=1", "phases.measure=2400ms"); late != nil {
+			all = all[:i]
 			break
-		} else if late != nil {
-			return late
 		}
-		cpu, added, err := p.measured(a)
-		if err != nil {
+		if err := p.read(a); err != nil {
 			fmt.Fprintln(os.Stderr, err)
-			continue
 		}
-		check := func(what string, x *amount, v float64) string {
-			if math.IsNaN(v) || x == nil {
-				return "unknown | "
-			}
-			all[what]++
-			scale := map[string]float64{"CPU": 1000, "median": 1}[what]
-			text := fmt.Sprintf("%.3g", v*scale)
-			if v >= x.Low && v <= x.High {
-				held[what]++
-			} else {
-				text += " **missed**"
-			}
-			return fmt.Sprintf("%s | %.3g to %.3g", text, x.Low*scale, x.High*scale)
-		}
-		fmt.Printf("| %s | %d | %s | %s |\n", a.shape, a.rate, check("CPU", &a.expected.CPU, cpu), check("median", a.expected.Latency, added))
 	}
-	for _, what := range []string{"CPU", "median"} {
-		fmt.Printf("\n%s: %d of %d held\n", what, held[what], all[what])
+	if late != nil && !errors.Is(late, errNoTime) {
+		return late
 	}
-	return late
+	text, err := p.results(curve, all)
+	if err != nil {
+		return err
+	}
+	if p.page == "" {
+		fmt.Print(text)
+		return late
+	}
+	return errors.Join(late, fill(p.page, text))
 }
 
-// application is a drawn topology, with its forecast.
+// application is a drawn topology, with its forecast and what it cost.
 type application struct {
 	file, dir, shape string
 	rate             int
-	expected         forecast
+	written          time.Time // of the forecast
+	expected         predict.Forecast
+
+	started                   time.Time // of the measurement
+	load                      string    // load averages before it
+	cpu, memory, without, p50 float64   // cores, MiB, ms; NaN: unknown
 }
 
-type amount struct{ Estimate, Low, High float64 }
-
-type forecast struct {
-	CPU     amount  `json:"cpu"`
-	Latency *amount `json:"latency"`
-}
+// added is the growth of the median response, ms.
+func (a application) added() float64 { return a.p50 - a.without }
 
 // draw draws an application whose sidecars have rates within the curve.
-func (p program) draw(i int) application {
+func (p program) draw(i int) (application, error) {
 	r := rand.New(rand.NewPCG(p.seed, uint64(i)))
 	n := 2 + r.IntN(p.most-1)
 	kind := []string{"chain", "tree", "fan-out"}[r.IntN(3)]
 	t := app.Topology{Name: fmt.Sprintf("drawn-%02d", i+1)}
+	grpc, together := 0, false
 	for k := range n {
 		size := smallest * math.Pow(largest/smallest, r.Float64())
-		t.Services = append(t.Services, app.Service{Name: fmt.Sprint("s", k), Behavior: app.Behavior{ResponseSize: app.FixedSize(int64(size))}})
+		s := app.Service{Name: fmt.Sprint("s", k), Protocol: app.HTTP1, Behavior: app.Behavior{ResponseSize: app.FixedSize(int64(size))}}
+		if r.IntN(2) == 0 {
+			s.Protocol = app.GRPC
+			grpc++
+		}
+		t.Services = append(t.Services, s)
 		if k == 0 {
 			continue
 		}
 		parent := map[string]int{"chain": k - 1, "tree": r.IntN(k), "fan-out": 0}[kind]
 		calls := &t.Services[parent].Calls
-		c := app.Call{Service: fmt.Sprint("s", k)}
-		c.Alongside = len(*calls) > 0 && r.IntN(2) == 0
+		c := app.Call{Service: s.Name}
+		c.Alongside = i%parallel == parallel-1 && len(*calls) > 0
+		together = together || c.Alongside
 		*calls = append(*calls, c)
 	}
 	name := filepath.Join(p.out, t.Name)
-	a := application{file: name + ".yaml", dir: name, rate: lowest + r.IntN(highest/n-lowest+1)}
-	a.shape = fmt.Sprintf("%s of %d", kind, n)
-	for _, s := range t.Services {
-		for _, c := range s.Calls {
-			if c.Alongside {
-				a.shape = strings.TrimSuffix(a.shape, ", alongside") + ", alongside"
-			}
-		}
+	a := application{file: name + ".yaml", dir: name, rate: lowest + r.IntN(highest/n-lowest+1), shape: fmt.Sprintf("%s of %d, %d gRPC", kind, n, grpc)}
+	if together {
+		a.shape += ", parallel"
 	}
 	text, err := t.YAML()
-	if err == nil {
-		err = os.WriteFile(a.file, text, 0o644)
-	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		return a, err
 	}
-	return a
+	return a, os.WriteFile(a.file, text, 0o644)
+}
+
+// written is a forecast with its time.
+type written struct {
+	Time      time.Time          `json:"time"`
+	Forecasts []predict.Forecast `json:"forecasts"`
 }
 
 // forecast reads the forecast of an application, and writes it first if there is none.
 func (p program) forecast(curve string, a *application) error {
+	var w written
 	file := a.dir + ".forecast.json"
-	text, err := os.ReadFile(file)
-	if err != nil {
+	if text, err := os.ReadFile(file); err == nil {
+		if err := json.Unmarshal(text, &w); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	} else {
 		out, err := exec.Command(p.tare, "forecast", "--graph", a.file, "--rate", fmt.Sprint(a.rate), "--from", curve, "--format", "json").Output()
+		if err == nil {
+			err = json.Unmarshal(out, &w)
+		}
 		if err != nil {
 			return fmt.Errorf("forecast %s: %w: %s", a.file, err, out)
 		}
-		if err := os.WriteFile(file, out, 0o644); err != nil {
+		w.Time = time.Now()
+		if text, err = json.MarshalIndent(w, "", "  "); err != nil {
 			return err
 		}
-		text = out
+		if err := os.WriteFile(file, text, 0o644); err != nil {
+			return err
+		}
 	}
-	var all struct {
-		Forecasts []forecast `json:"forecasts"`
+	if len(w.Forecasts) != 1 {
+		return fmt.Errorf("%s has %d forecasts, not 1", file, len(w.Forecasts))
 	}
-	if err := json.Unmarshal(text, &all); err != nil || len(all.Forecasts) != 1 {
-		return fmt.Errorf("%s has %d forecasts: %w", file, len(all.Forecasts), err)
-	}
-	a.expected = all.Forecasts[0]
+	a.written, a.expected = w.Time, w.Forecasts[0]
 	return nil
 }
 
@@ -196,7 +206,17 @@ func (p program) measure(dir string, fields ...string) error {
 	if time.Now().After(p.end) {
 		return fmt.Errorf("%w for %s: run it again", errNoTime, dir)
 	}
-	args := []string{"run", "examples/quickstart.yaml", "--plain", "--out", dir, "--set", "control=false", "--set", "validity.lateness=20ms"} // late requests do not move the median
+	if load, err := os.ReadFile("/proc/loadavg"); err == nil {
+		if err := os.WriteFile(dir+".load", load, 0o644); err != nil {
+			return err
+		}
+	}
+	part := dir + ".part" // an interrupted run is made again
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	// Late requests do not move the median. Services have few connections to one another, so the load has few too.
+	args := []string{"run", "examples/quickstart.yaml", "--plain", "--out", part, "--set", "control=false", "--set", "validity.lateness=20ms", "--set", "factors.connections=[8]"}
 	for _, f := range fields {
 		args = append(args, "--set", f)
 	}
@@ -204,15 +224,17 @@ func (p program) measure(dir string, fields ...string) error {
 	if code := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &code) || code.ExitCode() != 3) { // 3: some trials are invalid
 		return fmt.Errorf("tare %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(out))
 	}
-	return nil
+	return os.Rename(part, dir)
 }
 
-// measured returns the CPU of the sidecars of the application, cores, and the growth of the median response, ms.
-func (p program) measured(a application) (cpu, added float64, err error) {
-	cpu, added = math.NaN(), math.NaN()
+// read reads the costs of a measured application. Those of invalid trials are unknown.
+func (p program) read(a *application) error {
+	a.cpu, a.memory, a.p50, a.without = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+	load, _ := os.ReadFile(a.dir + ".load")
+	a.load = strings.Join(strings.Fields(string(load))[:min(1, len(strings.Fields(string(load))))], "")
 	out, err := exec.Command(p.tare, "report", a.dir, "--format", "json").Output()
 	if err != nil {
-		return cpu, added, fmt.Errorf("report %s: %w", a.dir, err)
+		return fmt.Errorf("report %s: %w", a.dir, err)
 	}
 	var report struct {
 		Trials []struct {
@@ -223,38 +245,41 @@ func (p program) measured(a application) (cpu, added float64, err error) {
 		} `json:"trials"`
 	}
 	if err := json.Unmarshal(out, &report); err != nil {
-		return cpu, added, err
+		return fmt.Errorf("report %s: %w", a.dir, err)
 	}
-	medians := map[any]float64{"none": math.NaN(), "envoy": math.NaN()}
+	d, err := result.Open(a.dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	a.started = d.Environment().Time
+	records, err := d.Records()
+	if err != nil {
+		return err
+	}
 	for _, t := range report.Trials {
-		if m, ok := t.Metrics[metric.Of(metric.Latency, "p50")]; ok && t.Valid {
-			medians[t.Factors["mesh"]] = m
-		}
-		if t.Factors["mesh"] != "envoy" || !t.Valid {
+		if !t.Valid {
 			continue
 		}
-		text, err := fs.ReadFile(os.DirFS(a.dir), "trials/"+t.ID+"/record.json")
-		if err != nil {
-			return cpu, added, err
+		median := &a.without
+		if t.Factors["mesh"] != "none" {
+			median = &a.p50
 		}
-		var record struct {
-			Load struct {
-				Completed float64 `json:"completed"`
-			} `json:"load"`
-			Tasks []struct {
-				Plane, Component string
-				Start, End       struct{ CPU float64 }
-			} `json:"tasks"`
+		if m, ok := t.Metrics[metric.Of(metric.Latency, "p50")]; ok {
+			*median = m
 		}
-		if err := json.Unmarshal(text, &record); err != nil {
-			return cpu, added, err
-		}
-		cpu = 0
-		for _, task := range record.Tasks {
-			if task.Plane == "data" && task.Component == "" {
-				cpu += (task.End.CPU - task.Start.CPU) / 1e9 / record.Load.Completed * t.Metrics["rate"]
+		for _, r := range records {
+			if r.ID != t.ID || t.Factors["mesh"] == "none" {
+				continue
+			}
+			a.cpu, a.memory = 0, 0
+			for _, task := range r.Tasks {
+				if task.Plane == metric.Data && task.Component == "" {
+					a.cpu += float64(task.End.CPU-task.Start.CPU) / 1e9 / float64(r.Load.Completed) * t.Metrics[metric.Rate]
+					a.memory += float64(task.End.RSS) / (1 << 20)
+				}
 			}
 		}
 	}
-	return cpu, medians["envoy"] - medians["none"], nil
+	return nil
 }

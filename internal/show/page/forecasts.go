@@ -49,7 +49,7 @@ func usedCurve(u predict.Used) Curve {
 	case strings.HasPrefix(what, "memory"):
 		unit, scale = "Memory, MiB", 1
 	case strings.HasPrefix(what, "latency"):
-		unit, scale = "Added to the median response, ms", 1
+		unit, scale = "Share of the median response, ms", 1
 	}
 	busiest := u.Places[0]
 	for _, p := range u.Places {
