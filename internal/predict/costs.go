@@ -68,7 +68,7 @@ const (
 // quantities of every source. Outbound costs may be missing if no service of a graph calls another.
 var quantities = []quantity{inboundCPU, outboundCPU, inboundMemory, outboundMemory}
 
-// CostsOf returns the costs of each mesh that the runs measured. Only runs of a service that calls no other have costs:
+// CostsOf returns the costs of each mesh that the runs measured. Shared proxies are measured whole. Only runs of a service that calls no other have costs:
 // its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone.
 func CostsOf(sources []Source) (all []*Costs, err error) {
 	for _, s := range sources {
@@ -82,7 +82,7 @@ func CostsOf(sources []Source) (all []*Costs, err error) {
 		}
 	}
 	if all == nil {
-		return nil, hint.New("measure a mesh with sidecars on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the runs has a sidecar of a service that calls no other")
+		return nil, hint.New("measure a mesh on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the runs has a proxy of a service that calls no other")
 	}
 	return all, nil
 }
@@ -122,8 +122,8 @@ func (s Source) collect(all *[]*Costs) error {
 		if !ok || !t.Valid || t.Control || r.Edges > 1 || r.Load == nil || r.Load.Completed == 0 || t.Metrics[metric.Rate] == 0 {
 			continue
 		}
-		sides := sidecarsOf(r)
-		if len(sides) == 0 {
+		sides, kinds := sidecarsOf(r), sharedOf(r)
+		if len(sides)+len(kinds) == 0 {
 			continue
 		}
 		src := costsFor(all, p.place, s.Run.Confidence()).sourceFor(s.Dir, p.protocol)
@@ -138,8 +138,20 @@ func (s Source) collect(all *[]*Costs) error {
 			}
 			src.growths[side.memory].add(r, m.memory[0].At, side.tasks)
 		}
+		for kind, tasks := range kinds {
+			var m measured
+			m.add(t.Block, p.levels, perSecond, tasks)
+			m.cpu[0].Cost *= float64(len(tasks)) // all of them, not the mean
+			m.memory[0].Cost *= float64(len(tasks))
+			src.points[sharedCPU(kind)] = append(src.points[sharedCPU(kind)], m.cpu...)
+			src.points[sharedMemory(kind)] = append(src.points[sharedMemory(kind)], m.memory...)
+		}
 		if with, bare := s.times(i), without[where(t.Block, p)]; with != nil && bare != nil {
-			src.pairs = append(src.pairs, pair{t.Block, perProxy(callAxes, p.levels, float64(len(sides[0].tasks))), with, bare})
+			at := p.levels
+			if len(sides) > 0 {
+				at = perProxy(callAxes, at, float64(len(sides[0].tasks)))
+			}
+			src.pairs = append(src.pairs, pair{t.Block, at, with, bare})
 		}
 	}
 	return nil
@@ -198,6 +210,12 @@ func (c *Costs) sourceFor(dir, protocol string) *source {
 func (s *source) fit(confidence float64) {
 	for _, q := range quantities {
 		s.fitOne(q, confidence)
+	}
+	for _, kind := range sharedKinds {
+		if len(s.points[sharedCPU(kind)]) > 0 {
+			s.fitOne(sharedCPU(kind), confidence)
+			s.fitOne(sharedMemory(kind), confidence)
+		}
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Forecast is the predicted cost of the sidecars of one mesh around an application.
+// Forecast is the predicted cost of the proxies of one mesh around an application. Its control plane is not in it.
 type Forecast struct {
 	Mesh       string       `json:"mesh"`    // name of the definition
 	Factors    plan.Factors `json:"factors"` // of the treatments that were measured, without rate, sizes and protocol
@@ -26,8 +26,8 @@ type Forecast struct {
 	// Common is the share of the variance of deployments that is common to sidecars which run at once.
 	Common float64 `json:"common"`
 
-	CPU     Amount  `json:"cpu"`               // cores of all sidecars
-	Memory  Amount  `json:"memory"`            // MiB of all sidecars
+	CPU     Amount  `json:"cpu"`               // cores of all proxies
+	Memory  Amount  `json:"memory"`            // MiB of all proxies
 	Latency *Amount `json:"latency,omitempty"` // added to the median response, ms
 	// NoLatency is the reason for a missing latency.
 	NoLatency string   `json:"no_latency,omitempty"`
@@ -35,7 +35,8 @@ type Forecast struct {
 	Month     *Amount  `json:"month,omitempty"` // money, for a month of CPU and memory as used
 
 	Services []ServiceCost `json:"services"` // in the order of the graph
-	Curves   []Used        `json:"curves"`   // that the costs are read from
+	Shared   []SharedCost  `json:"shared,omitempty"`
+	Curves   []Used        `json:"curves"` // that the costs are read from
 
 	// Growing is the memory of the sidecars that grew fastest at the end, nil if none did.
 	Growing *Growing `json:"growing,omitempty"`
@@ -54,6 +55,14 @@ type ServiceCost struct {
 	Calls    float64 `json:"calls"` // requests/s that it sends to other services
 	CPU      Amount  `json:"cpu"`   // cores of all its sidecars
 	Memory   Amount  `json:"memory"`
+}
+
+// SharedCost is the cost of the shared proxies of a kind: node proxies, waypoints, gateways. They are as many as measured.
+type SharedCost struct {
+	Kind   string  `json:"kind"`
+	Rate   float64 `json:"rate"` // requests/s that pass them
+	CPU    Amount  `json:"cpu"`  // cores
+	Memory Amount  `json:"memory"`
 }
 
 // Amount is a prediction with its interval for a new deployment.
@@ -115,6 +124,10 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 	}
 	for i, p := range proxies {
 		e.only, ofMemory.only = []int{i}, []int{i}
+		if p.shared {
+			f.Shared = append(f.Shared, SharedCost{Kind: p.service, Rate: p.rate, CPU: e.amount(proxies, cpu), Memory: ofMemory.amount(proxies, memory)})
+			continue
+		}
 		f.Services = append(f.Services, ServiceCost{Service: p.service, Replicas: int(p.replicas), Rate: flow.Rates[p.service], Calls: p.calls,
 			CPU: e.amount(proxies, cpu), Memory: ofMemory.amount(proxies, memory)})
 	}
@@ -129,9 +142,10 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 	return f, nil
 }
 
-// proxy are the sidecars of a service.
+// proxy are the sidecars of a service, or the shared proxies of a kind, which are one.
 type proxy struct {
-	service     string
+	service     string // or kind
+	shared      bool
 	replicas    float64
 	calls       float64 // requests/s to other services
 	rate        float64 // requests/s through one sidecar, of both directions
@@ -152,8 +166,11 @@ type part struct {
 // proxies returns the sidecars of each service. Calls through a sidecar share its fixed work and its wake-ups, so each call
 // costs as much as in a sidecar that has all calls of the service at the same rate.
 func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
-	var refused []refusal
+	all, refused := c.shared(flow)
 	for i, s := range g.Services {
+		if all != nil && !c.has(inboundCPU) { // the mesh has no sidecars
+			break
+		}
 		p := proxy{service: s.Name, replicas: float64(max(1, s.Replicas)), scale: 1}
 		type pass struct {
 			Call
@@ -183,25 +200,10 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 			idle := g.callOf(Edge{To: s.Name}, 0, i, -1, app.CallOptions{})
 			passes = append(passes, pass{idle, inboundCPU, inboundMemory})
 		}
-		each := total / p.replicas
-		p.rate = each
-		// add adds the cost of a sidecar that has calls of one kind alone, with new connections/s, by a weight.
+		p.rate = total / p.replicas
 		add := func(x pass, connections, weight float64) {
-			for _, of := range []struct {
-				q     quantity
-				parts *[]part
-			}{{x.cpu, &p.cpu}, {x.memory, &p.memory}} {
-				src, err := c.find(of.q, x.Call, each, connections)
-				if err != nil {
-					refused = append(refused, refusal{x.Call, s.Name, err})
-					return
-				}
-				curve := src.curves[of.q]
-				lowest := curve.Axes[0].From
-				*of.parts = append(*of.parts, part{src, curve, curve.placeOf(max(each, lowest), x.Call, connections), weight})
-				if of.q == x.cpu && each < lowest {
-					p.scale, p.unsure = (1+each/lowest)/2, (1-each/lowest)/2
-				}
+			if err := c.add(&p, x.Call, x.cpu, x.memory, connections, weight); err != nil {
+				refused = append(refused, refusal{x.Call, "sidecar of " + s.Name, err})
 			}
 		}
 		for _, x := range passes {
@@ -222,6 +224,26 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 		return nil, c.refuse(g, flow, refused)
 	}
 	return all, nil
+}
+
+// add adds the cost of a proxy that has calls of one kind alone, with new connections/s, by a weight.
+func (c *Costs) add(p *proxy, call Call, cpu, memory quantity, connections, weight float64) error {
+	for _, of := range []struct {
+		q     quantity
+		parts *[]part
+	}{{cpu, &p.cpu}, {memory, &p.memory}} {
+		src, err := c.find(of.q, call, p.rate, connections)
+		if err != nil {
+			return err
+		}
+		curve := src.curves[of.q]
+		lowest := curve.Axes[0].From
+		*of.parts = append(*of.parts, part{src, curve, curve.placeOf(max(p.rate, lowest), call, connections), weight})
+		if of.q == cpu && p.rate < lowest {
+			p.scale, p.unsure = (1+p.rate/lowest)/2, (1-p.rate/lowest)/2
+		}
+	}
+	return nil
 }
 
 // weights are the price of a core and of a MiB.
@@ -432,23 +454,23 @@ func (c *Costs) counted(g Graph, rates map[string]float64) (all [][]proxy) {
 
 // refusal is a call whose cost was not measured.
 type refusal struct {
-	call    Call
-	sidecar string // of this service
-	err     error
+	call  Call
+	proxy string // sidecar of a service, or kind of shared proxies
+	err   error
 }
 
 // mostRefusals are listed in an error.
 const mostRefusals = 5
 
 func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
-	all = slices.CompactFunc(all, func(a, b refusal) bool { return a.sidecar == b.sidecar && a.err.Error() == b.err.Error() })
+	all = slices.CompactFunc(all, func(a, b refusal) bool { return a.proxy == b.proxy && a.err.Error() == b.err.Error() })
 	var lines []error
 	for _, r := range all[:min(len(all), mostRefusals)] {
 		from := r.call.From
 		if from == "" {
 			from = "outside"
 		}
-		lines = append(lines, fmt.Errorf("%ssidecar of %s, calls from %s to %s: %w", g.place(r.call), r.sidecar, from, r.call.To, r.err))
+		lines = append(lines, fmt.Errorf("%s%s, calls from %s to %s: %w", g.place(r.call), r.proxy, from, r.call.To, r.err))
 	}
 	if more := len(all) - len(lines); more > 0 {
 		lines = append(lines, fmt.Errorf("and %d more", more))

@@ -182,6 +182,12 @@ func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error)
 		fresh = 1
 	}
 	busier := max(rate(call.From), rate(call.To))
+	if !c.has(inboundCPU) { // all calls pass the shared proxies
+		busier = 0
+		for _, x := range flow.Calls {
+			busier += x.Rate
+		}
+	}
 	src, err := c.find(withMesh(n), call, busier, busier*fresh)
 	if err != nil {
 		return d, unmeasuredError{fmt.Errorf("calls to %s: %w", call.To, err)}

@@ -1,11 +1,14 @@
 package predict
 
 import (
+	"maps"
 	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Replicas are the proxies that share a load: a waypoint, a gateway.
@@ -19,6 +22,56 @@ type Replicas struct {
 
 // shared reports whether proxies of a kind share the load of many pods, so that their number is free.
 func shared(kind string) bool { return kind == mesh.RoleWaypoint || kind == mesh.RoleGateway }
+
+// sharedKinds are the kinds of proxies that are of no single pod.
+var sharedKinds = []string{mesh.RoleNodeProxy, mesh.RoleWaypoint, mesh.RoleGateway}
+
+func sharedCPU(kind string) quantity    { return quantity("CPU of all proxies of kind " + kind) }
+func sharedMemory(kind string) quantity { return quantity("memory of all proxies of kind " + kind) }
+
+// sharedOf returns the shared proxies of a trial by kind. A kind with a task whose usage is unknown is left out.
+func sharedOf(r *result.Record) map[string][]result.TaskUsage {
+	kinds := map[string][]result.TaskUsage{}
+	for _, t := range r.Tasks {
+		if t.Plane == metric.Data && slices.Contains(sharedKinds, t.Role) {
+			kinds[t.Role] = append(kinds[t.Role], t)
+		}
+	}
+	maps.DeleteFunc(kinds, func(_ string, tasks []result.TaskUsage) bool {
+		return slices.ContainsFunc(tasks, func(t result.TaskUsage) bool { return t.Missing != "" || t.Ended })
+	})
+	return kinds
+}
+
+// has reports whether a run has a cost.
+func (c *Costs) has(q quantity) bool {
+	return slices.ContainsFunc(c.sources, func(s *source) bool { return len(s.points[q]) > 0 })
+}
+
+// shared returns the shared proxies of each kind, as many as were measured. All calls pass them, and those from outside
+// alone pass gateways.
+func (c *Costs) shared(flow Flow) (all []proxy, refused []refusal) {
+	for _, kind := range sharedKinds {
+		if !c.has(sharedCPU(kind)) {
+			continue
+		}
+		p := proxy{service: kind, shared: true, replicas: 1, scale: 1}
+		var passed []Call
+		for _, call := range flow.Calls {
+			if kind != mesh.RoleGateway || call.From == "" {
+				passed = append(passed, call)
+				p.rate += call.Rate
+			}
+		}
+		for _, call := range passed {
+			if err := c.add(&p, call, sharedCPU(kind), sharedMemory(kind), 0, call.Rate/p.rate); err != nil {
+				refused = append(refused, refusal{call, kind, err})
+			}
+		}
+		all = append(all, p)
+	}
+	return all, refused
+}
 
 // replicasOf returns the fewest replicas whose CPU, with headroom, is within that of a replica.
 func replicasOf(c *Curve, at []float64, s Sizing) (*Replicas, error) {

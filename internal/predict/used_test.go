@@ -1,13 +1,18 @@
 package predict_test
 
 import (
+	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Runs that narrow a forecast are those of its runs, the ones that help most first, and those that hardly help are left out.
@@ -58,4 +63,33 @@ func TestForecastsHaveTheirCurves(t *testing.T) {
 	}
 	g.Services[0].Protocol = app.GRPC
 	must.Fail(t, must.Err(predict.Forecasts(costs, g, map[string]float64{"front": 500}, nil)), "calls by grpc were not measured")
+}
+
+// Shared proxies cost by the requests that pass them: node proxies by all calls, gateways by those from outside.
+func TestSharedProxiesCost(t *testing.T) {
+	run := overRates(t, "ambient", func(_ *result.Record, task result.TaskUsage) (all []result.TaskUsage) {
+		for _, role := range []string{mesh.RoleNodeProxy, mesh.RoleNodeProxy, mesh.RoleGateway} {
+			part := task
+			part.Task = mesh.Task{ID: fmt.Sprint(role, len(all)), Plane: metric.Data, Role: role}
+			all = append(all, part)
+		}
+		return all
+	})
+	costs := must.Get(predict.CostsOf([]predict.Source{{Dir: "runs/ambient", Run: run}}))(t)
+	g := predict.Graph{Topology: must.Get(app.Decode("graph.yaml", []byte("name: t\nservices:\n  - {name: front, calls: [back, back]}\n  - name: back\n")))(t)}
+	f := must.Get(predict.Forecasts(costs, g, map[string]float64{"front": 300}, nil))(t)[0]
+	if len(f.Services) != 0 || len(f.Shared) != 2 {
+		t.Fatalf("%d services and %+v, want two kinds of shared proxies alone", len(f.Services), f.Shared)
+	}
+	node, gateway := f.Shared[0], f.Shared[1]
+	if node.Rate != 900 || gateway.Rate != 300 {
+		t.Errorf("%v requests/s pass the node proxies and %v the gateway, want 900 and 300", node.Rate, gateway.Rate)
+	}
+	// A task costs 300 µs a request: two node proxies 600 µs, a gateway 300 µs.
+	for _, x := range []struct{ got, want float64 }{{node.CPU.Estimate, 900 * 600e-6}, {gateway.CPU.Estimate, 300 * 300e-6}, {f.CPU.Estimate, 900*600e-6 + 300*300e-6}} {
+		if math.Abs(x.got/x.want-1) > 0.1 {
+			t.Errorf("%v cores, want %v", x.got, x.want)
+		}
+	}
+	must.Fail(t, must.Err(predict.Forecasts(costs, g, map[string]float64{"front": 2000}, nil)), "node-proxy, calls from outside to front: 6000 requests/s are outside the measured range of 200 to 3200")
 }

@@ -117,7 +117,7 @@ type application struct {
 	expected         predict.Forecast
 
 	started                   time.Time // of the measurement
-	load                      string    // load averages before it
+	load                      float64   // load average before it
 	cpu, memory, without, p50 float64   // cores, MiB, ms; NaN: unknown
 }
 
@@ -230,8 +230,11 @@ func (p program) measure(dir string, fields ...string) error {
 // read reads the costs of a measured application. Those of invalid trials are unknown.
 func (p program) read(a *application) error {
 	a.cpu, a.memory, a.p50, a.without = math.NaN(), math.NaN(), math.NaN(), math.NaN()
-	load, _ := os.ReadFile(a.dir + ".load")
-	a.load = strings.Join(strings.Fields(string(load))[:min(1, len(strings.Fields(string(load))))], "")
+	if load, err := os.ReadFile(a.dir + ".load"); err == nil {
+		if _, err := fmt.Sscan(string(load), &a.load); err != nil {
+			return fmt.Errorf("%s.load: %w", a.dir, err)
+		}
+	}
 	out, err := exec.Command(p.tare, "report", a.dir, "--format", "json").Output()
 	if err != nil {
 		return fmt.Errorf("report %s: %w", a.dir, err)

@@ -58,12 +58,12 @@ func (p program) results(curve string, all []application) (string, error) {
 		written := slices.MaxFunc(all, func(x, y application) int { return x.written.Compare(y.written) }).written
 		first := slices.MinFunc(all, func(x, y application) int { return x.started.Compare(y.started) }).started
 		last := slices.MaxFunc(all, func(x, y application) int { return x.started.Compare(y.started) }).started
-		var loads []string
+		var loads []float64
 		for _, a := range all {
 			loads = append(loads, a.load)
 		}
 		fmt.Fprintf(&b, " The last forecast was written at %s. Applications were measured from %s to %s.", written.UTC().Format("15:04:05"), first.UTC().Format("15:04:05"), last.UTC().Format("15:04:05"))
-		fmt.Fprintf(&b, " Load averages before them: %s to %s.", slices.Min(loads), slices.Max(loads))
+		fmt.Fprintf(&b, " Load averages before them: %.1f to %.1f.", slices.Min(loads), slices.Max(loads))
 		if first.Before(written) {
 			return "", fmt.Errorf("an application was measured at %v, before the last forecast was written at %v", first, written)
 		}

@@ -109,8 +109,15 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 		row("no forecast", strings.ReplaceAll(x.Refused, "\n", "; "))
 		return facts
 	}
-	row("CPU of sidecars", cpuAmount(x.CPU))
+	name := "CPU of sidecars"
+	if len(x.Shared) > 0 {
+		name = "CPU of proxies"
+	}
+	row(name, cpuAmount(x.CPU))
 	row("memory", spaced(memoryAmount(x.Memory), forecastMark(x)))
+	for _, s := range x.Shared {
+		row("of these "+s.Kind, fmt.Sprintf("%s and %s, as many as measured, with %.4g requests/s", cpuAmount(s.CPU), memoryAmount(s.Memory), s.Rate))
+	}
 	if x.Growing != nil {
 		row("growing", growingWords(*x.Growing))
 	}
