@@ -59,6 +59,7 @@ func newReport(run *compare.Run) *Report {
 	r.addTrends(run.Confidence(), seconds)
 	r.markGrowth(seconds)
 	r.addChangeParts(run.Confidence())
+	r.ChangeTimes = changeTimes(run, r.Treatments)
 	r.Stopping = stopping(run, r)
 	r.Warnings = append(reportWarnings(run, r), compared.Diagnoses()...)
 	return r

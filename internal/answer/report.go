@@ -41,6 +41,8 @@ type Report struct {
 	Slopes []compare.Slope `json:"slopes,omitempty"`
 	// Trends are present with phases.soak.
 	Trends []Trend `json:"trends,omitempty"`
+	// ChangeTimes are of changes that are too few for a median.
+	ChangeTimes []ChangeTimes `json:"change_times,omitempty"`
 	// ChangeParts is where the time of changes went, as control plane and proxies count it.
 	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
 	// Noise is present with interleaved trials.

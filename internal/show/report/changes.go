@@ -107,6 +107,9 @@ func changeAnswers(v view) (lines []string) {
 				lines = append(lines, fmt.Sprintf("%s of the %s %s within %s.", q.share, kind.Many, kind.Reached, times))
 			}
 		}
+		if s := fewChanges(v, kind); s != "" {
+			lines = append(lines, s)
+		}
 		if s := changeUnchanged(v, kind.Name, kind.One); s != "" {
 			lines = append(lines, s)
 		}
@@ -118,6 +121,26 @@ func changeAnswers(v view) (lines []string) {
 		}
 	}
 	return lines
+}
+
+// fewChanges are the times of changes that are too few for a median: "Too few proxy restarts for a median: 2 are over within
+// 3100 to 3600 ms with istio."
+func fewChanges(v view, kind metric.ChangeKind) string {
+	var all []string
+	for _, seen := range v.r.ChangeTimes {
+		if seen.Kind != kind.Name {
+			continue
+		}
+		within := "after more than " + rough(seen.FromMS) + " ms"
+		if seen.ToMS != nil {
+			within = "within " + rough(seen.FromMS) + " to " + rough(*seen.ToMS) + " ms"
+		}
+		all = append(all, fmt.Sprintf("%d %s %s %s", seen.Changes, kind.Reached, within, with(v.label.describe(v.treatment(seen.Treatment).Factors))))
+	}
+	if all == nil {
+		return ""
+	}
+	return fmt.Sprintf("Too few %s for a median: %s.", kind.Many, strings.Join(firstOf(all, mostAnswers), ", "))
 }
 
 // changeUnchanged are the connections that never follow a change, where at least one does not on average.

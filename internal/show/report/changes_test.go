@@ -73,3 +73,19 @@ func TestChanges(t *testing.T) {
 		}
 	}
 }
+
+// Changes that are too few for a median have the range of what was seen.
+func TestFewChanges(t *testing.T) {
+	treatments := []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 0)}
+	for _, tr := range treatments {
+		delete(tr.Metrics, metric.Of(metric.ChangeLastOld, metric.RouteChanged))
+	}
+	to := 52.4
+	r := &answer.Report{Treatments: treatments, ChangeTimes: []answer.ChangeTimes{
+		{Treatment: "none", Kind: metric.RouteChanged, Changes: 6, FromMS: 31.2, ToMS: &to},
+		{Treatment: "istio", Kind: metric.RouteChanged, Changes: 4, FromMS: 180}}}
+	const want = "Too few route changes for a median: 6 reach every connection within 31 to 52 ms without a mesh, 4 reach every connection after more than 180 ms with istio."
+	if got := changeAnswers(view{r: r, label: newLabels(r)}); got[0] != want {
+		t.Errorf("got %q, want %q", got[0], want)
+	}
+}

@@ -1,0 +1,58 @@
+package answer
+
+import (
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// ChangeTimes are the shortest and the longest time of a kind of change with a treatment, where its trials have too few changes
+// for a median. They have no interval: other changes may take less or longer.
+type ChangeTimes struct {
+	Treatment string   `json:"treatment"`
+	Kind      string   `json:"kind"`
+	Changes   int      `json:"changes"` // in all valid trials
+	FromMS    float64  `json:"from_ms"`
+	ToMS      *float64 `json:"to_ms,omitempty"` // upper end of the longest, absent if it had not ended before the next change
+}
+
+// changeTimes are of the kinds whose time is in an answer.
+func changeTimes(run *compare.Run, treatments []compare.Treatment) (all []ChangeTimes) {
+	for _, t := range treatments {
+		for _, kind := range metric.ChangeKinds() {
+			if t.Control || kind.Time == "" || t.Metrics[metric.Of(kind.Time, kind.Name)].N > 0 {
+				continue
+			}
+			var spans []*result.Span
+			for i, trial := range run.Trials {
+				if trial.Treatment != t.ID || !trial.Valid || trial.Control {
+					continue
+				}
+				for _, c := range run.Records[i].Changes {
+					if s := c.Time(); c.Kind == kind.Name && s != nil {
+						spans = append(spans, s)
+					}
+				}
+			}
+			if len(spans) > 0 {
+				from, to := extent(spans)
+				all = append(all, ChangeTimes{t.ID, kind.Name, len(spans), from, to})
+			}
+		}
+	}
+	return all
+}
+
+// extent returns the lowest lower end of spans, and the highest upper end, nil if one has none.
+func extent(spans []*result.Span) (from float64, to *float64) {
+	from, to = spans[0].AfterMS, spans[0].BeforeMS
+	for _, s := range spans[1:] {
+		from = min(from, s.AfterMS)
+		if to == nil || s.BeforeMS == nil {
+			to = nil
+		} else {
+			to = new(max(*to, *s.BeforeMS))
+		}
+	}
+	return from, to
+}
