@@ -37,7 +37,10 @@ type Costs struct {
 }
 
 // callAxes are the quantities that the cost of a call depends on.
-var callAxes = []string{experiment.RateFactor, experiment.RequestSizeFactor, experiment.ResponseSizeFactor, experiment.ConnectionRateFactor}
+var callAxes = []string{experiment.RateFactor, experiment.RequestSizeFactor, experiment.ResponseSizeFactor, experiment.ConnectionRateFactor, experiment.ConnectionsFactor}
+
+// connectionsAxis is the index of the connections: a graph does not have them.
+var connectionsAxis = slices.Index(callAxes, experiment.ConnectionsFactor)
 
 // protocolFactor has a source of its own for each level.
 const protocolFactor = "protocol"
@@ -236,10 +239,10 @@ func (s *source) fitOne(q quantity, confidence float64) {
 const usual = 1024
 
 // placeOf returns the place of a call on the axes of a curve, in a sidecar with rates of requests and of new connections.
-// Sizes that the graph does not have are as measured.
+// Sizes that the graph does not have are as measured, and connections in the middle of the measured ones.
 func (c *Curve) placeOf(rate float64, call Call, connections float64) []float64 {
-	at := []float64{rate, call.Request, call.Response, connections}
-	for i, otherwise := range []float64{0, 0, usual, 0} {
+	at := []float64{rate, call.Request, call.Response, connections, math.NaN()}
+	for i, otherwise := range []float64{0, 0, usual, 0, (c.Axes[connectionsAxis].From + c.Axes[connectionsAxis].To) / 2} {
 		if math.IsNaN(at[i]) {
 			at[i] = min(max(otherwise, c.Axes[i].From), c.Axes[i].To)
 		}

@@ -79,6 +79,8 @@ type Causes struct {
 	Deployment float64 `json:"deployment"` // how much a new deployment deviates
 	Graph      float64 `json:"graph"`      // calls per request that were counted in a sample
 	Range      float64 `json:"range"`      // sidecars below the measured rates, whose cost is only bounded
+	// Connections are unknown: the cost is between those at the fewest and at the most measured ones.
+	Connections float64 `json:"connections"`
 }
 
 // Prices are the prices of a month, of a core and of a MiB.
@@ -282,7 +284,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		return total
 	}
 	var apart, together variance
-	var unsure float64
+	var unsure, connections float64
 	for i, p := range proxies {
 		if !counts(i) {
 			continue
@@ -293,6 +295,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 			together.add(v.times(1 / sd)) // deviations that are common add up, not their squares
 		}
 		unsure += p.unsure * p.cost(weights{cores: w.cores}, mean) / p.scale
+		connections += math.Abs(p.cost(w, ofConnections))
 	}
 	deployment := together.times(e.common * together.sum())
 	deployment.add(apart.times(1 - e.common))
@@ -303,7 +306,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		by := sum(counted, mean) - estimate
 		graph += by * by
 	}
-	return e.newAmount(estimate, curve, deployment, graph, unsure, partsOf(proxies))
+	return e.newAmount(estimate, curve, deployment, graph, Causes{Range: unsure, Connections: connections}, partsOf(proxies))
 }
 
 // newOne is the variance of a sum of parts in one more deployment.
@@ -341,8 +344,8 @@ func (e estimator) fitVariance(parts []part, sum func(value func(part) float64) 
 	return e.common*together*together + (1-e.common)*apart
 }
 
-// newAmount returns an amount from the variance of each cause, and a bound. All have the degrees of freedom of their sum.
-func (e estimator) newAmount(estimate, curve float64, deployment variance, graph, bound float64, parts []part) Amount {
+// newAmount returns an amount from the variance of each cause, and bounds. All have the degrees of freedom of their sum.
+func (e estimator) newAmount(estimate, curve float64, deployment variance, graph float64, bounds Causes, parts []part) Amount {
 	v := deployment
 	v.add(variance{blocks: curve})
 	free := math.Inf(1)
@@ -354,7 +357,8 @@ func (e estimator) newAmount(estimate, curve float64, deployment variance, graph
 		factor = v.halfWidth(float64(e.blocks-1), free, e.confidence) / math.Sqrt(v.sum())
 	}
 	half := func(variance float64) float64 { return factor * math.Sqrt(variance) }
-	c := Causes{half(curve), half(deployment.sum()), half(graph), bound}
+	c := bounds
+	c.Curve, c.Deployment, c.Graph = half(curve), half(deployment.sum()), half(graph)
 	all := c.half()
 	return Amount{estimate, max(0, estimate-all), estimate + all, c}
 }
@@ -366,6 +370,15 @@ func mean(x part) float64 {
 		sum += x.curve.value(x.curve.form, k, x.at)
 	}
 	return sum / float64(len(x.curve.fits))
+}
+
+// ofConnections is half of the difference of a part's cost between the most and the fewest measured connections.
+func ofConnections(x part) float64 {
+	few, most := x, x
+	few.at, most.at = slices.Clone(x.at), slices.Clone(x.at)
+	axis := x.curve.Axes[connectionsAxis]
+	few.at[connectionsAxis], most.at[connectionsAxis] = axis.From, axis.To
+	return (mean(most) - mean(few)) / 2
 }
 
 // spread returns the variances of a sum of parts: of its mean over the deployments of each run, and of one deployment.

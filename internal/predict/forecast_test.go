@@ -68,7 +68,7 @@ func (m machine) measured(blocks int) *Costs {
 		for _, rate := range []float64{20, 100, 400, 2000} {
 			for _, size := range []float64{100, 10e3, 100e3} {
 				trial := m.levels(2, 0.04)
-				at := []float64{rate, 0, size, 0}
+				at := []float64{rate, 0, size, 0, 8}
 				in, out := deployed[0]*trial[0], deployed[1]*trial[1]
 				s.pairs = append(s.pairs, pair{b, at, trueTimes(true, size, in), trueTimes(false, size, 1+0.04*m.r.NormFloat64())})
 				for q, cost := range map[quantity]float64{
@@ -244,6 +244,41 @@ func TestCausesOfRanges(t *testing.T) {
 	}
 }
 
+// A graph does not have the connections: its memory is in the middle of those at the fewest and at the most measured ones, and
+// the difference is a cause of its range. Nothing else depends on them here.
+func TestUnknownConnectionsWidenRanges(t *testing.T) {
+	const each = 0.05 // MiB of a connection
+	m := machine{rand.New(rand.NewPCG(9, 10)), 1}
+	costs := m.measured(8)
+	s := costs.sources[0]
+	for q, points := range s.points {
+		for _, p := range slices.Clone(points) {
+			p.At = slices.Clone(p.At)
+			p.At[connectionsAxis] = 28
+			if q == inboundMemory || q == outboundMemory {
+				p.Cost += 20 * each
+			}
+			s.points[q] = append(s.points[q], p)
+		}
+	}
+	g := decoded(t, "  - {name: front, calls: [{service: back}]}\n  - name: back\n")
+	forecast := func() Forecast {
+		return must.Get(Forecasts([]*Costs{costs}, g, map[string]float64{"front": 100}, nil))(t)[0]
+	}
+	few := forecast()
+	s.fit(0.95)
+	unknown := forecast()
+	if more, want := unknown.Memory.Estimate-few.Memory.Estimate, 2*10*each; few.Memory.Causes.Connections != 0 || math.Abs(more/want-1) > 0.1 {
+		t.Errorf("two sidecars with 8 to 28 connections have %v MiB more than with 8, want %v", more, want)
+	}
+	if got, want := unknown.Memory.Causes.Connections, 2*10*each; math.Abs(got/want-1) > 0.1 || !(unknown.Memory.High-unknown.Memory.Low > 2*got) {
+		t.Errorf("connections widen the range of memory by %v MiB, want %v: %+v", got, want, unknown.Memory)
+	}
+	if more := unknown.CPU.Estimate/few.CPU.Estimate - 1; math.Abs(more) > 0.01 {
+		t.Errorf("CPU is %v more at other connections", more)
+	}
+}
+
 // Calls on new connections cost more by the curve's cost of a connection, in the sidecar of their caller.
 func TestNewConnectionsCost(t *testing.T) {
 	const each = 0.0002 // CPU seconds of a connection
@@ -261,7 +296,7 @@ func TestNewConnectionsCost(t *testing.T) {
 		}
 	}
 	for _, p := range s.pairs {
-		p.at = []float64{p.at[0], 0, p.at[2], 20}
+		p.at = []float64{p.at[0], 0, p.at[2], 20, 8}
 		s.pairs = append(s.pairs, p)
 	}
 	s.fit(0.95)

@@ -148,7 +148,8 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 		fit += e.fitVariance(parts, w.added)
 		noise += own * own
 	}
-	return e.newAmount(w.added(mean), ofMean, newDeployment(between, fit, noise), 0, 0, all), w.path(), used, nil
+	connections := w.added(func(x part) float64 { return mean(x) + ofConnections(x) }) - w.added(mean)
+	return e.newAmount(w.added(mean), ofMean, newDeployment(between, fit, noise), 0, Causes{Connections: math.Abs(connections)}, all), w.path(), used, nil
 }
 
 // unmeasuredError is the reason for a missing latency that a run can measure.

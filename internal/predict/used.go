@@ -139,7 +139,7 @@ func (f Forecast) below(dir string) (names []string, lowest float64) {
 
 // half is the half width of an interval with these causes.
 func (c Causes) half() float64 {
-	return math.Sqrt(c.Curve*c.Curve + c.Deployment*c.Deployment + c.Graph*c.Graph + c.Range*c.Range)
+	return math.Sqrt(c.Curve*c.Curve + c.Deployment*c.Deployment + c.Graph*c.Graph + c.Range*c.Range + c.Connections*c.Connections)
 }
 
 // milli are thousandths of a core, as Kubernetes writes them.

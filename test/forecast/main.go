@@ -70,7 +70,7 @@ func (p program) run() error {
 	}
 	curve := filepath.Join(p.out, "curve")
 	if err := p.measure(curve, fmt.Sprintf("factors.rate=[%d, 120, %d]", lowest, highest), fmt.Sprintf("factors.responseSize=[%d, %d]", smallest, largest),
-		"factors.protocol=[http1, grpc]", fmt.Sprint("blocks=", p.blocks)); err != nil {
+		"factors.protocol=[http1, grpc]", "factors.connections=[2, 16]", fmt.Sprint("blocks=", p.blocks)); err != nil {
 		return err
 	}
 	var all []application
@@ -87,7 +87,7 @@ func (p program) run() error {
 	var late error
 	for i := range all {
 		a := &all[i]
-		if late = p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "blocks=1", "phases.measure=2400ms"); late != nil {
+		if late = p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "factors.connections=[8]", "blocks=1", "phases.measure=2400ms"); late != nil {
 			all = all[:i]
 			break
 		}
@@ -215,8 +215,8 @@ func (p program) measure(dir string, fields ...string) error {
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}
-	// Late requests do not move the median. Services have few connections to one another, so the load has few too.
-	args := []string{"run", "examples/quickstart.yaml", "--plain", "--out", part, "--set", "control=false", "--set", "validity.lateness=20ms", "--set", "factors.connections=[8]"}
+	// Late requests do not move the median.
+	args := []string{"run", "examples/quickstart.yaml", "--plain", "--out", part, "--set", "control=false", "--set", "validity.lateness=20ms"}
 	for _, f := range fields {
 		args = append(args, "--set", f)
 	}

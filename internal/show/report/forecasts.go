@@ -143,12 +143,15 @@ func nineteen(confidence float64) string { return fmt.Sprintf("%.3g", 20*confide
 // ForecastServices is the table of a forecast's services, with the causes of their ranges.
 func ForecastServices(x predict.Forecast) LevelTable {
 	t := LevelTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: a new deployment", "the curve"}}
-	graph, below := x.CPU.Causes.Graph > 0, x.CPU.Causes.Range > 0
+	graph, below, connections := x.CPU.Causes.Graph > 0, x.CPU.Causes.Range > 0, x.CPU.Causes.Connections > 0
 	if graph {
 		t.Heads = append(t.Heads, "counted calls")
 	}
 	if below {
 		t.Heads = append(t.Heads, "rate not measured")
+	}
+	if connections {
+		t.Heads = append(t.Heads, "connections")
 	}
 	for _, s := range x.Services {
 		name := s.Service
@@ -161,6 +164,9 @@ func ForecastServices(x predict.Forecast) LevelTable {
 		}
 		if below {
 			row = append(row, widened(s.CPU.Causes.Range))
+		}
+		if connections {
+			row = append(row, widened(s.CPU.Causes.Connections))
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -217,6 +223,9 @@ func causeWords(a predict.Amount) string {
 	}
 	if a.Causes.Range > 0 {
 		text += fmt.Sprintf(", rates below the measured ones %s", cpuQuantity(a.Causes.Range))
+	}
+	if a.Causes.Connections > 0 {
+		text += fmt.Sprintf(", the number of connections %s", cpuQuantity(a.Causes.Connections))
 	}
 	return text
 }

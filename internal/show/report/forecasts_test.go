@@ -16,7 +16,7 @@ import (
 
 func TestForecastsAreTablesOfServices(t *testing.T) {
 	g := predict.Graph{Topology: app.Topology{Name: "shop", Entry: "front", Services: []app.Service{{Name: "front", Calls: []app.Call{{Service: "cart"}}}, {Name: "cart", Replicas: 2}}}}
-	cpu := predict.Amount{Estimate: 0.3, Low: 0.25, High: 0.35, Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Graph: 0.001}}
+	cpu := predict.Amount{Estimate: 0.3, Low: 0.25, High: 0.35, Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Graph: 0.001, Connections: 0.002}}
 	memory := predict.Amount{Estimate: 201.2, Low: 199.6, High: 203.1}
 	one := predict.Forecast{Mesh: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Confidence: 0.95, From: []string{"runs/a", "runs/b"}, Blocks: 8, CPU: cpu, Memory: memory,
 		Latency: &predict.Amount{Estimate: 1.23, Low: 1, High: 1.5}, Path: []string{"front", "cart"}, Month: &predict.Amount{Estimate: 6.2, Low: 5, High: 7.5},
@@ -37,14 +37,14 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
   memory:                  201 MiB (199 to 204)
   median response:         +1.23 ms (1 to 1.5), on front > cart
   a month, as used:        6.20 USD (5.00 to 7.50)
-  why the CPU has a range: half of it is 50m; from a new deployment alone 40m, the curve 30m, the counts of the graph 1m
+  why the CPU has a range: half of it is 50m; from a new deployment alone 40m, the curve 30m, the counts of the graph 1m, the number of connections 2m
   not in it:               the application itself, the control plane, and the waiting of requests for one another
   ranges:                  19 of 20 new deployments lie in them
   from:                    8 blocks of runs/a and runs/b
 
-  service             requests/s   calls/s   CPU                   memory                 range of CPU: a new deployment   the curve   counted calls
-  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m
-  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m
+  service             requests/s   calls/s   CPU                   memory                 range of CPU: a new deployment   the curve   counted calls   connections
+  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m             ±2m
+  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m             ±2m
 
 `
 	if got := text.String(); !strings.HasPrefix(got, want) {
