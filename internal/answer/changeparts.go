@@ -26,19 +26,7 @@ type ChangePart struct {
 // addChangeParts adds what the parts of the mesh count of changes.
 func (r *Report) addChangeParts(confidence float64) {
 	for i := range r.Treatments {
-		kinds := map[string][]figures.ChangeParts{}
-		var order []string
-		for _, trial := range r.Trials {
-			if trial.Treatment != r.Treatments[i].ID || !trial.Valid {
-				continue
-			}
-			for _, p := range trial.ChangeParts {
-				if kinds[p.Kind] == nil {
-					order = append(order, p.Kind)
-				}
-				kinds[p.Kind] = append(kinds[p.Kind], p)
-			}
-		}
+		order, kinds := grouped(r.Trials, r.Treatments[i].ID, func(t figures.Trial) []figures.ChangeParts { return t.ChangeParts }, func(p figures.ChangeParts) string { return p.Kind })
 		for _, kind := range order {
 			p := partsOver(kinds[kind], confidence)
 			p.Treatment, p.Kind = r.Treatments[i].ID, kind

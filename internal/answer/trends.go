@@ -49,19 +49,7 @@ const withinDeployments = "within-deployments"
 func (r *Report) addTrends(confidence, seconds float64) {
 	for i := range r.Treatments {
 		t := &r.Treatments[i]
-		byMetric := map[string][]figures.Trend{}
-		var order []string
-		for _, trial := range r.Trials {
-			if trial.Treatment != t.ID || !trial.Valid {
-				continue
-			}
-			for _, x := range trial.Trends {
-				if byMetric[x.Metric] == nil {
-					order = append(order, x.Metric)
-				}
-				byMetric[x.Metric] = append(byMetric[x.Metric], x)
-			}
-		}
+		order, byMetric := grouped(r.Trials, t.ID, func(t figures.Trial) []figures.Trend { return t.Trends }, func(x figures.Trend) string { return x.Metric })
 		for _, name := range order {
 			x := trendOf(byMetric[name], confidence)
 			x.Treatment, x.Metric, x.Unit = t.ID, name, t.Metrics[name].Unit
@@ -72,6 +60,24 @@ func (r *Report) addTrends(confidence, seconds float64) {
 			}
 		}
 	}
+}
+
+// grouped collects the figures of the valid trials of a treatment by a key. The keys are in the order in which they come.
+func grouped[T any](trials []figures.Trial, treatment string, of func(figures.Trial) []T, key func(T) string) (order []string, all map[string][]T) {
+	all = map[string][]T{}
+	for _, trial := range trials {
+		if trial.Treatment != treatment || !trial.Valid {
+			continue
+		}
+		for _, x := range of(trial) {
+			k := key(x)
+			if all[k] == nil {
+				order = append(order, k)
+			}
+			all[k] = append(all[k], x)
+		}
+	}
+	return order, all
 }
 
 // trendOf is the trend over deployments: a mean with its interval, or of one or two the intervals of their time series.

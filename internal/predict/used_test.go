@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Runs that narrow a forecast are those of its runs, the ones that help most first, and those that hardly help are left out.
+// The runs that narrow a forecast are repetitions of its own, the most helpful first. Runs that hardly help are left out.
 func TestRunsThatNarrowForecasts(t *testing.T) {
 	run := written(t) // 200 to 3200 requests/s, 6 blocks
 	run.Plan.TrialTime = 10 * time.Second

@@ -55,7 +55,11 @@ func slopeAnswers(v view) []string {
 		case len(s.Warnings) > 0: // no line
 			curved[s.Option] = true
 		case s.PerItem.Excludes(0):
-			costs[s.Option] = append(costs[s.Option], slopeAmount(s)+" of "+quantityOf(s.Metric).name)
+			name, part, has := strings.Cut(quantityOf(s.Metric).name, ", ")
+			if has {
+				name += " (" + part + ")"
+			}
+			costs[s.Option] = append(costs[s.Option], slopeAmount(s)+" of "+name)
 		}
 	}
 	for _, option := range options {

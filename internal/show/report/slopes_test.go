@@ -34,7 +34,7 @@ func TestSlopesOfBackground(t *testing.T) {
 	}}
 	r.Setup.Background = "Simulated: the proxies"
 	lines := slopeAnswers(view{r: r, label: newLabels(r)})
-	if want := "Each simulated proxy of istiod adds 459 µcores (415 to 503) of CPU, control plane and 137 µs (97 to 177) of push to all proxies, p50. No cost of a change per second is shown."; len(lines) != 1 || lines[0] != want {
+	if want := "Each simulated proxy of istiod adds 459 µcores (415 to 503) of CPU (control plane) and 137 µs (97 to 177) of push to all proxies (p50). No cost of a change per second is shown."; len(lines) != 1 || lines[0] != want {
 		t.Errorf("got  %q\nwant %q", lines, want)
 	}
 	var out bytes.Buffer
