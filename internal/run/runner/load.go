@@ -70,7 +70,9 @@ func (lr *loadRun) launch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if lr.loading, err = startLoad(ctx, lr.deployment, lr.setup.generator, profile, lr.onProgress); err != nil {
+	planned := lr.profile // release changes the other: the generator's figures may come before it is done
+	onProgress := func(p load.Progress) { lr.onProgress(&planned, p) }
+	if lr.loading, err = startLoad(ctx, lr.deployment, lr.setup.generator, profile, onProgress); err != nil {
 		return err
 	}
 	if err := lr.loading.awaitReady(ctx, lr.setup.Timing.Deploy); err != nil {
@@ -256,23 +258,23 @@ func (lr *loadRun) stop(ctx context.Context) {
 	lr.beside.stop(ctx, lr.setup.Timing.LoadGrace)
 }
 
-// onProgress passes on the generator's figures of one second.
-func (lr *loadRun) onProgress(p load.Progress) {
+// onProgress passes on the generator's figures of one second. Another goroutine calls it.
+func (lr *loadRun) onProgress(planned *load.Profile, p load.Progress) {
 	lr.mu.Lock()
 	lr.progress = append(lr.progress, p)
 	lr.mu.Unlock()
-	if profile := lr.profile; p.Completed == 0 && p.Errors == 0 && profile.Measure > 0 &&
-		time.Duration(p.Second)*time.Second >= profile.Warmup+profile.Measure+profile.Tail {
+	if p.Completed == 0 && p.Errors == 0 && planned.Measure > 0 &&
+		time.Duration(p.Second)*time.Second >= planned.Warmup+planned.Measure+planned.Tail {
 		return // nothing was due any more, and nothing ended
 	}
 	var loaded *float64
-	if s := lr.profile.Slices; s != nil {
+	if s := planned.Slices; s != nil {
 		from := time.Duration(p.Second) * time.Second
 		share := s.Loaded(from, from+time.Second).Seconds()
 		loaded = &share
 	}
 	lr.journal.emit(result.Event{Kind: result.KindProgress, Progress: &result.Progress{
-		Second: p.Second, AskedRate: lr.profile.Rate, Rate: float64(p.Completed), Loaded: loaded, Errors: p.Errors, P50MS: p.P50MS, P99MS: p.P99MS,
+		Second: p.Second, AskedRate: planned.Rate, Rate: float64(p.Completed), Loaded: loaded, Errors: p.Errors, P50MS: p.P50MS, P99MS: p.P99MS,
 	}})
 }
 
