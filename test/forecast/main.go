@@ -87,7 +87,11 @@ func (p program) run() error {
 	var late error
 	for i := range all {
 		a := &all[i]
-		if late = p.measure(a.dir, "application.topology="+a.file, fmt.Sprintf("factors.rate=[%d]", a.rate), "factors.connections=[8]", "blocks=1", "phases.measure=2400ms"); late != nil {
+		topology, err := filepath.Abs(a.file) // a relative path would begin at the experiment file
+		if err != nil {
+			return err
+		}
+		if late = p.measure(a.dir, "application.topology="+topology, fmt.Sprintf("factors.rate=[%d]", a.rate), "factors.connections=[8]", "blocks=1", "phases.measure=2400ms"); late != nil {
 			all = all[:i]
 			break
 		}
