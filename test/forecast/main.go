@@ -95,7 +95,7 @@ func (p program) run() error {
 			all = all[:i]
 			break
 		}
-		if err := p.read(a); err != nil {
+		if err := p.readCosts(a); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 	}
@@ -180,15 +180,12 @@ func (p program) forecast(curve string, a *application) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	} else {
-		out, err := exec.Command(p.tare, "forecast", "--graph", a.file, "--rate", fmt.Sprint(a.rate), "--from", curve, "--format", "json").Output()
-		if err == nil {
-			err = json.Unmarshal(out, &w)
-		}
-		if err != nil {
-			return fmt.Errorf("forecast %s: %w: %s", a.file, err, out)
+		if err := p.read(&w, "forecast", "--graph", a.file, "--rate", fmt.Sprint(a.rate), "--from", curve, "--format", "json"); err != nil {
+			return err
 		}
 		w.Time = time.Now()
-		if text, err = json.MarshalIndent(w, "", "  "); err != nil {
+		text, err := json.MarshalIndent(w, "", "  ")
+		if err != nil {
 			return err
 		}
 		if err := os.WriteFile(file, text, 0o644); err != nil {
@@ -199,6 +196,21 @@ func (p program) forecast(curve string, a *application) error {
 		return fmt.Errorf("%s has %d forecasts, not 1", file, len(w.Forecasts))
 	}
 	a.written, a.expected = w.Time, w.Forecasts[0]
+	return nil
+}
+
+// read reads the JSON that the program prints. An error has what it printed to standard error.
+func (p program) read(into any, args ...string) error {
+	out, err := exec.Command(p.tare, args...).Output()
+	if err == nil {
+		err = json.Unmarshal(out, into)
+	}
+	if code := (*exec.ExitError)(nil); errors.As(err, &code) {
+		return fmt.Errorf("tare %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(code.Stderr))
+	}
+	if err != nil {
+		return fmt.Errorf("tare %s: %w", strings.Join(args, " "), err)
+	}
 	return nil
 }
 
@@ -231,17 +243,13 @@ func (p program) measure(dir string, fields ...string) error {
 	return os.Rename(part, dir)
 }
 
-// read reads the costs of a measured application. Those of invalid trials are unknown.
-func (p program) read(a *application) error {
+// readCosts reads the costs of a measured application. Those of invalid trials are unknown.
+func (p program) readCosts(a *application) error {
 	a.cpu, a.memory, a.p50, a.without = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 	if load, err := os.ReadFile(a.dir + ".load"); err == nil {
 		if _, err := fmt.Sscan(string(load), &a.load); err != nil {
 			return fmt.Errorf("%s.load: %w", a.dir, err)
 		}
-	}
-	out, err := exec.Command(p.tare, "report", a.dir, "--format", "json").Output()
-	if err != nil {
-		return fmt.Errorf("report %s: %w", a.dir, err)
 	}
 	var report struct {
 		Trials []struct {
@@ -251,8 +259,8 @@ func (p program) read(a *application) error {
 			Metrics map[string]float64 `json:"metrics"`
 		} `json:"trials"`
 	}
-	if err := json.Unmarshal(out, &report); err != nil {
-		return fmt.Errorf("report %s: %w", a.dir, err)
+	if err := p.read(&report, "report", a.dir, "--format", "json"); err != nil {
+		return err
 	}
 	d, err := result.Open(a.dir)
 	if err != nil {
