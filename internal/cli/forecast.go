@@ -144,7 +144,7 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 	if err != nil {
 		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
 	}
-	return report.NewForecasts(g, rates, all, predict.NextOf(sources, all), currency)
+	return report.NewForecasts(paths, g, rates, all, predict.NextOf(sources, all), currency)
 }
 
 // readGraph reads an application: a topology by name or file, a graph of isotope, traces, or the metrics of a mesh.

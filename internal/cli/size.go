@@ -134,6 +134,10 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 		return report.Sizes{}, err
 	}
 	all, err := predict.Sizes(run, s)
+	var missing interface{ Changes() []string }
+	if errors.As(err, &missing) && missing.Changes() != nil {
+		err = hint.Wrap(err, "measure it: "+report.RunCommand(d.Path(), missing.Changes()))
+	}
 	if err != nil {
 		return report.Sizes{}, fmt.Errorf("size %s: %w", d.Path(), err)
 	}

@@ -2,12 +2,14 @@ package predict
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -228,11 +230,14 @@ func (s *source) fitOne(q quantity, confidence float64) {
 		return
 	}
 	curve, err := Fit(s.points[q], callAxes, confidence)
-	if err != nil {
+	switch few := (*FewError)(nil); {
+	case errors.As(err, &few): // for all costs alike
+		s.missing[q] = fmt.Errorf("%s: %w", s.dir, err)
+	case err != nil:
 		s.missing[q] = fmt.Errorf("%s, %s: %w", s.dir, q, err)
-		return
+	default:
+		s.curves[q] = curve
 	}
-	s.curves[q] = curve
 }
 
 // usual is the size of responses that experiments have by default.
@@ -285,7 +290,7 @@ func (c *Costs) find(q quantity, call Call, rate, connections float64) (*source,
 	}
 	if err == nil {
 		slices.Sort(measured)
-		err = fmt.Errorf("calls by %s were not measured, only by %s", call.Protocol, slices.Compact(measured))
+		err = fmt.Errorf("calls by %s were not measured, only by %s", call.Protocol, printable.And(slices.Compact(measured)))
 	}
 	return nil, err
 }

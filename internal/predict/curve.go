@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -99,7 +98,11 @@ const (
 // deployment's own level, which no form predicts. The axes of points are named, the rate first. Without axes the curve
 // is the mean.
 func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
+	if len(points) == 0 {
+		return nil, errors.New("no valid trial of the run has it")
+	}
 	levels, blocks := placesOf(points), grouped(points)
+	begun := len(blocks)
 	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < levels }) // all deployments have the same levels
 	c := &Curve{Blocks: len(blocks), Confidence: confidence}
 	for i, name := range axes {
@@ -111,8 +114,7 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 		rates = c.Axes[0].Levels
 	}
 	if len(blocks) < minBlocks || rates < minRates {
-		return nil, hint.New(fmt.Sprintf("measure at least %d rates in %d blocks: --set 'factors.rate=[100, 300, 1000]' --set blocks=6", minRates, minBlocks),
-			"%d blocks have figures at each of %d rates, too few for a curve", len(blocks), rates)
+		return nil, &FewError{Rates: rates, Loads: levels, Blocks: begun, Complete: len(blocks)}
 	}
 	var chosen []float64
 	for _, f := range formsOver(c.Axes) {
@@ -197,10 +199,7 @@ func (c *Curve) At(at ...float64) (Band, error) {
 		if at[i] >= a.From && at[i] <= a.To {
 			continue
 		}
-		if i == 0 {
-			return Band{}, hint.New(fmt.Sprintf("measure it: add %g to factors.rate", at[i]), "%g requests/s are outside the measured range of %g to %g", at[i], a.From, a.To)
-		}
-		return Band{}, hint.New(fmt.Sprintf("measure a range of %s that has it", a.Name), "%s %g is outside the measured range of %g to %g", a.Name, at[i], a.From, a.To)
+		return Band{}, &OutsideError{Axis: a, At: at[i]}
 	}
 	var costs []float64
 	for _, k := range c.fits {

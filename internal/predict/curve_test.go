@@ -136,9 +136,11 @@ func TestCurvesRefuse(t *testing.T) {
 		"above":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 501, "501 requests/s are outside the measured range of 100 to 500"},
 		"below":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 99, "outside the measured range"},
 		"no number":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), math.NaN(), "outside the measured range"},
-		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "2 blocks have figures at each of 3 rates, too few"},
-		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "4 blocks have figures at each of 2 rates, too few"},
+		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "a curve needs 3 blocks, and the run has 2"},
+		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "a curve needs 3 rates, and the run has 2"},
 		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
+		"invalid":     {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[1:], 200, "a curve needs 3 blocks with valid trials at all 3 loads, and the run has 2 of 3"},
+		"no trial":    {nil, 200, "no valid trial of the run has it"},
 		"lost trials": {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"])[1:], 200, ""},
 	} {
 		curve, err := Fit(c.points, []string{"rate"}, 0.95)
@@ -150,8 +152,21 @@ func TestCurvesRefuse(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		case err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, want %q", name, err, c.want)
-		case err != nil && hint.Of(err) == "" && name != "no cost":
+		case err != nil && hint.Of(err) == "" && name != "no cost" && name != "no trial":
 			t.Errorf("%s: %v has no hint", name, err)
+		}
+	}
+}
+
+// The changes of the experiment make a run enough for a curve, also if as many blocks have an invalid trial again.
+func TestChangesAreEnoughForCurves(t *testing.T) {
+	for want, few := range map[string]FewError{
+		"blocks=6":                      {Rates: 3, Loads: 3, Blocks: 1, Complete: 1},
+		"blocks=7":                      {Rates: 3, Loads: 6, Blocks: 5, Complete: 1},
+		"factors.rate=[100, 300, 1000]": {Rates: 1, Loads: 1, Blocks: 4, Complete: 4},
+	} {
+		if got := few.Changes(); len(got) != 1 || got[0] != want {
+			t.Errorf("%+v: %q, want %s", few, got, want)
 		}
 	}
 }
@@ -184,5 +199,5 @@ func TestPublishedCurve(t *testing.T) {
 			t.Errorf("%s misses by %.3f with terms %.3f, want %.3f", f.name, most, k, want.missed)
 		}
 	}
-	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "1 blocks have figures at each of 5 rates, too few")
+	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "a curve needs 3 blocks, and the run has 1")
 }

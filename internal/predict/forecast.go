@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -465,32 +467,6 @@ func (c *Costs) counted(g Graph, rates map[string]float64) (all [][]proxy) {
 	return all
 }
 
-// refusal is a call whose cost was not measured.
-type refusal struct {
-	call  Call
-	proxy string // sidecar of a service, or kind of shared proxies
-	err   error
-}
-
-// mostRefusals are listed in an error.
-const mostRefusals = 5
-
-func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
-	all = slices.CompactFunc(all, func(a, b refusal) bool { return a.proxy == b.proxy && a.err.Error() == b.err.Error() })
-	var lines []error
-	for _, r := range all[:min(len(all), mostRefusals)] {
-		from := r.call.From
-		if from == "" {
-			from = "outside"
-		}
-		lines = append(lines, fmt.Errorf("%s%s, calls from %s to %s: %w", g.place(r.call), r.proxy, from, r.call.To, r.err))
-	}
-	if more := len(all) - len(lines); more > 0 {
-		lines = append(lines, fmt.Errorf("and %d more", more))
-	}
-	return hint.Wrap(errors.Join(lines...), "measure them: "+g.Command(flow))
-}
-
 // mostFresh is the highest rate of new connections through a sidecar, in one direction.
 func (g Graph) mostFresh(flow Flow) (most float64) {
 	for _, s := range g.Services {
@@ -509,8 +485,9 @@ func (g Graph) mostFresh(flow Flow) (most float64) {
 	return most
 }
 
-// Command is a command that measures a mesh over the rates, sizes and protocols of a graph.
-func (g Graph) Command(flow Flow) string {
+// Command is a command that measures a mesh over the rates, sizes and protocols of a graph, with the experiment of a results
+// directory. Without one it measures Envoy.
+func (g Graph) Command(flow Flow, dir string) string {
 	low, high := math.Inf(1), 0.0
 	sizes := map[string][2]float64{}
 	var protocols []string
@@ -546,7 +523,11 @@ func (g Graph) Command(flow Flow) string {
 	if up < 4*down {
 		down = twoDigits(up / 4)
 	}
-	command := fmt.Sprintf("tare run examples/quickstart.yaml --set 'factors.rate=[%g, %g, %g]'", down, twoDigits(math.Sqrt(down*up)), up)
+	file := "examples/quickstart.yaml"
+	if dir != "" {
+		file = filepath.Join(dir, result.ExperimentFile)
+	}
+	command := fmt.Sprintf("tare run %s --set 'factors.rate=[%g, %g, %g]'", printable.ShellWord(file), down, twoDigits(math.Sqrt(down*up)), up)
 	if fresh := g.mostFresh(flow); fresh > 0 {
 		command += fmt.Sprintf(" --set 'factors.connectionRate=[0, %g]'", math.Floor(min(math.Ceil(fresh), down))) // a connection has a request
 	}

@@ -354,12 +354,13 @@ func TestForecastsRefuse(t *testing.T) {
 		want  string // in the error
 		no    string // in the reason for no latency
 	}{
-		"rate above":      {costs, chain, map[string]float64{"front": 1500}, "graph.yaml:7: sidecar of front, calls from outside to front: 3000 requests/s are outside the measured range of 20 to 2000", ""},
-		"size outside":    {costs, chain + "    responseSize: 1MiB\n", map[string]float64{"front": 50}, "responseSize 1.048576e+06 is outside the measured range", ""},
-		"protocol":        {costs, chain + "    protocol: grpc\n", map[string]float64{"front": 50}, "calls by grpc were not measured, only by [http1]", ""},
+		"rate above":      {costs, chain, map[string]float64{"front": 1500}, "graph.yaml:7: 3000 requests/s are outside the measured range of 20 to 2000: sidecar of front (requests received and sent)", ""},
+		"rates above":     {costs, chain, map[string]float64{"front": 2500}, "graph.yaml:7: 2500 to 5000 requests/s are outside the measured range of 20 to 2000: sidecar of front, sidecar of back (requests received and sent)", ""},
+		"size outside":    {costs, chain + "    responseSize: 1MiB\n", map[string]float64{"front": 50}, "responseSize 1MiB was not measured, only 100 to 100000: calls from front to back", ""},
+		"protocol":        {costs, chain + "    protocol: grpc\n", map[string]float64{"front": 50}, "calls by grpc were not measured, only by http1: calls from front to back", ""},
 		"queues":          {queue, chain, map[string]float64{"front": 900}, "", "where requests queue"},
 		"no queues":       {queue, chain, map[string]float64{"front": 100}, "", ""},
-		"new connections": {costs, "  - {name: front, calls: [{service: back, newConnection: true}]}\n  - name: back\n", map[string]float64{"front": 50}, "connectionRate 50 is outside the measured range of 0 to 0", ""},
+		"new connections": {costs, "  - {name: front, calls: [{service: back, newConnection: true}]}\n  - name: back\n", map[string]float64{"front": 50}, "connectionRate 50 was not measured, only 0: calls from front to back", ""},
 		"alongside":       {costs, "  - {name: front, calls: [back, {service: back, alongside: true}]}\n  - name: back\n", map[string]float64{"front": 50}, "", "at the same time wait for one another"},
 		"several entries": {costs, chain, map[string]float64{"front": 50, "back": 50}, "", "several services are called from outside"},
 	} {
@@ -370,7 +371,7 @@ func TestForecastsRefuse(t *testing.T) {
 		case c.want != "":
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want %q", name, err, c.want)
-			} else if command := hint.Of(err); !strings.Contains(command, "tare run examples/quickstart.yaml --set 'factors.rate=[") {
+			} else if command := hint.Of(err); !strings.Contains(command, "tare run runs/curve/experiment.yaml --set 'factors.rate=[") {
 				t.Errorf("%s: the hint %q has no command that measures", name, command)
 			}
 		case err != nil:

@@ -2,6 +2,7 @@ package predict
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -96,6 +97,9 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 			}
 			size, err := sizeOf(kind, g.kinds[kind], run.Confidence(), s)
 			if err != nil {
+				if outside := (*OutsideError)(nil); errors.As(err, &outside) {
+					outside.Change = measuring(run, outside)
+				}
 				return nil, fmt.Errorf("%s, %v: %w", kind, cmp.Or(g.mesh, fmt.Sprint(g.factors)), err)
 			}
 			size.Factors, size.Proxy, size.Mesh = g.factors, kind, g.mesh

@@ -91,5 +91,5 @@ func TestSharedProxiesCost(t *testing.T) {
 			t.Errorf("%v cores, want %v", x.got, x.want)
 		}
 	}
-	must.Fail(t, must.Err(predict.Forecasts(costs, g, map[string]float64{"front": 2000}, nil)), "node-proxy, calls from outside to front: 6000 requests/s are outside the measured range of 200 to 3200")
+	must.Fail(t, must.Err(predict.Forecasts(costs, g, map[string]float64{"front": 2000}, nil)), "6000 requests/s are outside the measured range of 200 to 3200: node-proxy (requests received and sent)")
 }

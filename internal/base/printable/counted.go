@@ -45,3 +45,14 @@ func Listed(names []string, n int) string {
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:n], ", "), len(names)-n)
 }
+
+// plainInShells are the characters that no shell changes.
+const plainInShells = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%"
+
+// ShellWord is a word as shells read it: in quotes if a shell would change it.
+func ShellWord(s string) string {
+	if s != "" && strings.Trim(s, plainInShells) == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

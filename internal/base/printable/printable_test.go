@@ -96,3 +96,11 @@ func TestCounted(t *testing.T) {
 		}
 	}
 }
+
+func TestShellWord(t *testing.T) {
+	for word, want := range map[string]string{"blocks=8": "blocks=8", "runs/a b": "'runs/a b'", "it's": `'it'\''s'`, "": "''", "factors.rate=[1, 2]": "'factors.rate=[1, 2]'"} {
+		if got := printable.ShellWord(word); got != want {
+			t.Errorf("%q: %s, want %s", word, got, want)
+		}
+	}
+}

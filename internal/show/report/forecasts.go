@@ -27,13 +27,14 @@ type Forecasts struct {
 	Next    []NextRun `json:"next,omitempty"` // what would narrow the ranges, or measure what is missing
 }
 
-// NewForecasts returns forecasts with the command that measures the graph's rates, and the runs that would narrow them.
-func NewForecasts(g predict.Graph, rates map[string]float64, all []predict.Forecast, next []predict.Step, currency string) (Forecasts, error) {
+// NewForecasts returns forecasts from runs, with the command that measures the graph's rates with the experiment of the first
+// run, and the runs that would narrow them.
+func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all []predict.Forecast, next []predict.Step, currency string) (Forecasts, error) {
 	flow, err := g.Spread(rates)
 	if err != nil {
 		return Forecasts{}, err
 	}
-	f := Forecasts{Schema: "tare.forecast/v1", Graph: g.Name, Rates: rates, Currency: currency, Forecasts: all, Command: g.Command(flow)}
+	f := Forecasts{Schema: "tare.forecast/v1", Graph: g.Name, Rates: rates, Currency: currency, Forecasts: all, Command: g.Command(flow, from[0])}
 	if slices.ContainsFunc(all, func(x predict.Forecast) bool { return x.Unmeasured || x.Refused != "" }) {
 		f.Next = []NextRun{{predict.Step{What: "what was not measured: every rate, size and protocol of the graph"}, f.Command}}
 	}

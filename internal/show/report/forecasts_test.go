@@ -26,7 +26,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	other.Growing = &predict.Growing{PerMinute: stats.Interval{Estimate: 5, Low: &cpu.Low, High: &cpu.High}, Rate: 100}
 	other.Shared = []predict.SharedCost{{Kind: "node-proxy", Rate: 600, CPU: cpu, Memory: memory}}
 	refused := predict.Forecast{Mesh: "istio", Factors: plan.Factors{"mesh": "istio"}, Confidence: 0.95, Refused: "calls by grpc were not measured"}
-	f := must.Get(report.NewForecasts(g, map[string]float64{"front": 300}, []predict.Forecast{one, other, refused},
+	f := must.Get(report.NewForecasts([]string{"runs/x"}, g, map[string]float64{"front": 300}, []predict.Forecast{one, other, refused},
 		[]predict.Step{{Dir: "runs/b", What: "16 blocks in place of 8", Set: []string{"blocks=16"}, Takes: 4 * time.Minute}}, "USD"))(t)
 	var text, json bytes.Buffer
 	forms := report.ForecastsForms()
@@ -57,7 +57,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		"\n  CPU of proxies:          300m (250m to 350m)\n",
 		"\n  of these node-proxy:     300m (250m to 350m) and 201 MiB (199 to 204), as many as measured, with 600 requests/s\n",
 		"\nistio around shop (300 requests/s at front):\n  no forecast: calls by grpc were not measured\n",
-		"\nTo be more certain:\n  what was not measured: every rate, size and protocol of the graph\n    tare run examples/quickstart.yaml --set 'factors.rate=[",
+		"\nTo be more certain:\n  what was not measured: every rate, size and protocol of the graph\n    tare run runs/x/experiment.yaml --set 'factors.rate=[",
 		"\n  16 blocks in place of 8 (4m)\n    tare run runs/b/experiment.yaml --set blocks=16\n",
 	} {
 		if !strings.Contains(text.String(), part) {

@@ -78,13 +78,18 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.
 // nextRuns adds the commands to steps. Those without a results directory of their own are of from.
 func nextRuns(from string, steps []predict.Step) (all []NextRun) {
 	for _, step := range steps {
-		command := "tare run " + quoted(filepath.Join(cmp.Or(step.Dir, from), result.ExperimentFile))
-		for _, set := range step.Set {
-			command += " --set " + quoted(set)
-		}
-		all = append(all, NextRun{step, command})
+		all = append(all, NextRun{step, RunCommand(cmp.Or(step.Dir, from), step.Set)})
 	}
 	return all
+}
+
+// RunCommand repeats the run of a results directory with changes of its experiment.
+func RunCommand(dir string, changes []string) string {
+	command := "tare run " + printable.ShellWord(filepath.Join(dir, result.ExperimentFile))
+	for _, set := range changes {
+		command += " --set " + printable.ShellWord(set)
+	}
+	return command
 }
 
 // writeNext writes the runs that would make an answer more certain.
@@ -113,14 +118,6 @@ func monthOf(size predict.Size, prices *answer.Prices) *Month {
 		n, cpu, memory = float64(nodes.N), nodes.CPU.Estimate, nodes.Memory.Estimate
 	}
 	return &Month{prices.Currency, n * month(size.RequestCPU, size.RequestMemory), n * month(cpu, memory)}
-}
-
-// quoted is a word as shells read it.
-func quoted(word string) string {
-	if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./_-=:") == "" {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func settingsOf(size predict.Size) mesh.ProxySettings {

@@ -1,0 +1,193 @@
+package predict
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+)
+
+// OutsideError is a level that the run of a curve did not measure.
+type OutsideError struct {
+	Axis   Axis
+	At     float64
+	Change string // of the experiment, which measures it; "" if unknown
+}
+
+func (e *OutsideError) Error() string { return e.Axis.outside(e.At, e.At) }
+
+// Changes are the changes of the experiment that measure the level, nil if unknown.
+func (e *OutsideError) Changes() []string {
+	if e.Change == "" {
+		return nil
+	}
+	return []string{e.Change}
+}
+
+// Hint is the changes.
+func (e *OutsideError) Hint() string {
+	if e.Change == "" {
+		return fmt.Sprintf("measure a range of %s that has it", e.Axis.Name)
+	}
+	return measureHint(e.Changes())
+}
+
+// outside is the message about levels from low to high, which are not in the measured range.
+func (a Axis) outside(low, high float64) string {
+	if a.Name == experiment.RateFactor {
+		return fmt.Sprintf("%s requests/s are outside the measured range of %s", a.span(low, high), a.span(a.From, a.To))
+	}
+	return fmt.Sprintf("%s %s was not measured, only %s", a.Name, a.span(low, high), a.span(a.From, a.To))
+}
+
+func (a Axis) span(low, high float64) string {
+	if low == high || math.IsNaN(low) {
+		return a.words(low)
+	}
+	return a.words(low) + " to " + a.words(high)
+}
+
+// words are a level, with the unit of sizes.
+func (a Axis) words(level float64) string {
+	if strings.HasSuffix(a.Name, "Size") && level == math.Trunc(level) {
+		return app.Size(level).String()
+	}
+	return fmt.Sprintf("%g", level)
+}
+
+// measuring returns the change of the run's experiment that measures a level outside its range, "" if unknown. A curve has
+// the levels of one proxy, the experiment those of all.
+func measuring(run *compare.Run, e *OutsideError) string {
+	var levels []float64
+	for _, t := range run.Plan.Treatments {
+		l, ok := experiment.LevelOf(e.Axis.Name, t.Levels)
+		if level, number := l.Value.(float64); ok && number && !slices.Contains(levels, level) {
+			levels = append(levels, level)
+		}
+	}
+	if levels == nil || math.IsNaN(e.At) || math.IsInf(e.At, 0) {
+		return "" // an option of a mesh
+	}
+	slices.Sort(levels)
+	wanted := e.At
+	if e.Axis.To > 0 {
+		wanted *= levels[len(levels)-1] / e.Axis.To
+	}
+	levels = append(levels, math.Round(wanted))
+	slices.Sort(levels)
+	var words []string
+	for _, level := range slices.Compact(levels) {
+		words = append(words, e.Axis.words(level))
+	}
+	return fmt.Sprintf("factors.%s=[%s]", e.Axis.Name, strings.Join(words, ", "))
+}
+
+// FewError is a run with too few rates or too few complete blocks for a curve.
+type FewError struct {
+	Rates, Loads     int // Loads are combinations of a rate with levels of the other axes
+	Blocks, Complete int // Complete blocks have a valid trial at each load
+}
+
+func (e *FewError) Error() string {
+	switch {
+	case e.Rates < minRates:
+		return fmt.Sprintf("a curve needs %d rates, and the run has %d", minRates, e.Rates)
+	case e.Complete == e.Blocks:
+		return fmt.Sprintf("a curve needs %d blocks, and the run has %d", minBlocks, e.Blocks)
+	}
+	return fmt.Sprintf("a curve needs %d blocks with valid trials at all %d loads, and the run has %d of %d", minBlocks, e.Loads, e.Complete, e.Blocks)
+}
+
+// Changes are the changes of the experiment with which a run is enough for a curve.
+func (e *FewError) Changes() (all []string) {
+	if e.Rates < minRates {
+		all = append(all, "factors.rate=[100, 300, 1000]")
+	}
+	if e.Complete < minBlocks {
+		all = append(all, fmt.Sprintf("blocks=%d", max(2*minBlocks, minBlocks+e.Blocks-e.Complete))) // as many fail again
+	}
+	return all
+}
+
+// Hint is the changes.
+func (e *FewError) Hint() string { return measureHint(e.Changes()) }
+
+func measureHint(changes []string) string {
+	return "measure it: tare run FILE" + flags(changes)
+}
+
+// flags are changes of an experiment, as tare run has them.
+func flags(changes []string) (text string) {
+	for _, change := range changes {
+		text += " --set '" + change + "'"
+	}
+	return text
+}
+
+// refusal is a call whose cost was not measured.
+type refusal struct {
+	call  Call
+	proxy string // sidecar of a service, or kind of shared proxies
+	err   error
+}
+
+// mostNamed are the proxies, or the calls, that a reason names.
+const mostNamed = 5
+
+// refuse returns each reason once, with the calls or the proxies that it is about, and the command that measures what the
+// graph needs.
+func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
+	type reason struct {
+		first     refusal
+		axis      *Axis
+		low, high float64
+		of        []string
+	}
+	var reasons []*reason
+	known := map[string]*reason{}
+	for _, r := range all {
+		key, of := r.err.Error(), fmt.Sprintf("calls from %s to %s", cmp.Or(r.call.From, "outside"), r.call.To)
+		outside := (*OutsideError)(nil)
+		if errors.As(r.err, &outside) {
+			key = fmt.Sprint(outside.Axis)
+			if outside.Axis.Name == experiment.RateFactor {
+				of = r.proxy
+			}
+		}
+		x := known[key]
+		if x == nil {
+			x = &reason{first: r}
+			if outside != nil {
+				x.axis, x.low, x.high = &outside.Axis, outside.At, outside.At
+			}
+			known[key], reasons = x, append(reasons, x)
+		}
+		if outside != nil {
+			x.low, x.high = min(x.low, outside.At), max(x.high, outside.At)
+		}
+		if !slices.Contains(x.of, of) {
+			x.of = append(x.of, of)
+		}
+	}
+	var lines []error
+	for _, x := range reasons {
+		place, of := g.place(x.first.call), printable.Listed(x.of, mostNamed)
+		switch {
+		case x.axis == nil:
+			lines = append(lines, fmt.Errorf("%s%w: %s", place, x.first.err, of))
+		case x.axis.Name == experiment.RateFactor:
+			lines = append(lines, fmt.Errorf("%s%s: %s (requests received and sent)", place, x.axis.outside(x.low, x.high), of))
+		default:
+			lines = append(lines, fmt.Errorf("%s%s: %s", place, x.axis.outside(x.low, x.high), of))
+		}
+	}
+	return hint.Wrap(errors.Join(lines...), "measure them: "+g.Command(flow, c.sources[0].dir))
+}
