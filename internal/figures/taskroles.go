@@ -26,7 +26,7 @@ func counterRoles(f *figures, r *result.Record, seconds float64) {
 		}
 		for role, tasks := range byRole {
 			for _, res := range resources {
-				v, ok := planeSums(tasks, res.of)[plane]
+				v, ok := res.sums(tasks)[plane]
 				if !ok || res.name == "" {
 					continue
 				}

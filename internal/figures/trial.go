@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -130,7 +131,7 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 	}
 	missing(f, r.Tasks)
 	for _, res := range resources {
-		planes := planeSums(r.Tasks, res.of)
+		planes := res.sums(r.Tasks)
 		if _, known := planes[metric.Load]; !known && res.name == metric.CPUCores && !has(r.Tasks, metric.Load) {
 			generatorCPU(planes, r.Load, seconds)
 		}
@@ -330,6 +331,21 @@ type perRequest struct {
 	scale float64
 }
 
+// sums adds up the resource by plane, the peaks of processes that followed one another in a container as their highest.
+func (res resource) sums(tasks []result.TaskUsage) map[metric.Plane]float64 {
+	if res.name == metric.PeakMemory && slices.ContainsFunc(tasks, func(t result.TaskUsage) bool { return t.Ended }) {
+		higher := func(t, than result.TaskUsage) int { return cmp.Compare(than.End.Peak, t.End.Peak) }
+		known := map[[2]string]bool{}
+		tasks = slices.DeleteFunc(slices.SortedStableFunc(slices.Values(tasks), higher), func(t result.TaskUsage) bool {
+			container := [2]string{t.Pod, t.Container}
+			lower := t.Pod != "" && known[container]
+			known[container] = true
+			return lower
+		})
+	}
+	return planeSums(tasks, res.of)
+}
+
 const mib = 1 << 20
 
 var resources = []resource{
@@ -338,7 +354,7 @@ var resources = []resource{
 		return float64(t.End.RSS) / mib, t.End.RSS > 0 || t.Ended || t.Role == mesh.RoleRemainder
 	}, nil},
 	{metric.PeakMemory, func(t result.TaskUsage) (float64, bool) {
-		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Role == mesh.RoleRemainder
+		return float64(t.End.Peak) / mib, t.End.Peak > 0 || t.Ended || t.Role == mesh.RoleRemainder
 	}, nil},
 	{metric.ProportionalMemory, taskPSS, nil},
 	{"", taskSwitches, []perRequest{{metric.ContextSwitches, 1}}},

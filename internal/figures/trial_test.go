@@ -66,6 +66,21 @@ func TestTrialFiguresByHand(t *testing.T) {
 }
 
 // Unknown figures are absent; known figures remain.
+// Processes that a container had one after another never had their memory at the same time.
+func TestPeakOfRestarted(t *testing.T) {
+	r := handRecord()
+	for i, peak := range []int64{30, 63, 40} { // the last runs at the end
+		u := usage("b/sidecar."+string(rune('2'+i)), metric.Data, 0.1, peak-1)
+		u.Pod, u.Container, u.Ended = "b", "sidecar", i < 2
+		r.Tasks = append(r.Tasks, u)
+	}
+	r.Tasks[2].Pod, r.Tasks[2].Container, r.Tasks[2].Ended = "b", "sidecar", true
+	f := trialFigures(&r, false)
+	if got, want := f.values["memory_peak_mib/data"], 31.0+63; got != want {
+		t.Errorf("peak of the data plane: %v MiB, want %v", got, want)
+	}
+}
+
 func TestTrialFiguresUnknown(t *testing.T) {
 	for _, c := range []struct {
 		name          string

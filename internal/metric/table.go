@@ -151,7 +151,7 @@ var rows = []Row{
 		Parts: IdleParts, Source: Tasks, SpeedSensitive: true, Title: "growth of CPU/request, %s"},
 	{Name: LatencyGrowth, Unit: "ms/h", Better: LowerIsBetter, Doc: "with phases.soak: growth of the response time in the second half of the soak, per hour of load",
 		Parts: []string{"p50", "p99"}, Source: LatencyLog, Title: "growth of the response time, %s"},
-	{Name: PeakMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "sum of each task's own peak resident memory",
+	{Name: PeakMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "sum of each container's own peak resident memory",
 		Parts: partNames(), Source: Tasks, Title: "peak memory, %s"},
 	{Name: ProportionalMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "proportional set size, shared pages divided among their users",
 		Parts: partNames(), Source: Tasks, Title: "memory (PSS), %s"},

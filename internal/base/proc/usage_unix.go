@@ -3,17 +3,16 @@
 package proc
 
 import (
-	"runtime"
 	"syscall"
 	"time"
 )
 
 // Usage is the resource usage of a process from its start to its end, with all
 // threads, as the kernel reports it to the parent (getrusage(2)). CPU time has
-// microsecond precision.
+// microsecond precision. The
+// kernel's peak of memory is not in it: a child's begins with that of its parent before exec.
 type Usage struct {
 	CPU         time.Duration
-	Peak        int64 // resident memory, bytes
 	Voluntary   int64 // context switches
 	Involuntary int64 // context switches
 }
@@ -34,9 +33,6 @@ func (p *Process) Usage() (u Usage, ok bool) {
 	if !ok {
 		return u, true
 	}
-	u.Peak, u.Voluntary, u.Involuntary = int64(r.Maxrss), int64(r.Nvcsw), int64(r.Nivcsw)
-	if runtime.GOOS == "linux" { // in KiB there, in bytes on macOS
-		u.Peak <<= 10
-	}
+	u.Voluntary, u.Involuntary = int64(r.Nvcsw), int64(r.Nivcsw)
 	return u, true
 }

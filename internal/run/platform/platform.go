@@ -408,7 +408,6 @@ type Victim struct {
 type Ended struct {
 	Task
 	CPU         time.Duration
-	Peak        int64 // resident memory, bytes
 	Voluntary   int64 // context switches
 	Involuntary int64 // context switches
 }

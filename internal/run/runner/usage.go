@@ -106,7 +106,7 @@ func (us *usage) departed(e platform.Ended, begin meter.Look) result.TaskUsage {
 		u.Missing = "not read at the beginning, and ended by a fault"
 	}
 	none := int64(0)
-	u.End = result.Reading{At: us.setup.clock.steady(us.load.edges.end), CPU: int64(e.CPU), Peak: e.Peak, PSS: &none,
+	u.End = result.Reading{At: us.setup.clock.steady(us.load.edges.end), CPU: int64(e.CPU), Peak: u.Start.Peak, PSS: &none,
 		Voluntary: e.Voluntary, Involuntary: e.Involuntary}
 	// The kernel reports the total of an ended process in microseconds, and the clock at
 	// the beginning is in nanoseconds. An idle process must not get a negative usage.

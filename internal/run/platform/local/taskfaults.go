@@ -179,7 +179,7 @@ func (f *taskFaults) Ended() []platform.Ended {
 	for _, p := range f.processes.started {
 		if u, ok := p.Usage(); ok && p.ended {
 			all = append(all, platform.Ended{Task: platform.Task{Task: p.task, PID: p.PID, Restarted: p.restarted},
-				CPU: u.CPU, Peak: u.Peak, Voluntary: u.Voluntary, Involuntary: u.Involuntary})
+				CPU: u.CPU, Voluntary: u.Voluntary, Involuntary: u.Involuntary})
 		}
 	}
 	return all
