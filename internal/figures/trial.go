@@ -303,13 +303,12 @@ func missing(f *figures, tasks []result.TaskUsage) {
 		if t.Plane == metric.Node {
 			continue // makeUp has one warning for all of a trial's nodes
 		}
-		about := namesOf(t.Plane)
 		switch _, ok := taskCores(t); {
 		case t.Missing != "":
-			f.warn("task-unread", about, fmt.Sprintf("task %s could not be read (%s): the %s plane and every sum with it are unknown", t.ID, t.Missing, t.Plane),
+			f.warn("task-unread", namesOf(t.Plane), fmt.Sprintf("task %s could not be read (%s): the %s plane and every sum with it are unknown", t.ID, t.Missing, t.Plane),
 				"a process that ended early names the reason in its log, in the trial's provenance directory")
 		case !ok:
-			f.warn("task-counters", about, fmt.Sprintf("the CPU counter of task %s changed by %d ns in %v: the %s plane and every sum with it are unknown",
+			f.warn("task-counters", namesOf(t.Plane), fmt.Sprintf("the CPU counter of task %s changed by %d ns in %v: the %s plane and every sum with it are unknown",
 				t.ID, t.End.CPU-t.Start.CPU, t.End.At.Sub(t.Start.At), t.Plane),
 				"the process was restarted, or a clock was set back: run the trial again")
 		}
