@@ -36,18 +36,19 @@ func trueCPU(in, out, bytes float64) float64 {
 
 func trueMemory(rate float64) float64 { return 60 + 0.002*rate }
 
-// trueTime is a response time of a call with a median of z = 0, in ms. Times are skewed.
-func trueTime(mesh bool, size, z float64) float64 {
+// trueTime is a response time of a call with a median of z = 0, in ms. Times are skewed. Each of two sidecars takes longer
+// the fewer requests it has.
+func trueTime(mesh bool, size, z float64, rates [2]float64) float64 {
 	if mesh {
-		return 0.3 + (0.6+3e-6*size)*math.Exp(0.8*z)
+		return 0.3 + 0.5 - 0.25*math.Sqrt(rates[0]/2000) - 0.25*math.Sqrt(rates[1]/2000) + (0.6+3e-6*size)*math.Exp(0.8*z)
 	}
 	return 0.1 + (0.1+1e-6*size)*math.Exp(0.6*z)
 }
 
 // trueTimes are the times of a trial, of which all are equally likely.
-func trueTimes(mesh bool, size, level float64) (times []float64) {
+func trueTimes(mesh bool, size, level, rate float64) (times []float64) {
 	for i := range atOnce {
-		times = append(times, level*trueTime(mesh, size, normal[i]))
+		times = append(times, level*trueTime(mesh, size, normal[i], [2]float64{rate, rate}))
 	}
 	return times
 }
@@ -70,7 +71,7 @@ func (m machine) measured(blocks int) *Costs {
 				trial := m.levels(2, 0.04)
 				at := []float64{rate, 0, size, 0, 8}
 				in, out := deployed[0]*trial[0], deployed[1]*trial[1]
-				s.pairs = append(s.pairs, pair{b, at, trueTimes(true, size, in), trueTimes(false, size, 1+0.04*m.r.NormFloat64())})
+				s.pairs = append(s.pairs, pair{b, at, trueTimes(true, size, in, rate), trueTimes(false, size, 1+0.04*m.r.NormFloat64(), rate)})
 				for q, cost := range map[quantity]float64{
 					inboundCPU: in * trueCPU(rate, 0, rate*size), outboundCPU: out * trueCPU(0, rate, rate*size),
 					inboundMemory: in * trueMemory(rate), outboundMemory: out * trueMemory(rate),
@@ -105,9 +106,13 @@ func (m machine) graph() Graph {
 // truth returns the true costs of a new deployment of a graph: of each service, and the added latency.
 func (m machine) truth(g Graph, flow Flow) (cpu, memory []float64, delay float64) {
 	deployed, trial := m.levels(len(g.Services), 0.05), m.levels(len(g.Services), 0.04)
-	sizes := map[string]float64{}
+	sizes, rates := map[string]float64{}, map[string]float64{}
 	for _, s := range g.Services {
 		sizes[s.Name] = s.ResponseSize.Mean()
+	}
+	for _, c := range flow.Calls {
+		rates[c.To] += c.Rate
+		rates[c.From] += c.Rate
 	}
 	for i, s := range g.Services {
 		var in, out, bytes float64
@@ -132,8 +137,8 @@ func (m machine) truth(g Graph, flow Flow) (cpu, memory []float64, delay float64
 	median := func(mesh bool) float64 {
 		sums := make([]float64, 3000)
 		for i := range sums {
-			for _, s := range g.Services { // each is called once
-				sums[i] += trueTime(mesh, sizes[s.Name], m.r.NormFloat64())
+			for _, c := range flow.Calls { // each service is called once
+				sums[i] += trueTime(mesh, sizes[c.To], m.r.NormFloat64(), [2]float64{rates[c.From], rates[c.To]})
 			}
 		}
 		slices.Sort(sums)

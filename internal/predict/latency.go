@@ -3,6 +3,7 @@ package predict
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -129,9 +130,11 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 		if err != nil {
 			return a, nil, nil, err
 		}
-		used = append(used, proxy{service: call.To, rate: x.with.at[0], cpu: []part{x.with, x.without}})
 		w.parts[[2]int{call.service, call.call}] = x
-		with, without = append(with, x.with), append(without, x.without)
+		for _, end := range x {
+			used = append(used, proxy{service: call.To, rate: end.with.at[0], cpu: []part{end.with, end.without}})
+			with, without = append(with, end.with), append(without, end.without)
+		}
 	}
 	all = slices.Concat(with, without)
 	e := estimator{confidence: c.confidence, common: 1}
@@ -148,17 +151,27 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 		fit += e.fitVariance(parts, w.added)
 		noise += own * own
 	}
-	connections := w.added(func(x part) float64 { return mean(x) + ofConnections(x) }) - w.added(mean)
-	return e.newAmount(w.added(mean), ofMean, newDeployment(between, fit, noise), 0, Causes{Connections: math.Abs(connections)}, all), w.path(), used, nil
+	estimate := w.added(mean)
+	bounds := Causes{
+		Connections: math.Abs(w.added(func(x part) float64 { return mean(x) + ofConnections(x) }) - estimate),
+		Range:       math.Abs(w.at(0).added(mean) - estimate),
+	}
+	return e.newAmount(estimate, ofMean, newDeployment(between, fit, noise), 0, bounds, all), w.path(), used, nil
 }
 
 // unmeasuredError is the reason for a missing latency that a run can measure.
 type unmeasuredError struct{ error }
 
-// delay has the response times of a call, with a mesh and without.
-type delay struct{ with, without part }
+// delay has the latency of a call at the rate of the busier sidecar, and at that of the other: runs measure both at one rate.
+// Each is taken to have half of it.
+type delay [2]struct{ with, without part }
 
-func (d delay) added(value func(part) float64) float64 { return value(d.with) - value(d.without) }
+func (d delay) added(value func(part) float64) (sum float64) {
+	for _, end := range d {
+		sum += (value(end.with) - value(end.without)) / float64(len(d))
+	}
+	return sum
+}
 
 // delay is the latency of a call, one of n: of the caller's sidecar and of the callee's. Each has the calls of its service.
 func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error) {
@@ -182,12 +195,13 @@ func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error)
 	if call.Fresh {
 		fresh = 1
 	}
-	busier := max(rate(call.From), rate(call.To))
+	busier, calmer := max(rate(call.From), rate(call.To)), min(rate(call.From), rate(call.To))
 	if !c.has(inboundCPU) { // all calls pass the shared proxies
 		busier = 0
 		for _, x := range flow.Calls {
 			busier += x.Rate
 		}
+		calmer = busier
 	}
 	src, err := c.find(withMesh(n), call, busier, busier*fresh)
 	if err != nil {
@@ -195,12 +209,15 @@ func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error)
 	}
 	curve, bare := src.curves[withMesh(n)], src.curves[withoutMesh(n)]
 	lowest := curve.Axes[0].From
-	at := func(rate float64) delay {
-		place := curve.placeOf(rate, call, rate*fresh)
-		return delay{part{src, curve, place, 1}, part{src, bare, place, 1}}
+	at := func(rates ...float64) (d delay) {
+		for i, rate := range rates {
+			place := curve.placeOf(max(rate, lowest), call, max(rate, lowest)*fresh)
+			d[i].with, d[i].without = part{src, curve, place, 1}, part{src, bare, place, 1}
+		}
+		return d
 	}
-	d = at(max(busier, lowest))
-	if grown := d.added(mean) / at(lowest).added(mean); grown > mostGrown {
+	d = at(busier, calmer)
+	if grown := at(busier, busier).added(mean) / at(lowest, lowest).added(mean); grown > mostGrown {
 		return d, fmt.Errorf("%g requests/s pass a sidecar of %s, where requests queue: the median grows to %.1f times its value at %g requests/s", math.Round(busier), call.To, grown, lowest)
 	}
 	return d, nil
@@ -213,6 +230,15 @@ type walk struct {
 	parts map[[2]int]delay
 	entry Call
 	drawn []map[[2]int]bool // optional calls that are made, of each draw
+}
+
+// at is the walk with one of the latencies of each call.
+func (w walk) at(end int) *walk {
+	w.parts = maps.Clone(w.parts)
+	for call, d := range w.parts {
+		w.parts[call] = delay{d[end], d[end]}
+	}
+	return &w
 }
 
 // draw decides which optional calls are made, the same for every deployment.
