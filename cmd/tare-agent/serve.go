@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -209,9 +210,7 @@ func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) {
 			take()
 		}
 	}
-	if i.Name == "" {
-		i.Name = from.Name
-	}
+	i.Name = cmp.Or(i.Name, from.Name)
 }
 
 // failures returns an instance's errors, to be changed.

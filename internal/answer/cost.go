@@ -161,12 +161,9 @@ func measuredAt(units []UnitCost, u UnitCost, s Scenario) UnitCost {
 func (r *Report) leads(treatment string) bool {
 	i := slices.IndexFunc(r.Treatments, func(t compare.Treatment) bool { return t.ID == treatment })
 	key := fmt.Sprint(compare.WithoutRate(r.Treatments[i].Factors))
-	for _, t := range r.Treatments[:i] {
-		if !t.Control && t.Baseline != "" == (r.Treatments[i].Baseline != "") && fmt.Sprint(compare.WithoutRate(t.Factors)) == key {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Treatments[:i], func(t compare.Treatment) bool {
+		return !t.Control && t.Baseline != "" == (r.Treatments[i].Baseline != "") && fmt.Sprint(compare.WithoutRate(t.Factors)) == key
+	})
 }
 
 // podsByTreatment counts the pods of the application, 0 if unknown.

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -57,10 +58,7 @@ func pathOf(r *result.Record) Path {
 	for _, t := range r.Tasks {
 		switch t.Plane {
 		case metric.App:
-			name := t.Service
-			if name == "" {
-				name = t.Pod
-			}
+			name := cmp.Or(t.Service, t.Pod)
 			services[name] = true
 		case metric.Data:
 			p.Proxies++

@@ -321,11 +321,7 @@ func (a *Across) noneFor(g Gate) error {
 			levels[fmt.Sprintf("%s=%v", f, v)] = true
 		}
 	}
-	names := make([]string, 0, len(levels))
-	for l := range levels {
-		names = append(names, l)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(levels))
 	return &GateError{Gate: g.Text, Column: strings.IndexByte(g.Text, '{') + 1,
 		Message: "it selects no treatment of both runs, or none with " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + printable.Listed(names, 8)}}
 }

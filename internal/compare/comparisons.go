@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"golang.org/x/sync/errgroup"
 )
@@ -20,10 +19,7 @@ type Comparisons struct {
 // Compare compares every treatment with its baseline.
 func (run *Run) Compare() *Comparisons {
 	byTreatment := run.validByTreatment()
-	planned := map[string]plan.Treatment{}
-	for _, t := range run.Plan.Treatments {
-		planned[t.ID] = t
-	}
+	planned := run.Plan.ByID()
 	parts := make([][]compared, len(run.Plan.Treatments))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))

@@ -74,10 +74,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 	if len(gates) == 0 {
 		return nil, nil
 	}
-	trials, planned := run.validByTreatment(), map[string]plan.Treatment{}
-	for _, t := range run.Plan.Treatments {
-		planned[t.ID] = t
-	}
+	trials, planned := run.validByTreatment(), run.Plan.ByID()
 	type chosen struct {
 		gate      Gate
 		treatment plan.Treatment

@@ -65,10 +65,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 			x.tests = max(x.tests, tests[c.Treatment], 1)
 		}
 	}
-	planned, all := map[string]plan.Treatment{}, []Sensitivity{}
-	for _, t := range p.Treatments {
-		planned[t.ID] = t
-	}
+	planned, all := p.ByID(), []Sensitivity{}
 	for _, t := range p.Treatments {
 		base, ok := planned[t.Baseline]
 		if !ok || t.Control {
@@ -163,10 +160,7 @@ type TooFew struct {
 
 // TooFewBlocks returns the largest family of a plan that is out of reach, or nil if there is none.
 func TooFewBlocks(p *plan.Plan, confidence float64) *TooFew {
-	planned, levels := map[string]plan.Treatment{}, map[string]int{}
-	for _, t := range p.Treatments {
-		planned[t.ID] = t
-	}
+	planned, levels := p.ByID(), map[string]int{}
 	most, headlines := 0, len(metric.Headlines())-1
 	if slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.Levels.Capacity.Objective != "" }) {
 		headlines++ // the capacity, which other runs do not have

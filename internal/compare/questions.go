@@ -66,10 +66,7 @@ func (run *Run) questions(cs []compared, byTreatment map[string][]figures.Measur
 	}
 	var all []asked
 	members := map[string][]plan.Treatment{}
-	planned := map[string]plan.Treatment{}
-	for _, t := range run.Plan.Treatments {
-		planned[t.ID] = t
-	}
+	planned := run.Plan.ByID()
 	for _, t := range run.Plan.Treatments {
 		if t.Baseline == "" || t.Control {
 			continue

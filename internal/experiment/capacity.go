@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -127,15 +128,9 @@ func (e *Experiment) completeSearches() {
 		if l.Objective == "" {
 			return
 		}
-		if l.Share == 0 {
-			l.Share = defaultShare
-		}
-		if l.Probes == 0 {
-			l.Probes = defaultProbes
-		}
-		if l.Length == 0 {
-			l.Length = defaultProbe
-		}
+		l.Share = cmp.Or(l.Share, defaultShare)
+		l.Probes = cmp.Or(l.Probes, defaultProbes)
+		l.Length = cmp.Or(l.Length, defaultProbe)
 	}
 	levels := LevelsOf[RateLevel](e.Factors, "rate")
 	for i := range levels {

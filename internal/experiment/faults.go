@@ -270,15 +270,8 @@ func (t FaultTarget) String() string {
 
 // Defaults fills in absent fields.
 func (f Fault) Defaults() Fault {
-	if f.Count == 0 {
-		f.Count = 1
-	}
-	if f.Target.Pick == "" {
-		f.Target.Pick = faultPicks[0]
-	}
-	if f.Target.Plane == "" {
-		f.Target.Plane = faultPlanes[0]
-	}
+	f.Count = cmp.Or(f.Count, 1)
+	f.Target.Pick, f.Target.Plane = cmp.Or(f.Target.Pick, faultPicks[0]), cmp.Or(f.Target.Plane, faultPlanes[0])
 	f.Grace, f.Status = cmp.Or(f.Grace, defaultGrace), cmp.Or(f.Status, defaultStatus)
 	if kind, ok := FaultKindOf(f.Kind); ok {
 		f.Recovery = cmp.Or(f.Recovery, kind.Recovery)

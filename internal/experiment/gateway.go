@@ -1,6 +1,9 @@
 package experiment
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // Way describes the path of the load for people, or is empty for the default path.
 func (e *Experiment) Way() string {
@@ -9,10 +12,7 @@ func (e *Experiment) Way() string {
 	}
 	service := "ClusterIP"
 	if e.Outside() {
-		service = map[string]string{"loadBalancer": "LoadBalancer"}[e.Platform.Expose]
-		if service == "" {
-			service = "NodePort"
-		}
+		service = cmp.Or(map[string]string{"loadBalancer": "LoadBalancer"}[e.Platform.Expose], "NodePort")
 	}
 	return fmt.Sprintf("Load through each mesh's ingress gateway, from outside of the mesh; without a mesh, to the entry's Service. Either is a Service of type %s", service)
 }

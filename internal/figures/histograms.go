@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"path/filepath"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -33,10 +34,7 @@ func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
 // readMeasured reads the window of the log at path. It uses the sums beside the log
 // if they hold as many answers as the load generator counted, else the log itself.
 func readMeasured(path string, w hdrlog.Window, l *result.Load) (hdrlog.Sums, error) {
-	want := l.Recorded
-	if want == 0 {
-		want = l.Classes[string(load.OK)]
-	}
+	want := cmp.Or(l.Recorded, l.Classes[string(load.OK)])
 	merged, err := hdrlog.ReadFile(filepath.Join(filepath.Dir(path), result.MeasuredFile), w, latencyTags)
 	if err == nil && want > 0 && answers(merged) == want {
 		return merged, nil

@@ -235,12 +235,7 @@ func cpuAt(t *result.TaskUsage, second float64) (ns float64, ok bool) {
 }
 
 func isOf(p metric.Part, t *result.TaskUsage) bool {
-	for _, plane := range p.Planes {
-		if t.Plane == plane && t.Missing == "" {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Planes, func(plane metric.Plane) bool { return t.Plane == plane && t.Missing == "" })
 }
 
 func perHour(perSecond stats.Interval) stats.Interval {

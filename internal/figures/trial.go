@@ -257,12 +257,7 @@ func isNode(p metric.Part) bool { return len(p.Planes) == 1 && p.Planes[0] == me
 func isForeign(p metric.Part) bool { return slices.Equal(p.Planes, []metric.Plane{metric.Foreign}) }
 
 func has(tasks []result.TaskUsage, p metric.Plane) bool {
-	for _, t := range tasks {
-		if t.Plane == p {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tasks, func(t result.TaskUsage) bool { return t.Plane == p })
 }
 
 // ratioName is the part of mesh_ratio and data_plane_ratio a resource gives.

@@ -215,9 +215,7 @@ func (o *Output) count(oc generator.Outcome) error {
 		return errors.New("its Requests/sec is not a number")
 	case oc.Rate == nil:
 		rate := float64(o.tried) / math.Max(o.Seconds, 1e-9)
-		if o.sent == 0 {
-			o.sent = rate
-		}
+		o.sent = cmp.Or(o.sent, rate)
 		return o.check(rate, o.Seconds, most)
 	case o.Seconds <= 0 && *oc.Rate > 0:
 		o.Seconds = float64(o.requests) / *oc.Rate

@@ -3,6 +3,7 @@ package importer
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func (c *requests) add(o *Output, r generator.Record) {
 	c.marks = append(c.marks, maphash.Comparable(seed, r))
 	switch {
 	case r.Code == 0:
-		if r.Error == "" {
-			r.Error = "no answer"
-		}
+		r.Error = cmp.Or(r.Error, "no answer")
 		o.errors[r.Error]++
 		return
 	case r.Code/100 == 2 && !r.Failed:

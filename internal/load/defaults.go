@@ -33,27 +33,15 @@ func (p Profile) WithDefaults() Profile {
 			p.Method = http.MethodPost
 		}
 	}
-	if p.Arrivals == "" {
-		p.Arrivals = Poisson
-	}
-	if p.Resolve == "" {
-		p.Resolve = ResolveOnce
-	}
-	if p.Overflow == "" {
-		p.Overflow = overflowQueue
-	}
+	p.Arrivals = cmp.Or(p.Arrivals, Poisson)
+	p.Resolve = cmp.Or(p.Resolve, ResolveOnce)
+	p.Overflow = cmp.Or(p.Overflow, overflowQueue)
 	if p.Rate == 0 && len(p.Segments) > 0 {
 		p.Rate = MeanRate(p.Segments)
 	}
-	if p.Connections == 0 {
-		p.Connections = DefaultConnections
-	}
-	if p.Timeout == 0 {
-		p.Timeout = DefaultTimeout
-	}
-	if p.Workers == 0 {
-		p.Workers = 1
-	}
+	p.Connections = cmp.Or(p.Connections, DefaultConnections)
+	p.Timeout = cmp.Or(p.Timeout, DefaultTimeout)
+	p.Workers = cmp.Or(p.Workers, 1)
 	// A worker without a connection to every origin cannot take its share.
 	if p.Workers > 1 {
 		origins, _ := p.Origins()

@@ -217,10 +217,7 @@ func (m Metric) Heads() (heads [2]string, scale float64) {
 	if m.row == nil || m.row.Heads == [2]string{} {
 		return [2]string{m.Name, m.Unit}, 1
 	}
-	scale = m.row.HeadScale
-	if scale == 0 {
-		scale = 1
-	}
+	scale = cmp.Or(m.row.HeadScale, 1)
 	return [2]string{m.words(m.row.Heads[0]), m.words(m.row.Heads[1])}, scale
 }
 

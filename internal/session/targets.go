@@ -115,10 +115,7 @@ func setInstants(all []experiment.Request, read *calls.Source, path string, note
 
 // SecretHeader reports whether a header usually has a secret.
 func SecretHeader(name string) bool {
-	for _, part := range []string{"auth", "token", "key", "secret", "cookie", "password"} {
-		if strings.Contains(strings.ToLower(name), part) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"auth", "token", "key", "secret", "cookie", "password"}, func(part string) bool {
+		return strings.Contains(strings.ToLower(name), part)
+	})
 }

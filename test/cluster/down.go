@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,12 +94,7 @@ func (l Layout) running() bool {
 	if err != nil {
 		return false
 	}
-	for _, pid := range group.Daemons() {
-		if pid == l.Init {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(group.Daemons(), l.Init)
 }
 
 // lastWords are the ends of the daemons' logs, for the error of a cluster that did not come up.

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/vishvananda/netlink"
@@ -34,12 +35,7 @@ func chooseNetwork() (Network, error) {
 }
 
 func (n Network) free(taken []netip.Prefix) bool {
-	for _, t := range taken {
-		if t.Overlaps(n.Link) || t.Overlaps(n.Pods) || t.Overlaps(n.Services) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(taken, func(t netip.Prefix) bool { return t.Overlaps(n.Link) || t.Overlaps(n.Pods) || t.Overlaps(n.Services) })
 }
 
 func prefix(n *net.IPNet) (netip.Prefix, bool) {

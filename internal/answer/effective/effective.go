@@ -8,6 +8,7 @@ package effective
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -223,14 +224,9 @@ func (f flattener) document(v any, i int) string {
 	}
 	metadata, _ := m["metadata"].(map[string]any)
 	labels, _ := metadata["labels"].(map[string]any)
-	name, _ := labels["tare.dev/service"].(string)
-	if name == "" {
-		name, _ = metadata["name"].(string)
-	}
-	if name == "" {
-		name = strconv.Itoa(i)
-	}
-	return kind + " " + generated.ReplaceAllString(name, "")
+	service, _ := labels["tare.dev/service"].(string)
+	name, _ := metadata["name"].(string)
+	return kind + " " + generated.ReplaceAllString(cmp.Or(service, name, strconv.Itoa(i)), "")
 }
 
 func (f flattener) value(path string, v any, depth int) {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -242,13 +243,7 @@ func (g *Group) Remove() error {
 }
 
 // unique are the group's directories, each once.
-func (g *Group) unique() (dirs []string) {
-	for _, dir := range g.dirs {
-		dirs = append(dirs, dir)
-	}
-	slices.Sort(dirs)
-	return slices.Compact(dirs)
-}
+func (g *Group) unique() []string { return slices.Compact(slices.Sorted(maps.Values(g.dirs))) }
 
 // fields are the numbers of a file with lines of "NAME NUMBER".
 func fields(path string) (map[string]int64, error) {

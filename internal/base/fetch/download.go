@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 const (
@@ -113,10 +115,8 @@ func (d *download) transfer(ctx context.Context, u *url.URL) error {
 			return err
 		}
 		d.log(fmt.Sprintf("connection lost at %d bytes, resuming: %v", d.done, err))
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-time.After(time.Duration(failed-1) * time.Second / 2):
+		if err := wait.For(ctx, time.Duration(failed-1)*time.Second/2); err != nil {
+			return err
 		}
 	}
 }

@@ -142,12 +142,7 @@ func (d *Document) Sound(path string) bool {
 	if d.full() {
 		return false
 	}
-	for _, b := range d.bad {
-		if path == "" || b == "" || b == path || within(b, path) || within(path, b) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(d.bad, func(b string) bool { return path == "" || b == "" || b == path || within(b, path) || within(path, b) })
 }
 
 func within(inner, outer string) bool {

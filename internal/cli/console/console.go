@@ -3,6 +3,7 @@ package console
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -63,10 +64,7 @@ func Table(w io.Writer, header []string, rows [][]string) error {
 		}
 		all = append(all, cells)
 	}
-	width := Columns(w)
-	if width == 0 {
-		width = math.MaxInt
-	}
+	width := cmp.Or(Columns(w), math.MaxInt)
 	return wrapTable(w, all, width)
 }
 

@@ -1,6 +1,7 @@
 package kubecli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -386,10 +387,7 @@ func newClusterList(c *cli.CommandLine) *cobra.Command {
 			}
 			var rows [][]string
 			for _, r := range all {
-				state := r.Context
-				if state == "" {
-					state = "not complete"
-				}
+				state := cmp.Or(r.Context, "not complete")
 				rows = append(rows, []string{r.Settings.Name, r.Provider, fmt.Sprint(r.Settings.Nodes), r.Created.Local().Format("2006-01-02 15:04"), state, r.Settings.Kubeconfig})
 			}
 			return c.Table([]string{"NAME", "PROVIDER", "NODES", "CREATED", "CONTEXT", "KUBECONFIG"}, rows)

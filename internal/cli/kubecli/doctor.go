@@ -71,9 +71,7 @@ func examine(ctx context.Context, s *session.Study) []health.Row {
 	})
 	for _, d := range clusterChecks {
 		f := d.look(ctx, e)
-		if f.Hint == "" {
-			f.Hint = d.hint
-		}
+		f.Hint = cmp.Or(f.Hint, d.hint)
 		rows = append(rows, health.Row{Name: d.name, Finding: f})
 	}
 	return rows

@@ -318,10 +318,5 @@ func IsLabel(name string) bool {
 	if name == "" || len(name) > 63 || name[0] == '-' || name[len(name)-1] == '-' {
 		return false
 	}
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc([]byte(name), func(c byte) bool { return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' })
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/netip"
@@ -153,12 +154,9 @@ func (o Own) Address() (netip.AddrPort, error) {
 	if err != nil {
 		return netip.AddrPort{}, fmt.Errorf("%.80q is not a URL", o.URL)
 	}
-	host, port := u.Hostname(), u.Port()
+	host, port := u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	if host == "localhost" {
 		host = "127.0.0.1"
-	}
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	at, err := netip.ParseAddrPort(host + ":" + port)
 	switch {
@@ -278,9 +276,7 @@ func (a Addresses) expand(text string) (out string, unknown string) {
 		name, rest, closed := strings.Cut(text[i+2:], "}")
 		value, known := a.placeholder(name)
 		if !closed || !known {
-			if unknown == "" {
-				unknown = name
-			}
+			unknown = cmp.Or(unknown, name)
 		}
 		b.WriteString(text[:i] + value)
 		text = rest

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"path/filepath"
@@ -98,9 +99,7 @@ func (d *Definition) complete(dir string) error {
 		}
 		s.Counters = &read
 	}
-	if s.Ready == "" {
-		s.Ready = ReadyTCP
-	}
+	s.Ready = cmp.Or(s.Ready, ReadyTCP)
 	switch kind := s.ReadyKind(); {
 	case s.Program == "":
 		return hint.New("write the program", "the first word is empty")

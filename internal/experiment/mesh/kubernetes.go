@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -345,12 +346,7 @@ func has(labels, want map[string]string) bool {
 
 // ruled reports whether the mesh has tasks in a plane.
 func (d Definition) ruled(plane metric.Plane) bool {
-	for _, r := range d.Tasks {
-		if r.Plane == plane {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Tasks, func(r Rule) bool { return r.Plane == plane })
 }
 
 // notOn is the error about a mesh without a definition part for a platform. other is the platform with a part, or

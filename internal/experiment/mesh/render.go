@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -17,9 +18,7 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 		return nil, nil, fmt.Errorf("render sidecar of %s: %w: %d bytes, max %d: %s",
 			ctx.Pod, ErrSocketPath, len(ctx.AdminPath), maxSocketPath, ctx.AdminPath)
 	}
-	if ctx.Concurrency == 0 {
-		ctx.Concurrency = max(s.Concurrency, 1)
-	}
+	ctx.Concurrency = cmp.Or(ctx.Concurrency, max(s.Concurrency, 1))
 	if ctx.Options == nil {
 		ctx.Options = s.Chosen()
 	}

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -174,18 +176,14 @@ func withBaselines(all []Treatment, e *experiment.Experiment, byLevels map[exper
 // control is the second, equal baseline of an A/A pair.
 func control(t Treatment, ids namer) Treatment {
 	factors := Factors{ControlFactor: true}
-	for name, value := range t.Factors {
-		factors[name] = value
-	}
+	maps.Copy(factors, t.Factors)
 	return Treatment{ID: ids.unique(t.ID + "-control"), Factors: factors, Levels: t.Levels, Control: true, Baseline: t.ID}
 }
 
 // reference is the reference proxy beside a baseline, under the same load.
 func reference(t Treatment, ids namer) Treatment {
 	factors := Factors{}
-	for name, value := range t.Factors {
-		factors[name] = value
-	}
+	maps.Copy(factors, t.Factors)
 	factors[experiment.MeshFactor] = experiment.ReferenceMesh
 	levels := t.Levels
 	levels.Mesh = experiment.ReferenceMesh
@@ -215,9 +213,7 @@ func treatment(factors []experiment.NamedFactor, choice []int, otherwise experim
 			applications = applications || f.Name == experiment.ApplicationFactor
 		}
 	}
-	if mesh == "" {
-		mesh = t.Levels.Mesh
-	}
+	mesh = cmp.Or(mesh, t.Levels.Mesh)
 	if named || mesh != "none" || !applications { // applications that are compared without a mesh have names of their own
 		tokens = append([]string{mesh}, tokens...)
 	}
@@ -250,10 +246,7 @@ func (n namer) unique(name string) string {
 		}
 		return '-'
 	}, name)
-	safe = strings.TrimLeft(safe[:min(len(safe), longest)], ".-")
-	if safe == "" {
-		safe = "treatment"
-	}
+	safe = cmp.Or(strings.TrimLeft(safe[:min(len(safe), longest)], ".-"), "treatment")
 	candidate := safe
 	// Lower case: some file systems ignore case.
 	for i := 2; n.taken[strings.ToLower(candidate)]; i++ {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -145,12 +146,8 @@ func (p *Plane) write(ctx context.Context, due <-chan change) {
 		case <-ctx.Done():
 			return
 		case c := <-due:
-			timer := time.NewTimer(time.Until(c.at))
-			select {
-			case <-ctx.Done():
-				timer.Stop()
+			if wait.For(ctx, time.Until(c.at)) != nil {
 				return
-			case <-timer.C:
 			}
 			if err := c.write(); err != nil {
 				p.mu.Lock()

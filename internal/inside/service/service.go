@@ -8,6 +8,7 @@
 package service
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -104,9 +105,7 @@ var contentType = []string{"application/octet-stream"}
 // New returns the service that i describes.
 func New(i app.Instance, o Options) (*Service, error) {
 	s := &Service{clients: newClients(dial.From(o.Source)), sockets: i.Protocol == app.WebSocket, start: i, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
-	if s.maxMemory == 0 {
-		s.maxMemory = DefaultMaxMemory
-	}
+	s.maxMemory = cmp.Or(s.maxMemory, DefaultMaxMemory)
 	if o.Metrics {
 		s.metrics = newMetrics(s)
 	}

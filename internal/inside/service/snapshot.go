@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -67,20 +68,14 @@ func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 		etag:   fmt.Sprintf(`"%d-%s"`, version, hex.EncodeToString(digest[:8])),
 		status: i.Status, failedCall: i.FailedCallStatus, size: -1,
 	}
-	if n.status == 0 {
-		n.status = http.StatusOK
-	}
-	if n.failedCall == 0 {
-		n.failedCall = http.StatusBadGateway
-	}
+	n.status = cmp.Or(n.status, http.StatusOK)
+	n.failedCall = cmp.Or(n.failedCall, http.StatusBadGateway)
 	if size, ok := i.ResponseSize.Fixed(); ok || i.ResponseSize.IsZero() {
 		n.size, n.length = size, []string{strconv.FormatInt(size, 10)}
 	}
 	if i.Errors != nil {
 		n.errorRatio, n.errorStatus = i.Errors.Ratio, i.Errors.Status
-		if n.errorStatus == 0 {
-			n.errorStatus = http.StatusInternalServerError
-		}
+		n.errorStatus = cmp.Or(n.errorStatus, http.StatusInternalServerError)
 	}
 	if i.Version > 0 || i.Replica {
 		n.version = []string{strconv.Itoa(i.Version)}

@@ -8,11 +8,13 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -145,10 +147,7 @@ func (p *Proxies) getReport(w http.ResponseWriter, _ *http.Request) {
 // getArrivals empties the list.
 func (p *Proxies) getArrivals(w http.ResponseWriter, _ *http.Request) {
 	p.mu.Lock()
-	all := make([]*Arrival, 0, len(p.arrivals))
-	for _, a := range p.arrivals {
-		all = append(all, a)
-	}
+	all := slices.AppendSeq([]*Arrival{}, maps.Values(p.arrivals)) // [] in JSON without any
 	p.arrivals = map[int]*Arrival{}
 	p.mu.Unlock()
 	httpserver.Answer(w, http.StatusOK, all)

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -216,10 +218,7 @@ func (f *Forward) dialer() (httpstream.Dialer, error) {
 func (f *Forward) Close() error {
 	f.mu.Lock()
 	f.closed = true
-	var open []*tunnel
-	for t := range f.open {
-		open = append(open, t)
-	}
+	open := slices.Collect(maps.Keys(f.open)) // each forgets itself
 	l := f.listener
 	f.mu.Unlock()
 	for _, t := range open {

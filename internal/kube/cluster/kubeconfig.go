@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,10 +40,7 @@ func load(o Options) (*rest.Config, string, error) {
 			return nil, "", failedTo("use the pod's service account", err, "")
 		}
 	}
-	name := o.Context
-	if name == "" {
-		name = raw.CurrentContext
-	}
+	name := cmp.Or(o.Context, raw.CurrentContext)
 	if err := checkContext(raw, name, rules); err != nil {
 		return nil, "", err
 	}

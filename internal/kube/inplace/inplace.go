@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -277,9 +278,7 @@ func equal(a, b *string) bool {
 func merged(a, b map[string]string) map[string]string {
 	all := map[string]string{}
 	for _, m := range []map[string]string{a, b} {
-		for name, value := range m {
-			all[name] = value
-		}
+		maps.Copy(all, m)
 	}
 	return all
 }

@@ -180,10 +180,7 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 		if u.others && u.shared(c.Release) {
 			continue
 		}
-		namespace := c.Namespace
-		if namespace == "" {
-			namespace = u.k.Namespace
-		}
+		namespace := cmp.Or(c.Namespace, u.k.Namespace)
 		u.report("uninstalling %s/%s", namespace, c.Release)
 		if err := u.helm().Uninstall(ctx, namespace, c.Release); err != nil {
 			return err

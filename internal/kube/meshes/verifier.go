@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -107,14 +108,7 @@ func (v *verifier) run(ctx context.Context) ([]check.Check, error) {
 			v.report("waiting: %s", s)
 		}
 		last = checks
-		pause := time.NewTimer(verifyPause)
-		select {
-		case <-ctx.Done():
-			pause.Stop()
-			return checks, nil
-		case <-pause.C:
-		}
-		if deadline, _ := ctx.Deadline(); time.Until(deadline) < verifyPause {
+		if deadline, _ := ctx.Deadline(); wait.For(ctx, verifyPause) != nil || time.Until(deadline) < verifyPause {
 			return checks, nil // too late for another round
 		}
 	}

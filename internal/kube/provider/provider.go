@@ -7,6 +7,7 @@ package provider
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -118,12 +119,8 @@ var (
 
 // Complete fills in defaults and checks the settings.
 func (p Provider) Complete(s Settings) (Settings, error) {
-	if s.Nodes == 0 {
-		s.Nodes = max(p.Default.Nodes, 1)
-	}
-	if s.Machine == "" {
-		s.Machine = p.Default.Machine
-	}
+	s.Nodes = cmp.Or(s.Nodes, max(p.Default.Nodes, 1))
+	s.Machine = cmp.Or(s.Machine, p.Default.Machine)
 	s.Version = strings.TrimPrefix(s.Version, "v")
 	if !nameForm.MatchString(s.Name) {
 		return s, hint.New("write 1 to 32 lower-case letters, digits and dashes, beginning with a letter", "--name %q is not a name of a cluster", s.Name)

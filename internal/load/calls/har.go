@@ -2,6 +2,7 @@ package calls
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -134,9 +135,7 @@ func (a *archive) site() string {
 		if status := e.Response.Status; status != nil && *status/100 == 2 && strings.HasPrefix(e.Response.Content.Type, "text/html") {
 			return u.Host
 		}
-		if first == "" {
-			first = u.Host
-		}
+		first = cmp.Or(first, u.Host)
 	}
 	return first
 }

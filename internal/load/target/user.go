@@ -1,6 +1,7 @@
 package target
 
 import (
+	"cmp"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -145,9 +146,7 @@ func defaultPath(u *url.URL) string {
 
 // inPath reports whether a cookie's path covers the path of a request (RFC 6265 section 5.1.4).
 func inPath(request, path string) bool {
-	if request == "" {
-		request = "/"
-	}
+	request = cmp.Or(request, "/")
 	return request == path || strings.HasPrefix(request, path) && (strings.HasSuffix(path, "/") || request[len(path)] == '/')
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/clock"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 const (
@@ -217,12 +218,7 @@ func (c *Client) retry(ctx context.Context, what string, do func(context.Context
 		case time.Since(since) > c.RetryTimeout:
 			return fmt.Errorf("%s: the load worker has not responded for %v: %w", what, c.RetryTimeout, err)
 		}
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		_ = wait.For(ctx, pause)
 		pause = min(2*pause, longestPause)
 	}
 }

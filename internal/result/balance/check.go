@@ -1,6 +1,7 @@
 package balance
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -220,10 +221,7 @@ func (l *ledger) chain(way []Flow, failed int64) {
 func (l *ledger) unexplained(group []string) int64 {
 	var failed, refused, repeated int64
 	for _, f := range l.out.Flows {
-		to := f.To
-		if to == "" {
-			to = f.Service
-		}
+		to := cmp.Or(f.To, f.Service)
 		switch {
 		case f.Unknown != "" || !slices.Contains(group, to):
 		case f.Point == Sent: // of any unit: a failed request may break its connection

@@ -22,10 +22,7 @@ func (o *Outcome) tally() {
 			if r.Code > 0 {
 				o.Statuses[strconv.Itoa(r.Code)]++
 			} else {
-				if o.Errors == nil {
-					o.Errors = map[string]int64{}
-				}
-				o.Errors[r.Error]++
+				o.failed(r.Error, 1)
 			}
 		}
 	}

@@ -134,10 +134,7 @@ func (o *Outcome) codes(codes map[string]int64) {
 		case err == nil && v >= 100 && v <= 999:
 			o.Statuses[code] += n
 		default:
-			if o.Errors == nil {
-				o.Errors = map[string]int64{}
-			}
-			o.Errors["no answer ("+code+")"] += n
+			o.failed("no answer ("+code+")", n)
 		}
 	}
 }

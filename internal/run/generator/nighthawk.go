@@ -123,10 +123,7 @@ func (o *Outcome) nighthawk(res nighthawkResult) {
 		case status && len(hundred) == 3 && n > 0:
 			o.NotOK = ptr(n + value(o.NotOK))
 		case words != "" && n > 0:
-			if o.Errors == nil {
-				o.Errors = map[string]int64{}
-			}
-			o.Errors[words] += n
+			o.failed(words, n)
 		case c.Name == "upstream_cx_rx_bytes_total":
 			o.BytesIn = &n
 		case c.Name == "upstream_cx_tx_bytes_total":

@@ -137,6 +137,14 @@ const (
 	ofFirstByte = "first byte"
 )
 
+// failed counts requests that failed of one kind of error.
+func (o *Outcome) failed(kind string, n int64) {
+	if o.Errors == nil {
+		o.Errors = map[string]int64{}
+	}
+	o.Errors[kind] += n
+}
+
 func (o *Outcome) note(text string) {
 	if !slices.Contains(o.Notes, text) {
 		o.Notes = append(o.Notes, text)

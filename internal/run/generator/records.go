@@ -2,11 +2,11 @@ package generator
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 )
 
@@ -55,11 +55,11 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.r.Read(p[:min(len(p), maxRow)])
-	if i := slices.Index(p[:n], '\n'); i >= 0 {
+	if i := bytes.IndexByte(p[:n], '\n'); i >= 0 {
 		if b.line+i > maxRow {
 			return 0, errLine
 		}
-		b.line = n - 1 - lastIndex(p[:n], '\n')
+		b.line = n - 1 - bytes.LastIndexByte(p[:n], '\n')
 	} else if b.line += n; b.line > maxRow {
 		return 0, errLine
 	}
@@ -67,15 +67,6 @@ func (b *bounded) Read(p []byte) (int, error) {
 }
 
 var errLine = fmt.Errorf("a line is longer than %d bytes", maxRow)
-
-func lastIndex(b []byte, c byte) int {
-	for i := len(b) - 1; i >= 0; i-- {
-		if b[i] == c {
-			return i
-		}
-	}
-	return -1
-}
 
 // eachLine reads lines of bounded length.
 func eachLine(r io.Reader, generator string, line func(string) error) error {

@@ -283,10 +283,7 @@ func ParseGhz(r io.Reader) (Outcome, error) {
 	o.Requests, o.Statuses = count(*j.Count), counts(j.Statuses)
 	for status, kind := range ghzUnanswered {
 		if n := o.Statuses[status]; n > 0 {
-			if o.Errors == nil {
-				o.Errors = map[string]int64{}
-			}
-			o.Errors[kind] += n
+			o.failed(kind, n)
 		}
 		delete(o.Statuses, status)
 	}
@@ -392,10 +389,7 @@ func ParseHey(r io.Reader) (Outcome, error) {
 					o.Statuses[key] += v
 				}
 			} else if v, ok := textInt(key); ok {
-				if o.Errors == nil {
-					o.Errors = map[string]int64{}
-				}
-				o.Errors[causeKind(rest)] += v
+				o.failed(causeKind(rest), v)
 			}
 		}
 		return nil

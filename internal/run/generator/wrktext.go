@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -237,10 +238,7 @@ func (w *wrkReader) errors(t string) {
 			continue
 		}
 		if n, ok := textInt(f[1]); ok && n > 0 {
-			if w.o.Errors == nil {
-				w.o.Errors = map[string]int64{}
-			}
-			w.o.Errors[f[0]] = n
+			w.o.failed(f[0], n)
 		}
 	}
 }
@@ -300,10 +298,5 @@ func join(latencies []result.Latency) []result.Latency {
 }
 
 func indexOf(ls []result.Latency, of string) int {
-	for i, l := range ls {
-		if l.Of == of {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(ls, func(l result.Latency) bool { return l.Of == of })
 }

@@ -88,9 +88,7 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 	c.Headers = headerLines(r.Headers)
 	if r.Body != "" {
 		c.Body = []byte(r.Body)
-		if c.Method == "" {
-			c.Method = http.MethodPost
-		}
+		c.Method = cmp.Or(c.Method, http.MethodPost)
 		if r.GRPC == "" && json.Valid(c.Body) && !hasHeader(r.Headers, "content-type") {
 			c.Headers = append(c.Headers, "Content-Type: application/json")
 		}

@@ -1,6 +1,7 @@
 package loadpage
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -34,10 +35,7 @@ func CapacityOf(found capacity.Found, times []load.Quantiles) *Capacity {
 
 // WriteCapacity writes the page of a search: the answer, then the probes by rate.
 func WriteCapacity(w io.Writer, c *Capacity, o Options) error {
-	width := o.Width
-	if width == 0 {
-		width = defaultWidth
-	}
+	width := cmp.Or(o.Width, defaultWidth)
 	t := &page{width: min(max(width, minWidth), maxWidth), paint: palette{on: o.Color}}
 	t.capacity(c)
 	t.probes(c)

@@ -44,10 +44,7 @@ type page struct {
 // Write writes the page of r, the result of p: the answer in the first line, then the
 // details, the most important first.
 func Write(w io.Writer, p *load.Profile, r *load.Report, o Options) error {
-	width := o.Width
-	if width == 0 {
-		width = defaultWidth
-	}
+	width := cmp.Or(o.Width, defaultWidth)
 	t := &page{width: min(max(width, minWidth), maxWidth), paint: palette{on: o.Color}}
 	t.answer(p, r)
 	t.describe(p, r)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"time"
 
@@ -69,9 +70,7 @@ type headers struct {
 
 func (h headers) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	for name, values := range h.add {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, h.add)
 	r.URL.RawQuery = h.query // the exporter of OTLP leaves it out
 	answer, err := h.to.RoundTrip(r)
 	if err == nil {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"regexp"
@@ -127,10 +128,7 @@ func (p *page) warning(s, hint string) {
 
 // folded writes s over as many lines as it needs: the first line after first, the others after rest.
 func (p *page) folded(s, first, rest string) {
-	width := p.width
-	if width == 0 {
-		width = proseWidth
-	}
+	width := cmp.Or(p.width, proseWidth)
 	writeWrapped(p.out, s, first, rest, width)
 }
 

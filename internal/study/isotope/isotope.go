@@ -2,6 +2,7 @@
 package isotope
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -185,10 +186,7 @@ var types = map[string]string{"": app.HTTP1, "http": app.HTTP1, "grpc": app.GRPC
 
 func (c *converter) service(at string, s service) app.Service {
 	d := c.graph.Defaults
-	kind := s.Type
-	if kind == "" {
-		kind = d.Type
-	}
+	kind := cmp.Or(s.Type, d.Type)
 	protocol, ok := types[strings.ToLower(kind)]
 	if !ok {
 		c.report(at+".type", fmt.Sprintf("unknown type %.40q", kind), "isotope supports http and grpc")

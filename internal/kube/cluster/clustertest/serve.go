@@ -3,6 +3,7 @@ package clustertest
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -28,9 +29,7 @@ func Serve(t *testing.T, answers map[string]any) *cluster.Cluster {
 		"/apis/apps/v1": metav1.APIResourceList{GroupVersion: "apps/v1", APIResources: []metav1.APIResource{
 			{Name: "deployments", Namespaced: true, Kind: "Deployment", Verbs: verbs}}},
 	}
-	for path, answer := range answers {
-		all[path] = answer
-	}
+	maps.Copy(all, answers)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer := all[r.URL.Path]
 		switch a := answer.(type) {

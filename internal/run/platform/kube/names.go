@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -51,10 +52,7 @@ func RunID(name, directory string) string {
 		}
 		return '-'
 	}, strings.ToLower(name))
-	name = strings.Trim(name[:min(len(name), maxRunName)], "-")
-	if name == "" {
-		name = "run"
-	}
+	name = cmp.Or(strings.Trim(name[:min(len(name), maxRunName)], "-"), "run")
 	return name + "-" + hex.EncodeToString(sum[:4])
 }
 

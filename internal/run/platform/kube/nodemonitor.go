@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -88,12 +89,7 @@ func (m *nodeMonitor) changed(node *corev1.Node, deleted bool) {
 
 // hasPod reports whether a pod of the trial is on a node.
 func (m *nodeMonitor) hasPod(node string) bool {
-	for _, pod := range m.pods.all() {
-		if pod.Spec.NodeName == node {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.pods.all(), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
 }
 
 // isDown reports whether a node was lost before the trial. Its containers cannot be read, and no load reaches them.

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"math"
 	"strings"
 
@@ -101,18 +102,14 @@ const (
 func (m manifests) resources(container string, memory app.Size) corev1.ResourceRequirements {
 	configured := m.options.Resources[string(planeOfContainer(container))]
 	limits := configured.Limits
-	if limits.Memory == 0 {
-		limits.Memory = max(limitMemory+memory, configured.Requests.Memory)
-	}
+	limits.Memory = cmp.Or(limits.Memory, max(limitMemory+memory, configured.Requests.Memory))
 	requests := configured.Requests
 	if requests.CPU == 0 {
 		if requests.CPU = requestCPU; limits.CPU != 0 {
 			requests.CPU = min(requestCPU, limits.CPU)
 		}
 	}
-	if requests.Memory == 0 {
-		requests.Memory = min(requestMemory, limits.Memory)
-	}
+	requests.Memory = cmp.Or(requests.Memory, min(requestMemory, limits.Memory))
 	return corev1.ResourceRequirements{Requests: quantities(requests), Limits: quantities(limits)}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -229,9 +230,7 @@ func (s *podStarter) parts() (all []startedPod) {
 	defer s.mu.Unlock()
 	for name, parts := range s.seen {
 		one := startedPod{name: name, parts: map[string]time.Time{}}
-		for part, at := range parts {
-			one.parts[part] = at
-		}
+		maps.Copy(one.parts, parts)
 		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b startedPod) int { return strings.Compare(a.name, b.name) })

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -145,9 +146,7 @@ func (r *request) http(ctx context.Context) (*http.Request, error) {
 	if out.Header.Set("User-Agent", "tare"); len(r.body) > 0 {
 		out.Header.Set("Content-Type", "application/octet-stream")
 	}
-	for name, values := range r.header {
-		out.Header[name] = values
-	}
+	maps.Copy(out.Header, r.header)
 	out.Host = out.Header.Get("Host") // empty: the host of the URL
 	out.Header.Del("Host")
 	out.Header.Set(app.AloneHeader, "1")

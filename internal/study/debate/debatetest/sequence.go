@@ -4,6 +4,7 @@
 package debatetest
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -226,8 +227,6 @@ func (s Sequence) defaults() Sequence {
 	if s.Rates == nil {
 		s.Rates = []int{60, 120, 240}
 	}
-	if s.Dir == "" {
-		s.Dir = s.Mesh
-	}
+	s.Dir = cmp.Or(s.Dir, s.Mesh)
 	return s
 }

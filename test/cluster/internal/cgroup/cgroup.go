@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -209,12 +210,7 @@ func (g Group) processes(under string) []int {
 			}
 		}
 	})
-	pids := make([]int, 0, len(seen))
-	for pid := range seen {
-		pids = append(pids, pid)
-	}
-	slices.Sort(pids)
-	return pids
+	return slices.Sorted(maps.Keys(seen))
 }
 
 // Dirs lists the group's directories that exist, children before parents.

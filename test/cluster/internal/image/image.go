@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"runtime"
@@ -97,11 +98,7 @@ func (i Image) layer() ([]byte, error) {
 			entries[dir] = File{}
 		}
 	}
-	names := make([]string, 0, len(entries))
-	for entry := range entries {
-		names = append(names, entry)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(entries))
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
 	for _, entry := range names {

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -40,12 +41,7 @@ func main() {
 	name := filepath.Base(os.Args[0])
 	run, known := programs[name]
 	if !known {
-		names := make([]string, 0, len(programs))
-		for n := range programs {
-			names = append(names, n)
-		}
-		slices.Sort(names)
-		fmt.Fprintf(os.Stderr, "kube: called as %q: link it to one of %v\n", name, names)
+		fmt.Fprintf(os.Stderr, "kube: called as %q: link it to one of %v\n", name, slices.Sorted(maps.Keys(programs)))
 		os.Exit(2)
 	}
 	os.Exit(run())
