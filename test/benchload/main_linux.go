@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/run/meter"
 )
 
 // fewerRounds suffice for all parts but cpu and rate.
@@ -95,7 +96,7 @@ func (b *bench) table(ctx context.Context, chosen []string, seed uint64) error {
 			took = append(took, fmt.Sprintf("%s %v", p.name, time.Since(start).Round(time.Second)))
 		}
 	}
-	fmt.Printf("%d rounds, seed %d, %v; server on cpu %s, client on cpu %d of %d; load average %s before, %s after\n",
+	fmt.Printf("%d rounds, seed %d, %v; server on cpu %d, client on cpu %d of %d; load average %s before, %s after\n",
 		b.rounds, seed, time.Since(began).Round(time.Second), serverCPU, clientCPU, runtime.NumCPU(), from, loadAverage())
 	fmt.Println("parts:", strings.Join(took, ", "))
 	fmt.Println(machine())
@@ -135,17 +136,6 @@ func (b *bench) stopServers() {
 
 // machine names the processor and the kernel.
 func machine() string {
-	model, kernel := "unknown processor", "unknown"
-	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for _, l := range strings.Split(string(text), "\n") {
-			if name, value, ok := strings.Cut(l, ":"); ok && strings.TrimSpace(name) == "model name" {
-				model = strings.TrimSpace(value)
-				break
-			}
-		}
-	}
-	if text, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
-		kernel = strings.TrimSpace(string(text))
-	}
-	return fmt.Sprintf("%d × %s, Linux %s, %s", runtime.NumCPU(), model, kernel, runtime.Version())
+	host := meter.Host()
+	return fmt.Sprintf("%d × %s, Linux %s, %s", host.CPUs, host.CPUModel, host.Kernel, runtime.Version())
 }

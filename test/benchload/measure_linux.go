@@ -5,14 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // A closed loop is measured from outside, alike for every client. The figures are the kernel's
@@ -62,25 +61,19 @@ const disturbed = 0.05
 
 // others is the busy time of all processors, less the CPU time of pids.
 func others(pids ...int) (time.Duration, error) {
-	text, err := os.ReadFile("/proc/stat")
+	pfs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return 0, err
 	}
-	const tick = 10 * time.Millisecond // USER_HZ is 100 on every Linux
-	var busy time.Duration
-	for _, l := range strings.Split(string(text), "\n") {
-		f := strings.Fields(l)
-		if len(f) < 9 || f[0] != "cpu"+serverCPU && f[0] != "cpu"+strconv.Itoa(clientCPU) {
-			continue
-		}
-		for _, i := range []int{1, 2, 3, 6, 7, 8} { // user, nice, system, irq, softirq, steal
-			n, err := strconv.ParseInt(f[i], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("read /proc/stat: %w", err)
-			}
-			busy += time.Duration(n) * tick
-		}
+	stat, err := pfs.Stat()
+	if err != nil {
+		return 0, err
 	}
+	var seconds float64
+	for _, c := range []procfs.CPUStat{stat.CPU[serverCPU], stat.CPU[clientCPU]} {
+		seconds += c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal
+	}
+	busy := time.Duration(seconds * float64(time.Second))
 	for _, pid := range pids {
 		own, err := processCPU(pid)
 		if err != nil {
@@ -112,17 +105,6 @@ func read(ctx context.Context, pid int, s *subject) (r reading, err error) {
 	return r, err
 }
 
-func pass(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
 // closedLoop runs c against s and measures it in one window.
 func closedLoop(ctx context.Context, c proc.Command, s *subject) (p pace, err error) {
 	var out bytes.Buffer
@@ -141,14 +123,14 @@ func closedLoop(ctx context.Context, c proc.Command, s *subject) (p pace, err er
 	if err := underWay(ctx, client, s, before); err != nil {
 		return p, err
 	}
-	if err := pass(ctx, settle); err != nil {
+	if err := wait.For(ctx, settle); err != nil {
 		return p, err
 	}
 	from, err := read(ctx, client.PID, s)
 	if err != nil {
 		return p, err
 	}
-	if err := pass(ctx, window); err != nil {
+	if err := wait.For(ctx, window); err != nil {
 		return p, err
 	}
 	to, err := read(ctx, client.PID, s)
@@ -170,20 +152,19 @@ func closedLoop(ctx context.Context, c proc.Command, s *subject) (p pace, err er
 // underWay waits until the client's load has begun.
 func underWay(ctx context.Context, client *proc.Process, s *subject, before int64) error {
 	const begun = 100 // requests
-	for deadline := time.Now().Add(startTimeout); ; {
+	return wait.Within(ctx, startTimeout, 5*time.Millisecond, func(ctx context.Context) error {
 		n, err := s.count(ctx)
-		if err != nil || n-before > begun {
-			return err
-		}
-		if time.Now().After(deadline) {
-			return fmt.Errorf("%s has sent nothing after %v", client.Command(), startTimeout)
+		switch {
+		case err != nil:
+			return wait.Stop(err)
+		case n-before > begun:
+			return nil
 		}
 		select {
 		case <-client.Done():
-			return fmt.Errorf("the client ended before it sent anything: %w", client.Wait())
-		case <-time.After(5 * time.Millisecond):
-		case <-ctx.Done():
-			return ctx.Err()
+			return wait.Stop(fmt.Errorf("the client ended before it sent anything: %w", client.Wait()))
+		default:
+			return fmt.Errorf("%s has sent %d requests", client.Command(), n-before)
 		}
-	}
+	})
 }

@@ -18,11 +18,12 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // The CPUs: client and server have one each, if the machine has two.
 const (
-	serverCPU = "0"
+	serverCPU = 0
 	clientCPU = 1
 )
 
@@ -47,7 +48,7 @@ func startOwn(ctx context.Context, args ...string) (*subject, error) {
 		return nil, err
 	}
 	r, w := io.Pipe()
-	p, err := proc.Start(ctx, proc.Command{Path: self, Args: args, CPUs: serverCPU, Stdout: w})
+	p, err := proc.Start(ctx, proc.Command{Path: self, Args: args, CPUs: strconv.Itoa(serverCPU), Stdout: w})
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func startNginx(ctx context.Context) (h1, h2 *subject, err error) {
 	if err := os.WriteFile(config, fmt.Appendf(nil, nginxConfig, dir, ports[0], ports[1]), 0o600); err != nil {
 		return nil, nil, err
 	}
-	p, err := proc.Start(ctx, proc.Command{Path: path, Args: []string{"-p", dir, "-c", config}, CPUs: serverCPU})
+	p, err := proc.Start(ctx, proc.Command{Path: path, Args: []string{"-p", dir, "-c", config}, CPUs: strconv.Itoa(serverCPU)})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -129,20 +130,14 @@ func startNginx(ctx context.Context) (h1, h2 *subject, err error) {
 	h1.url = h1.orders + "/"
 	h2 = &subject{name: "nginx", process: p, orders: h1.orders, counter: h1.counter, number: h1.number,
 		url: fmt.Sprintf("http://127.0.0.1:%d/", ports[1])}
-	deadline := time.Now().Add(startTimeout)
-	for {
-		if _, err = h1.count(ctx); err == nil {
-			return h1, h2, nil
-		}
-		select {
-		case <-p.Done():
-			return nil, nil, p.Wait()
-		case <-time.After(10 * time.Millisecond):
-		}
-		if time.Now().After(deadline) {
-			return nil, nil, errors.Join(err, p.Stop(ctx, 0))
-		}
+	err = wait.Within(ctx, startTimeout, 10*time.Millisecond, func(ctx context.Context) error {
+		_, err := h1.count(ctx)
+		return err
+	})
+	if err != nil {
+		return nil, nil, errors.Join(err, p.Stop(ctx, 0))
 	}
+	return h1, h2, nil
 }
 
 // freePorts returns unused ports from the kernel.

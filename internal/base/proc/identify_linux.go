@@ -1,12 +1,12 @@
 package proc
 
 import (
-	"fmt"
 	"io/fs"
 	"os"
-	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/prometheus/procfs"
 )
 
 var bootID = sync.OnceValues(func() (string, error) {
@@ -20,22 +20,16 @@ func identify(pid int) (identity, error) {
 	if err != nil {
 		return identity{}, err
 	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := procfs.NewProc(pid)
 	if err != nil {
 		return identity{}, err
 	}
-	// The name in field 2 may hold spaces and parentheses: the fields go on after the last one.
-	s := string(b)
-	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(fields) < 20 {
-		return identity{}, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	stat, err := p.Stat()
+	if err != nil {
+		return identity{}, err
 	}
-	if fields[0] == "Z" || fields[0] == "X" {
+	if stat.State == "Z" || stat.State == "X" {
 		return identity{}, fs.ErrNotExist
 	}
-	start, err := strconv.ParseUint(fields[19], 10, 64) // field 22 of the line
-	if err != nil {
-		return identity{}, fmt.Errorf("/proc/%d/stat: %w", pid, err)
-	}
-	return identity{PID: pid, Start: start, Boot: boot}, nil
+	return identity{PID: pid, Start: stat.Starttime, Boot: boot}, nil
 }

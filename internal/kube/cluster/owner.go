@@ -6,11 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Owner identifies the tare process that created an object. A process ID is reused, so the start time is part of the
@@ -98,7 +99,11 @@ var errGone = errors.New("no such process")
 
 // startOf is when a process started, in clock ticks since boot, 0 if unknown. errGone: it has ended (zombies included).
 func startOf(pid int) (uint64, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	p, err := procfs.NewProc(pid)
+	var stat procfs.ProcStat
+	if err == nil {
+		stat, err = p.Stat()
+	}
 	if err != nil {
 		// Without /proc, or if it hides other users' processes, only the process ID can be checked.
 		if killed := syscall.Kill(pid, 0); errors.Is(killed, syscall.ESRCH) && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)) {
@@ -106,16 +111,10 @@ func startOf(pid int) (uint64, error) {
 		}
 		return 0, err
 	}
-	// The name in field 2 may contain spaces and parentheses, so the fields after it begin behind the last one.
-	s := string(b)
-	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
-	if len(fields) < 20 {
-		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
-	}
-	if fields[0] == "Z" || fields[0] == "X" {
+	if stat.State == "Z" || stat.State == "X" {
 		return 0, errGone
 	}
-	return strconv.ParseUint(fields[19], 10, 64)
+	return stat.Starttime, nil
 }
 
 func firstLine(path string) string {
