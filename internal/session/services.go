@@ -1,14 +1,11 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -55,45 +52,20 @@ func callRun(ctx context.Context, dir, method string, body, answer any) error {
 	if err != nil {
 		return err
 	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, servicesTimeout)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, "http://run/services", bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
 	over := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
-	resp, err := (&http.Client{Transport: over}).Do(r)
-	if err != nil {
-		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED) {
-			return hint.New("`tare run` of this user must be running it on this machine, with the same TMPDIR", "no run of %s answers", dir)
-		}
-		return fmt.Errorf("call the run of %s: %w", dir, err)
+	err = httpserver.Call(ctx, over, "", method, "http://run/services", body, maxServicesBody, answer)
+	var refused *httpserver.Refused
+	switch {
+	case errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED):
+		return hint.New("`tare run` of this user must be running it on this machine, with the same TMPDIR", "no run of %s answers", dir)
+	case err == nil || errors.As(err, &refused):
+		return err
 	}
-	defer resp.Body.Close()
-	text, err = io.ReadAll(io.LimitReader(resp.Body, maxServicesBody))
-	if err != nil {
-		return fmt.Errorf("call the run of %s: %w", dir, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		var refused refusal
-		if err := json.Unmarshal(text, &refused); err != nil {
-			return fmt.Errorf("call the run of %s: %s", dir, resp.Status)
-		}
-		return hint.Wrap(errors.New(refused.Error), refused.Hint)
-	}
-	return json.Unmarshal(text, answer)
-}
-
-// refusal is the answer to a request that failed.
-type refusal struct {
-	Error string `json:"error"`
-	Hint  string `json:"hint,omitempty"`
+	return fmt.Errorf("call the run of %s: %w", dir, err)
 }
 
 // servicesSocket is the path of the socket of a run, in a directory of this user alone.
@@ -161,7 +133,7 @@ func servicesHandler(services *runner.Services) http.Handler {
 		}
 		made, err := services.Change(r.Context(), c.Trial, c.Target, c.Patch)
 		if err != nil {
-			httpserver.Answer(w, http.StatusUnprocessableEntity, refusal{err.Error(), hint.Of(err)})
+			httpserver.Refuse(w, http.StatusUnprocessableEntity, "%w", err)
 			return
 		}
 		httpserver.Answer(w, http.StatusOK, made)

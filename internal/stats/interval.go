@@ -85,7 +85,7 @@ func tQuantile(df, p float64) float64 {
 	if ok {
 		return v
 	}
-	v = studentQuantile(df, p)
+	v = tDistribution(df).quantile(p)
 	quantiles.Lock()
 	defer quantiles.Unlock()
 	if len(quantiles.known) >= mostQuantiles {
@@ -93,10 +93,6 @@ func tQuantile(df, p float64) float64 {
 	}
 	quantiles.known[key] = v
 	return v
-}
-
-func studentQuantile(df, p float64) float64 {
-	return tDistribution(df).quantile(p)
 }
 
 // exp carries a result on the log scale over to ratios. A ratio beyond every number is unknown.

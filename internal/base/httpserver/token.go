@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 const (
@@ -89,11 +90,13 @@ func Decode(w http.ResponseWriter, r *http.Request, max int64, into any) bool {
 // refusal is the body of a response that is not 2xx.
 type refusal struct {
 	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
 }
 
-// Refuse writes the reason for which a request is refused.
+// Refuse writes the reason for which a request is refused, with the hint of an error in it. The format is as in [fmt.Errorf].
 func Refuse(w http.ResponseWriter, status int, format string, args ...any) {
-	Answer(w, status, refusal{fmt.Sprintf(format, args...)})
+	err := fmt.Errorf(format, args...)
+	Answer(w, status, refusal{err.Error(), hint.Of(err)})
 }
 
 // Answer writes v as JSON.
@@ -105,11 +108,14 @@ func Answer(w http.ResponseWriter, status int, v any) {
 
 // Refused is the error of a response that is not 2xx.
 type Refused struct {
-	Status  int
-	Message string
+	Status          int
+	Message, Remedy string
 }
 
 func (e *Refused) Error() string { return e.Message }
+
+// Hint returns the hint of the server's error.
+func (e *Refused) Hint() string { return e.Remedy }
 
 // Call sends a request with [Do], and reads a JSON response of at most max bytes, unless into is nil.
 func Call(ctx context.Context, over http.RoundTripper, token, method, url string, body any, max int64, into any) error {
@@ -154,5 +160,5 @@ func Do(ctx context.Context, over http.RoundTripper, token, method, url string, 
 	if json.Unmarshal(text, &why) != nil || why.Error == "" {
 		why.Error = fmt.Sprintf("%s: %.200s", resp.Status, strings.TrimSpace(string(text)))
 	}
-	return nil, &Refused{resp.StatusCode, why.Error}
+	return nil, &Refused{resp.StatusCode, why.Error, why.Hint}
 }

@@ -42,7 +42,7 @@ func (h *healthService) check(_ context.Context, _ http.Header, request []byte) 
 
 // watch sends the status once, as it does not change.
 func (h *healthService) watch(s *Stream) error {
-	request, err := s.receive()
+	request, err := s.Receive()
 	if err != nil {
 		return Errorf(Internal, "the request has no message")
 	}

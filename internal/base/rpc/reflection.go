@@ -122,7 +122,7 @@ func (t Type) encode() []byte {
 // serve answers requests until the client ends the call.
 func (r *reflection) serve(s *Stream) error {
 	for {
-		request, err := s.receive()
+		request, err := s.Receive()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}

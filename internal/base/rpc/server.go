@@ -71,7 +71,7 @@ type Stream struct {
 func (s *Stream) Context() context.Context { return s.r.Context() }
 
 // Receive returns the next message of the client, or [io.EOF] after the last.
-func (s *Stream) Receive() ([]byte, error) { return s.receive() }
+func (s *Stream) Receive() ([]byte, error) { return read(s.r.Body, s.limit) }
 
 // Send sends a message to the client at once. One goroutine may receive while another sends.
 func (s *Stream) Send(m Message) error {
@@ -152,14 +152,14 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) error {
 // unary is a method that receives and sends one message.
 func unary(h Handler) func(*Stream) error {
 	return func(s *Stream) error {
-		in, err := s.receive()
+		in, err := s.Receive()
 		if errors.Is(err, io.EOF) {
 			return Errorf(Internal, "the request has no message")
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := s.receive(); !errors.Is(err, io.EOF) {
+		if _, err := s.Receive(); !errors.Is(err, io.EOF) {
 			return Errorf(Internal, "the request has more than one message")
 		}
 		out, err := h(s.r.Context(), s.r.Header, in)
@@ -172,8 +172,6 @@ func unary(h Handler) func(*Stream) error {
 		return s.send(out)
 	}
 }
-
-func (s *Stream) receive() ([]byte, error) { return read(s.r.Body, s.limit) }
 
 // send writes a message to the client.
 func (s *Stream) send(m Message) error {

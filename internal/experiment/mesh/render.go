@@ -129,7 +129,7 @@ func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 }
 
 func execute(name, text string, data any) ([]byte, error) {
-	t, err := parseTemplate(name, text)
+	t, err := template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +176,3 @@ var functions = template.FuncMap{
 
 // maxCount bounds repetitions in a template: the ports of an address.
 const maxCount = 65535
-
-func parseTemplate(name, text string) (*template.Template, error) {
-	return template.New(name).Option("missingkey=error").Funcs(functions).Parse(text)
-}

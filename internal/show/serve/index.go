@@ -10,7 +10,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -173,9 +172,4 @@ func (r run) stamp() string {
 		return ""
 	}
 	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
-}
-
-// newestFirst sorts by beginning.
-func newestFirst(rows []row) {
-	slices.SortStableFunc(rows, func(a, b row) int { return b.Began.Compare(a.Began) })
 }

@@ -75,7 +75,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 		machines[x.Machine] = true
 		rows = append(rows, x)
 	}
-	newestFirst(rows)
+	slices.SortStableFunc(rows, func(a, b row) int { return b.Began.Compare(a.Began) }) // the newest first
 	histories(rows)
 	for _, x := range rows {
 		if l.Query.keeps(x) {

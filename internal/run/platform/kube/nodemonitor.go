@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -73,7 +72,7 @@ func (m *nodeMonitor) close() {
 
 // changed checks a node that appeared, changed or was deleted.
 func (m *nodeMonitor) changed(node *corev1.Node, deleted bool) {
-	if !deleted && cluster.IsReady(*node) || !m.hasPod(node.Name) {
+	if !deleted && cluster.IsReady(*node) || !m.pods.onNode(node.Name) {
 		return
 	}
 	why := "was removed from the cluster"
@@ -85,11 +84,6 @@ func (m *nodeMonitor) changed(node *corev1.Node, deleted bool) {
 	if m.lost == nil {
 		m.lost = hint.New("see `kubectl describe node "+node.Name+"`; the next trial uses the nodes that are left", "node %s %s", node.Name, why)
 	}
-}
-
-// hasPod reports whether a pod of the trial is on a node.
-func (m *nodeMonitor) hasPod(node string) bool {
-	return slices.ContainsFunc(m.pods.all(), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
 }
 
 // isDown reports whether a node was lost before the trial. Its containers cannot be read, and no load reaches them.

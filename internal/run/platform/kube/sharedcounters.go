@@ -77,17 +77,12 @@ func (rc *requestCounters) nodeProxies() (reads []func(context.Context) []altern
 			continue
 		}
 		for _, pod := range rc.pods.inCluster() {
-			if pod.Namespace == k.Namespace && x.Selects(pod.Labels) && rc.uses(pod.Spec.NodeName) {
+			if pod.Namespace == k.Namespace && x.Selects(pod.Labels) && rc.pods.onNode(pod.Spec.NodeName) {
 				reads = append(reads, func(ctx context.Context) []alternative { return rc.nodeProxy(ctx, x, pod) })
 			}
 		}
 	}
 	return reads
-}
-
-// uses reports whether a pod of the trial is on a node.
-func (rc *requestCounters) uses(node string) bool {
-	return slices.ContainsFunc(rc.pods.all(), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
 }
 
 // connections are the counters of a node's proxy, one for each service and direction in which it has connections.

@@ -133,6 +133,11 @@ func (p *trialPods) all() []*corev1.Pod {
 	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) || p.failed[pod.UID] })
 }
 
+// onNode reports whether a pod of the trial is on a node.
+func (p *trialPods) onNode(node string) bool {
+	return slices.ContainsFunc(p.all(), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
+}
+
 // inCluster are the pods of the whole cluster, or of the trial's namespace without permission to list others.
 func (p *trialPods) inCluster() []*corev1.Pod {
 	if p.store == nil {
