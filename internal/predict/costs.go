@@ -60,14 +60,29 @@ type source struct {
 	growths       map[quantity]*growths
 }
 
-// quantity is a cost of a call. A sidecar passes inbound calls to its application, and outbound calls of it to others.
-type quantity string
+// Kind is a kind of cost.
+type Kind string
 
+// The kinds of costs, with the unit of their curves.
 const (
-	inboundCPU     quantity = "CPU of inbound calls"
-	outboundCPU    quantity = "CPU of outbound calls"
-	inboundMemory  quantity = "memory of inbound calls"
-	outboundMemory quantity = "memory of outbound calls"
+	CPU     Kind = "CPU"     // cores
+	Memory  Kind = "memory"  // MiB
+	Latency Kind = "latency" // share of the median response, ms
+)
+
+// quantity is a cost of calls. A sidecar passes inbound calls to its application, and outbound calls of it to others.
+type quantity struct {
+	kind Kind
+	of   string // calls
+}
+
+func (q quantity) String() string { return string(q.kind) + " of " + q.of }
+
+var (
+	inboundCPU     = quantity{CPU, "inbound calls"}
+	outboundCPU    = quantity{CPU, "outbound calls"}
+	inboundMemory  = quantity{Memory, "inbound calls"}
+	outboundMemory = quantity{Memory, "outbound calls"}
 )
 
 // quantities of every source. Outbound costs may be missing if no service of a graph calls another.

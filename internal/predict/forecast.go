@@ -218,10 +218,11 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 			}
 			add(x, 0, weight)
 		}
-		for _, direction := range slices.Sorted(maps.Keys(fresh)) { // what new connections add
-			x := fresh[direction]
-			add(x, x.Rate/p.replicas, 1)
-			add(x, 0, -1)
+		for _, direction := range []quantity{inboundCPU, outboundCPU} { // what new connections add
+			if x, ok := fresh[direction]; ok {
+				add(x, x.Rate/p.replicas, 1)
+				add(x, 0, -1)
+			}
 		}
 		all = append(all, p)
 	}

@@ -47,10 +47,10 @@ func (s Source) times(trial int) (times []float64) {
 // Latency of one of n calls that are made one after another: a share of the median response, ms. It is not the median of one
 // call, because times are skewed: the median of a sum is more than the sum of medians.
 func withMesh(n int) quantity {
-	return quantity(fmt.Sprintf("latency with the mesh of each of %d calls", n))
+	return quantity{Latency, fmt.Sprintf("each of %d calls with the mesh", n)}
 }
 func withoutMesh(n int) quantity {
-	return quantity(fmt.Sprintf("latency without a mesh of each of %d calls", n))
+	return quantity{Latency, fmt.Sprintf("each of %d calls without a mesh", n)}
 }
 
 // fitLatency fits the curves of the latency of each of n calls, with a mesh and without. Both are above zero, which their

@@ -26,8 +26,8 @@ func shared(kind string) bool { return kind == mesh.RoleWaypoint || kind == mesh
 // sharedKinds are the kinds of proxies that are of no single pod.
 var sharedKinds = []string{mesh.RoleNodeProxy, mesh.RoleWaypoint, mesh.RoleGateway}
 
-func sharedCPU(kind string) quantity    { return quantity("CPU of all proxies of kind " + kind) }
-func sharedMemory(kind string) quantity { return quantity("memory of all proxies of kind " + kind) }
+func sharedCPU(kind string) quantity    { return quantity{CPU, "all proxies of kind " + kind} }
+func sharedMemory(kind string) quantity { return quantity{Memory, "all proxies of kind " + kind} }
 
 // sharedOf returns the shared proxies of a trial by kind. A kind with a task whose usage is unknown is left out.
 func sharedOf(r *result.Record) map[string][]result.TaskUsage {

@@ -14,6 +14,8 @@ import (
 // Used is a measured curve that a forecast reads costs from.
 type Used struct {
 	What     string   `json:"what"`     // cost: "CPU of inbound calls"
+	Kind     Kind     `json:"kind"`     // of the cost: "CPU"
+	Of       string   `json:"of"`       // calls with the cost: "inbound calls"
 	Protocol string   `json:"protocol"` // of the calls
 	From     string   `json:"from"`     // results directory
 	Curve    *Curve   `json:"curve"`
@@ -36,7 +38,8 @@ func usedCurves(proxies []proxy) (all []Used) {
 				i := slices.IndexFunc(all, func(u Used) bool { return u.Curve == x.curve })
 				if i < 0 {
 					i = len(all)
-					all = append(all, Used{What: string(x.source.quantityOf(x.curve)), Protocol: x.source.protocol, From: x.source.dir, Curve: x.curve})
+					q := x.source.quantityOf(x.curve)
+					all = append(all, Used{What: q.String(), Kind: q.kind, Of: q.of, Protocol: x.source.protocol, From: x.source.dir, Curve: x.curve})
 				}
 				placed := Placed{Service: p.service, Rate: p.rate, At: x.at}
 				if slices.ContainsFunc(all[i].Places, func(q Placed) bool { return q.Service == p.service && slices.Equal(q.At, x.at) }) {
@@ -59,7 +62,7 @@ func (s *source) quantityOf(c *Curve) quantity {
 			return q
 		}
 	}
-	return ""
+	return quantity{}
 }
 
 // mostLeft is the share of a range from which a run is not worth its time.

@@ -51,6 +51,9 @@ func TestForecastsHaveTheirCurves(t *testing.T) {
 	var what []string
 	for _, u := range all[0].Curves {
 		what = append(what, u.What)
+		if u.What != string(u.Kind)+" of "+u.Of {
+			t.Errorf("%q is of kind %q, of %q", u.What, u.Kind, u.Of)
+		}
 		if len(u.Places) != 1 || u.Places[0].Service != "front" || u.Places[0].Rate != 500 || u.Places[0].At[0] != 500 || len(u.Curve.Points) != 30 {
 			t.Errorf("%s is read at %+v of %d points, want front at 500 requests/s of 30", u.What, u.Places, len(u.Curve.Points))
 		}

@@ -45,10 +45,10 @@ func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 // usedCurve draws a curve at the sizes of messages of its busiest place, with the services on it.
 func usedCurve(u predict.Used) Curve {
 	unit, scale := "CPU, thousandths of a core", 1000.0
-	switch what := strings.ToLower(u.What); {
-	case strings.HasPrefix(what, "memory"):
+	switch u.Kind {
+	case predict.Memory:
 		unit, scale = "Memory, MiB", 1
-	case strings.HasPrefix(what, "latency"):
+	case predict.Latency:
 		unit, scale = "Share of the median response, ms", 1
 	}
 	busiest := u.Places[0]
@@ -58,12 +58,10 @@ func usedCurve(u predict.Used) Curve {
 		}
 	}
 	drawn := drawnCurve(u.Curve, busiest.At, unit, scale)
-	_, calls, _ := strings.Cut(u.What, " of ")
-	drawn.Title = strings.TrimPrefix(calls+" by "+u.Protocol, " ")
+	drawn.Title = u.Of + ", " + u.Protocol
 	for i, axis := range u.Curve.Axes[1:] {
 		if axis.Levels > 1 {
 			drawn.Title += fmt.Sprintf(", %s %s", axis.Name, report.LevelWords(axis.Name, busiest.At[i+1]))
-			drawn.About += fmt.Sprintf("; measured points are at all levels of %s", axis.Name)
 		}
 	}
 	for _, p := range u.Places {

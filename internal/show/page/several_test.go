@@ -76,7 +76,7 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	curve := must.Get(predict.Fit(points, []string{"rate"}, 0.95))(t)
 	forecast := predict.Forecast{Mesh: planted, Factors: plan.Factors{"mesh": planted}, Confidence: 0.95, From: []string{planted}, Blocks: 3, CPU: cost, Memory: cost, Month: &cost, NoLatency: planted, Unmeasured: true,
 		Services: []predict.ServiceCost{{Service: planted, Replicas: 1, Rate: 300, CPU: cost, Memory: cost}, {Service: "rare", Replicas: 1, Rate: 30, CPU: cost, Memory: cost}},
-		Curves: []predict.Used{{What: "CPU of inbound calls", Protocol: "http1", From: planted, Curve: curve, Places: []predict.Placed{
+		Curves: []predict.Used{{What: "CPU of inbound calls", Kind: predict.CPU, Of: "inbound calls", Protocol: "http1", From: planted, Curve: curve, Places: []predict.Placed{
 			{Service: planted, Rate: 300, At: []float64{300}, Band: must.Get(curve.At(300))(t)},
 			{Service: "rare", Rate: 30, At: []float64{100}, Band: must.Get(curve.At(100))(t)}}}}}
 	asked := must.Get(report.NewForecasts([]string{"runs/x"}, predict.Graph{Topology: app.Topology{Name: planted, Entry: "front", Services: []app.Service{{Name: "front"}}}}, map[string]float64{"front": 300}, []predict.Forecast{forecast}, nil, "USD"))(t)
@@ -134,7 +134,7 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			}
 			nearly(t, "measured", panels[0].Runs, measured)
 			nearly(t, "services", panels[0].Levels, [][2]float64{{100, 40.2}, {300, 80.6}})
-			must.Contain(t, f.Text, "(2 services, 300 requests/s at front): CPU 300m (250m to 350m)", "19 of 20 lie in it.", "The median response has no forecast",
+			must.Contain(t, f.Text, "CPU 300m (250m to 350m), memory 0 MiB (0 to 1)", "19 of 20 lie in it.", "The median response has no forecast",
 				"Sidecars of each service", "±40m", "±30m", "rate not measured", "±10m", "what was not measured: every rate", "tare run runs/x/experiment.yaml")
 		}},
 		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {

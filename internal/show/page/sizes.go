@@ -1,11 +1,11 @@
 package page
 
 import (
-	"fmt"
 	"io"
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -44,9 +44,6 @@ const intervals = 40
 func curveOf(size report.Sized, c *predict.Curve, title, unit string, scale float64) Curve {
 	drawn := drawnCurve(c, size.Place, unit, scale)
 	drawn.Title = title
-	if len(c.Axes) > 1 {
-		drawn.About += fmt.Sprintf("; points are at all levels of %s", c.Axes[1].Name)
-	}
 	if b, err := c.At(size.Place...); err == nil {
 		drawn.Wanted = []Band{bandOf(size.Place[0], b, scale)}
 	}
@@ -63,6 +60,15 @@ func drawnCurve(c *predict.Curve, place []float64, unit string, scale float64) C
 	drawn := Curve{X: axis.Name, Y: unit, About: c.Reason}
 	if axis.Name == experiment.RateFactor {
 		drawn.X = "requests per second through one proxy"
+	}
+	var others []string
+	for _, other := range c.Axes[1:] {
+		if other.Levels > 1 {
+			others = append(others, other.Name)
+		}
+	}
+	if others != nil {
+		drawn.About += ". Marks are at all measured levels of " + printable.And(others)
 	}
 	place = slices.Clone(place)
 	for i := range intervals + 1 {

@@ -123,18 +123,18 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 		row("growing", growingWords(*x.Growing))
 	}
 	if x.Latency != nil {
-		row("median response", addedWords(*x.Latency)+", on "+strings.Join(x.Path, " > "))
+		row("median response", addedWords(*x.Latency)+", by calls to "+printable.And(x.Path)+" one after another")
 	} else {
 		row("median response", "no forecast: "+x.NoLatency)
 	}
 	if x.Month != nil {
 		row("a month, as used", moneyWords(f, *x.Month))
 	}
+	row("in brackets", "the range of a new deployment: "+nineteen(x.Confidence)+" of 20 lie in it")
 	row("why the CPU has a range", causeWords(x.CPU))
 	row("not in it", "the application itself, the control plane, and the waiting of requests for one another")
-	row("ranges", nineteen(x.Confidence)+" of 20 new deployments lie in them")
 	_, common := splitFactors(x.Factors, f.factors())
-	row("from", strings.Join(append([]string{fmt.Sprintf("%s of %s", printable.Counted(x.Blocks, "block"), printable.And(x.From))}, common...), ", "))
+	row("from", strings.Join(append([]string{fmt.Sprintf("%s, measured %d times (blocks)", printable.And(x.From), x.Blocks)}, common...), ", "))
 	return facts
 }
 
@@ -143,7 +143,7 @@ func nineteen(confidence float64) string { return fmt.Sprintf("%.3g", 20*confide
 
 // ForecastServices is the table of a forecast's services, with the causes of their ranges.
 func ForecastServices(x predict.Forecast) LevelTable {
-	t := LevelTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: a new deployment", "the curve"}}
+	t := LevelTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: deployments differ", "the curve"}}
 	graph, below, connections := x.CPU.Causes.Graph > 0, x.CPU.Causes.Range > 0, x.CPU.Causes.Connections > 0
 	if graph {
 		t.Heads = append(t.Heads, "counted calls")
@@ -189,7 +189,7 @@ func widened(cores float64) string {
 func ForecastsAnswer(f Forecasts) (sentences []string) {
 	for _, x := range f.Forecasts {
 		if x.Refused != "" {
-			sentences = append(sentences, fmt.Sprintf("%s: no forecast, because it needs what was not measured.", ForecastFor(f, x)))
+			sentences = append(sentences, fmt.Sprintf("No forecast, because it needs what was not measured: %s.", ForecastFor(f, x)))
 			continue
 		}
 		costs := []string{"CPU " + cpuAmount(x.CPU), "memory " + spaced(memoryAmount(x.Memory), forecastMark(x))}
@@ -199,7 +199,7 @@ func ForecastsAnswer(f Forecasts) (sentences []string) {
 		if x.Month != nil {
 			costs = append(costs, moneyWords(f, *x.Month)+" a month")
 		}
-		sentences = append(sentences, fmt.Sprintf("%s: %s.", ForecastFor(f, x), printable.And(costs)))
+		sentences = append(sentences, fmt.Sprintf("%s: %s.", printable.And(costs), ForecastFor(f, x)))
 		if x.Latency == nil {
 			sentences = append(sentences, "The median response has no forecast: "+x.NoLatency+".")
 		}
@@ -218,15 +218,14 @@ func entryWords(rates map[string]float64) string {
 
 // causeWords are the half width of an interval, and the half widths from each cause alone.
 func causeWords(a predict.Amount) string {
-	text := fmt.Sprintf("half of it is %s; from a new deployment alone %s, the curve %s", cpuQuantity((a.High-a.Low)/2), cpuQuantity(a.Causes.Deployment), cpuQuantity(a.Causes.Curve))
-	if a.Causes.Graph > 0 {
-		text += fmt.Sprintf(", the counts of the graph %s", cpuQuantity(a.Causes.Graph))
-	}
-	if a.Causes.Range > 0 {
-		text += fmt.Sprintf(", rates below the measured ones %s", cpuQuantity(a.Causes.Range))
-	}
-	if a.Causes.Connections > 0 {
-		text += fmt.Sprintf(", the number of connections %s", cpuQuantity(a.Causes.Connections))
+	text := fmt.Sprintf("±%s, from deployments that differ (alone %s), the curve (%s)", cpuQuantity((a.High-a.Low)/2), widened(a.Causes.Deployment), widened(a.Causes.Curve))
+	for _, cause := range []struct {
+		name  string
+		cores float64
+	}{{"counted calls", a.Causes.Graph}, {"rates below the measured ones", a.Causes.Range}, {"unknown connections", a.Causes.Connections}} {
+		if cause.cores > 0 {
+			text += fmt.Sprintf(", %s (%s)", cause.name, widened(cause.cores))
+		}
 	}
 	return text
 }

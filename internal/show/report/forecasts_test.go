@@ -35,16 +35,16 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	want := `envoy around shop (2 services, 300 requests/s at front):
   CPU of sidecars:         300m (250m to 350m)
   memory:                  201 MiB (199 to 204)
-  median response:         +1.23 ms (1 to 1.5), on front > cart
+  median response:         +1.23 ms (1 to 1.5), by calls to front and cart one after another
   a month, as used:        6.20 USD (5.00 to 7.50)
-  why the CPU has a range: half of it is 50m; from a new deployment alone 40m, the curve 30m, the counts of the graph 1m, the number of connections 2m
+  in brackets:             the range of a new deployment: 19 of 20 lie in it
+  why the CPU has a range: ±50m, from deployments that differ (alone ±40m), the curve (±30m), counted calls (±1m), unknown connections (±2m)
   not in it:               the application itself, the control plane, and the waiting of requests for one another
-  ranges:                  19 of 20 new deployments lie in them
-  from:                    8 blocks of runs/a and runs/b
+  from:                    runs/a and runs/b, measured 8 times (blocks)
 
-  service             requests/s   calls/s   CPU                   memory                 range of CPU: a new deployment   the curve   counted calls   connections
-  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m             ±2m
-  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)   ±40m                             ±30m        ±1m             ±2m
+  service             requests/s   calls/s   CPU                   memory                 range of CPU: deployments differ   the curve   counted calls   connections
+  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)   ±40m                               ±30m        ±1m             ±2m
+  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)   ±40m                               ±30m        ±1m             ±2m
 
 `
 	if got := text.String(); !strings.HasPrefix(got, want) {
@@ -65,11 +65,11 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		}
 	}
 	sentences := report.ForecastsAnswer(f)
-	if len(sentences) != 5 || sentences[0] != "envoy around shop (2 services, 300 requests/s at front): CPU 300m (250m to 350m), memory 201 MiB (199 to 204), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month." {
+	if len(sentences) != 5 || sentences[0] != "CPU 300m (250m to 350m), memory 201 MiB (199 to 204), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month: envoy around shop (2 services, 300 requests/s at front)." {
 		t.Errorf("sentences %q", sentences)
 	}
 	must.Contain(t, strings.Join(sentences[1:], "\n"), "The median response has no forecast: calls to cart: runs/a has no latency.",
-		"istio around shop (300 requests/s at front): no forecast, because it needs what was not measured.", "19 of 20 lie in it.")
+		"No forecast, because it needs what was not measured: istio around shop (300 requests/s at front).", "19 of 20 lie in it.")
 	if !strings.Contains(json.String(), `"schema": "tare.forecast/v1"`) {
 		t.Errorf("%s has no schema", json.String())
 	}

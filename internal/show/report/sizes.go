@@ -206,7 +206,7 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 	c := size.Curve
 	_, common := splitFactors(size.Factors, s.factors())
 	at := strings.Join(append([]string{cmp.Or(axesWords(c.Axes), "all rates")}, common...), ", ")
-	row("from", "%s", strings.TrimSuffix(fmt.Sprintf("%s at %s: %s", printable.Counted(c.Blocks, "block"), at, c.Reason), ": "))
+	row("measured", "%d times (blocks), at %s; the CPU is %s", c.Blocks, at, c.Reason)
 	return facts
 }
 
@@ -300,9 +300,9 @@ func SizesAnswer(s Sizes) (sentences []string) {
 		resources := fmt.Sprintf("cpu %s and memory %s, with %s", cpuQuantity(size.RequestCPU), spaced(memoryQuantity(size.RequestMemory), memoryMark(size.Growing)), limits)
 		switch {
 		case size.Replicas != nil:
-			sentences = append(sentences, fmt.Sprintf("%s: %s, each requests %s.", SizedFor(s, size), printable.Counted(size.Replicas.N, "replica"), resources))
+			sentences = append(sentences, fmt.Sprintf("%s, each requests %s: %s.", printable.Counted(size.Replicas.N, "replica"), resources, SizedFor(s, size)))
 		default:
-			sentences = append(sentences, fmt.Sprintf("%s: request %s.", SizedFor(s, size), resources))
+			sentences = append(sentences, fmt.Sprintf("Request %s: %s.", resources, SizedFor(s, size)))
 		}
 	}
 	return sentences

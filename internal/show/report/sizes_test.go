@@ -36,7 +36,7 @@ func TestSizesAreQuantitiesOfKubernetes(t *testing.T) {
   tried:    cpu 190m, memory 64Mi, at 1000 requests/s: OOMKilled in 2 of 6 trials
   a month:  3.18 USD as requested, 2.44 USD as used
   used:     cpu 146m (142m to 150m) and memory 54 MiB without headroom, peak 98 MiB
-  from:     9 blocks at 5 rates, 100 to 2000 requests/s, connections 4 to 256, responseSize 1KiB: fixed work
+  measured: 9 times (blocks), at 5 rates, 100 to 2000 requests/s, connections 4 to 256, responseSize 1KiB; the CPU is fixed work
 `,
 		"yaml": `---
 # istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom
@@ -123,7 +123,8 @@ func TestSizesOfSharedProxies(t *testing.T) {
 		"  tried:    cpu 1200m, at 1000 requests/s: throttled in none of 1000 periods; p99 is 6 ms (5 to 7): p99 < 20ms holds\n",
 		"  tried:    cpu 500m, at 1000 requests/s: throttled in 500 of 1000 periods; p99 grows by 13 ms (5 to 40); p99 is 19 ms (0 to 40): p99 < 20ms is undecided\n",
 		"To be more certain:\n  two more rates above 2000 (4m)\n    tare run 'runs/it'\\''s/experiment.yaml' --set 'factors.rate=[100, 4000]' --set blocks=9\n")
-	if answers := report.SizesAnswer(s); len(answers) != 4 || answers[0] != "istio-ambient, waypoint, at 10000 requests/s in total, with 10% headroom: 3 replicas, each requests cpu 1000m and memory 64Mi, with a memory limit of 80Mi and no CPU limit." {
+	if answers := report.SizesAnswer(s); len(answers) != 4 || answers[0] != "3 replicas, each requests cpu 1000m and memory 64Mi, with a memory limit of 80Mi and no CPU limit: istio-ambient, waypoint, at 10000 requests/s in total, with 10% headroom." ||
+		answers[3] != "Request cpu 1000m and memory 64Mi, with a memory limit of 80Mi and a CPU limit of 1200m: istio-ambient, sidecar of echo, at 1000 requests/s, with 10% headroom." {
 		t.Errorf("%q", answers)
 	}
 	// Memory that was still growing has a mark beside each of its figures, and its growth.

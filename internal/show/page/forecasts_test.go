@@ -1,0 +1,44 @@
+package page_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/internal/show/report"
+)
+
+// Every curve has a title of its own and the unit of its kind of cost, and the axes at whose levels its marks are.
+func TestCurvesOfForecastsHaveTheirOwnTitles(t *testing.T) {
+	var points []predict.Point
+	for block := range 3 {
+		for _, rate := range []float64{100, 300, 900} {
+			for _, size := range []float64{100, 2048} {
+				for _, connections := range []float64{2, 8} {
+					points = append(points, predict.Point{Block: block, At: []float64{rate, size, connections}, Cost: 0.02 + rate/5000 + float64(block)/1000})
+				}
+			}
+		}
+	}
+	curve := must.Get(predict.Fit(points, []string{"rate", "responseSize", "connections"}, 0.95))(t)
+	place := predict.Placed{Service: "front", Rate: 300, At: []float64{300, 2048, 5}, Band: must.Get(curve.At(300, 2048, 5))(t)}
+	f := predict.Forecast{Mesh: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Confidence: 0.95, From: []string{"runs/x"}, Blocks: 3, NoLatency: "none"}
+	for _, u := range []predict.Used{
+		{Kind: predict.CPU, Of: "inbound calls"}, {Kind: predict.Memory, Of: "inbound calls"},
+		{Kind: predict.Latency, Of: "each of 3 calls with the mesh"}, {Kind: predict.Latency, Of: "each of 3 calls without a mesh"},
+	} {
+		u.Protocol, u.From, u.Curve, u.Places = "http1", "runs/x", curve, []predict.Placed{place}
+		f.Curves = append(f.Curves, u)
+	}
+	var b bytes.Buffer
+	must.OK(t, page.WriteForecasts(&b, report.Forecasts{Schema: "tare.forecast/v1", Graph: "shop", Rates: map[string]float64{"front": 300}, Forecasts: []predict.Forecast{f}}, "v1"))
+	must.Contain(t, b.String(),
+		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"CPU, thousandths of a core"`,
+		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Memory, MiB"`,
+		`"title":"each of 3 calls with the mesh, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Share of the median response, ms"`,
+		`"title":"each of 3 calls without a mesh, http1, responseSize 2KiB, connections 5"`,
+		". Marks are at all measured levels of responseSize and connections")
+}
