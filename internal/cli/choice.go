@@ -38,7 +38,11 @@ func (choiceFlag) Type() string { return "string" }
 
 func (c choiceFlag) Set(text string) error {
 	if !slices.Contains(c.names, text) {
-		return hint.Usage(fmt.Errorf("--%s is %q", c.name, text), "write one of "+strings.Join(c.names, ", "))
+		one := "one of "
+		if len(c.names) == 1 {
+			one = "--" + c.name + " "
+		}
+		return hint.Usage(fmt.Errorf("--%s is %q", c.name, text), "write "+one+strings.Join(c.names, ", "))
 	}
 	*c.value = text
 	return nil

@@ -117,7 +117,7 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 			month.MiB = prices.GiB.Month / 1024
 		}
 	}
-	paths, err := c.orNewest(o.from)
+	paths, err := c.curves(o.from)
 	if err != nil {
 		return none, err
 	}

@@ -27,6 +27,15 @@ func (c *CommandLine) orNewest(dirs []string) ([]string, error) {
 	return []string{dir}, nil
 }
 
+// curves returns the named directories, without any the newest run. If there is none, a command measures a first curve.
+func (c *CommandLine) curves(dirs []string) ([]string, error) {
+	dirs, err := c.orNewest(dirs)
+	if err != nil {
+		return nil, hint.Usage(err, "measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[200, 500, 1000]' --out runs/curve")
+	}
+	return dirs, nil
+}
+
 // newest returns the run in runs/ that began last, and prints its directory to standard error.
 func (c *CommandLine) newest() (string, error) {
 	dirs, err := newestFirst()

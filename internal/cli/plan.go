@@ -36,9 +36,9 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 		Use:   "plan FILE",
 		Short: "Print the trials of an experiment, their order and duration",
 		Long: `plan reads an experiment file and prints its treatments with their baselines, its
-faults, changes and expectations, its trials in order, and the expected time. It starts nothing and writes nothing. The
-same file and seed give the same plan on every machine. A file without a seed gets
-a fresh one: --set seed=N repeats its plan.
+faults, changes and expectations, its trials in order, and the expected time. It
+starts nothing and writes nothing. The same file and seed give the same plan on
+every machine. A file without a seed gets a fresh one: --set seed=N repeats its plan.
 
 After interleaved runs of the experiment under the same conditions it prints how the
 time is best divided: number and length of blocks.
@@ -47,8 +47,9 @@ With --detect it prints how many blocks show a difference of a given size four t
 in five, and with --within what a given time shows. The spread is that of earlier
 runs of the experiment under the same conditions, or of a pilot (--pilot).
 
-With --for curve it prints rates and blocks from which tare size reads best, between
-the lowest and the highest rate of the file, in the time of --within.`,
+With --for curve it prints the command of a run for tare size and tare forecast: the
+rates, between the lowest and the highest one of the file, and the blocks
+(repetitions) that --within has time for.`,
 		Example: `  tare plan examples/quickstart.yaml
   tare plan examples/quickstart.yaml --set blocks=20 --set 'factors.rate=[500, 1000]'
   tare plan examples/quickstart.yaml --detect 3% --within 5m

@@ -44,7 +44,7 @@ func (c precisionPlanner) planCurve(file string, s *session.Study, d detectOptio
 	}
 	took := perRate * time.Duration(len(design.Rates)*design.Blocks)
 	fmt.Fprintf(c.Out, "A curve from %s to %s requests/s: %d rates in %s, %v.\n", rates[0], rates[len(rates)-1], len(rates), printable.Counted(design.Blocks, "block"), experiment.Duration(took.Round(time.Second)))
-	fmt.Fprintf(c.Out, "Where they are widest, the mean has ±%s and another deployment ±%s, if deployments deviate by %s\nand trials by %s (%s).\n\n",
+	fmt.Fprintf(c.Out, "At the least certain rate the average CPU has ±%s and one more deployment ±%s, if deployments differ by %s\nand trials of one by %s (%s).\n\n",
 		percents(design.Mean), percents(design.Another), percents(deviations.Deployment), percents(deviations.Trial), source)
 	fmt.Fprintf(c.Out, "  tare run %s --set 'factors.rate=[%s]' --set blocks=%d --out runs/curve\n  tare size --from runs/curve --rate N\n",
 		printable.Line(file), strings.Join(rates, ", "), design.Blocks)

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -41,7 +42,7 @@ func newSizeCommand(c *CommandLine) *cobra.Command {
 	o := sizeOptions{headroom: "30%", format: "text", replicaCPU: "1"}
 	names := report.Names(sizesForms())
 	cmd := &cobra.Command{
-		Use:   "size --rate N",
+		Use:   "size --rate N [RUN]",
 		Short: "Say which requests and limits a proxy needs at a rate",
 		Long: `size reads a run with at least three rates and three blocks, and prints the CPU and
 memory that each proxy in the way of the load needs at a rate between them: requests
@@ -70,8 +71,12 @@ With --prices it prints the price of a month, of what is requested and of what i
   tare size --from runs/ambient-curve --total-rate 10000 --replica-cpu 1
   kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt
   tare size --from runs/ambient-curve --rate 300 --pods pods.txt`,
-		Args: cobra.NoArgs,
-		RunE: func(_ *cobra.Command, _ []string) error {
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 && o.from != "" {
+				return hint.Usage(fmt.Errorf("two runs are named: %s and %s", o.from, args[0]), "write one")
+			}
+			o.from = strings.Join(append(args, o.from), "")
 			s, err := c.sizes(o)
 			if err != nil {
 				return err
@@ -120,7 +125,7 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	if o.from != "" {
 		dirs = []string{o.from}
 	}
-	dirs, err = c.orNewest(dirs)
+	dirs, err = c.curves(dirs)
 	if err != nil {
 		return report.Sizes{}, err
 	}
@@ -141,7 +146,43 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	if err != nil {
 		return report.Sizes{}, fmt.Errorf("size %s: %w", d.Path(), err)
 	}
+	if err := o.unused(all); err != nil {
+		return report.Sizes{}, err
+	}
+	if several := severalLevels(all); several != nil {
+		c.Notef("the run has several levels of a load, and a size for each: write yours with %s", printable.And(several))
+	}
 	return report.NewSizes(d.Path(), s, all, predict.Next(run, s, all), prices), nil
+}
+
+// unused refuses flags about proxies that the run does not have.
+func (o sizeOptions) unused(all []predict.Size) error {
+	if o.pods != "" && !slices.ContainsFunc(all, func(s predict.Size) bool { return s.Nodes != nil }) {
+		return hint.Usage(errors.New("--pods: the run has no proxy of a node"), "leave --pods out: other proxies do not depend on the pods of a node")
+	}
+	if o.totalRate > 0 && !slices.ContainsFunc(all, func(s predict.Size) bool { return s.Replicas != nil }) {
+		return hint.Usage(errors.New("--total-rate: the run has no waypoint and no gateway"), "leave --total-rate out, and write the requests/s through one proxy: --rate 800")
+	}
+	return nil
+}
+
+// severalLevels returns the flags of loads of which sizes have several levels, with those.
+func severalLevels(all []predict.Size) (flags []string) {
+	for _, f := range []struct{ flag, factor string }{
+		{"--connections", experiment.ConnectionsFactor}, {"--connection-rate", experiment.ConnectionRateFactor},
+		{"--request-size", experiment.RequestSizeFactor}, {"--response-size", experiment.ResponseSizeFactor},
+	} {
+		var levels []string
+		for _, size := range all {
+			if l, ok := size.Factors[f.factor]; ok && !slices.Contains(levels, report.LevelWords(f.factor, l)) {
+				levels = append(levels, report.LevelWords(f.factor, l))
+			}
+		}
+		if len(levels) > 1 {
+			flags = append(flags, fmt.Sprintf("%s (%s to %s)", f.flag, levels[0], levels[len(levels)-1]))
+		}
+	}
+	return flags
 }
 
 // sizing returns the load and the headroom of the flags.
@@ -151,7 +192,12 @@ func (o sizeOptions) sizing() (predict.Sizing, error) {
 	}
 	var share experiment.Share
 	if err := share.UnmarshalScalar(o.headroom); err != nil && o.headroom != "0" {
-		return predict.Sizing{}, hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30%")
+		percent, whole := strings.CutSuffix(o.headroom, "%")
+		n, bad := strict.Number(percent)
+		if !whole || bad != nil || !(n >= 100) {
+			return predict.Sizing{}, hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30% or 100%")
+		}
+		share = experiment.Share(n / 100)
 	}
 	s := predict.Sizing{Rate: o.rate, Headroom: float64(share), At: map[string]float64{}, TotalRate: o.totalRate}
 	if o.totalRate != 0 {

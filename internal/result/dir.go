@@ -168,16 +168,25 @@ func Open(dir string) (*Dir, error) {
 	return d, nil
 }
 
+// giveDirectory is the hint about names of no results directory.
+const giveDirectory = "give the directory that tare run printed, e.g. runs/<name>-<time>"
+
 func (d opening) checkIsOne() error {
 	_, err := os.Stat(d.dir.file(PlanFile))
 	if err == nil {
 		return nil
 	}
+	if info, err := os.Stat(d.dir.path); err != nil {
+		opened := storage("open results directory", d.dir.path, err)
+		if e := (*Error)(nil); errors.As(opened, &e) && errors.Is(err, fs.ErrNotExist) {
+			e.Text = giveDirectory
+		}
+		return opened
+	} else if !info.IsDir() {
+		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it is a file"), Text: giveDirectory}}
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return storage("open results directory", d.dir.path, err)
-	}
-	if _, err := os.Stat(d.dir.path); err != nil {
-		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: err}}
 	}
 	if entries, err := os.ReadDir(d.dir.file(TrialsDir)); err == nil && len(entries) > 0 {
 		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has trials and no plan.json: an import was cut short"), Text: "remove the directory and import again"}}
@@ -185,7 +194,7 @@ func (d opening) checkIsOne() error {
 	if _, err := os.Stat(d.dir.file(ExperimentFile)); err == nil {
 		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: the run ended before it began its first trial"), Text: "remove the directory and run the experiment again"}}
 	}
-	return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: "give the directory that tare run printed, e.g. runs/<name>-<time>"}}
+	return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: giveDirectory}}
 }
 
 func (d opening) sameExperiment(experiment []byte) error {

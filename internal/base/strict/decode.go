@@ -163,11 +163,21 @@ func (d *Document) unknownHint(name string, names []string, at *ref) string {
 	return "fields here: " + strings.Join(names, ", ")
 }
 
+func structField(t reflect.Type, name string) (f reflect.StructField, ok bool) {
+	if t.Kind() != reflect.Struct {
+		return f, false
+	}
+	return t.FieldByName(name)
+}
+
 func (d *Document) list(n, key *yaml.Node, v reflect.Value, at *ref) {
 	if n.Kind != yaml.SequenceNode {
 		hint := ""
 		if n.Kind == yaml.ScalarNode {
 			hint = "write [" + strings.Join(strings.Fields(short(n.Value)), ", ") + "]"
+		}
+		if _, named := structField(v.Type().Elem(), "Name"); named && n.Kind == yaml.MappingNode && len(n.Content) > 0 && n.Content[0].Value != "name" {
+			hint = "write a list with names: [{name: " + short(n.Content[0].Value) + "}, …]"
 		}
 		d.wrong(n, key, at, "found "+found(n)+", expected a list", hint)
 		return
