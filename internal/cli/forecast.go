@@ -41,11 +41,17 @@ func newForecastCommand(c *CommandLine) *cobra.Command {
 		Use:   "forecast --graph FILE --rate N [RUN…]",
 		Short: "Say what a mesh would cost an application that was not measured",
 		Long: `forecast prints the CPU and memory of the sidecars of an application, what they add to
-its median response, and with --prices their price, each with a range for a new
-deployment. The graph has services, their calls and the sizes of messages: a topology of
-an experiment. It can also be a graph of isotope, or traces in JSON, of Jaeger or
-OpenTelemetry. It can be istio_requests_total, as a proxy prints it, or as Prometheus
-answers a query of a range, which has the rates too. Runs have the cost of a call: at least three rates and three blocks of a
+its median response, and with --prices their price. In brackets is the range of a new
+deployment.
+
+The graph is one of
+  services, their calls and the sizes of messages, as in examples/graphs/shop.yaml
+  a graph of isotope
+  traces in JSON, of Jaeger or OpenTelemetry
+  istio_requests_total, as a proxy prints it, or as Prometheus answers a query of a
+  range: that has the rates too, and --rate is not needed
+
+Runs have the cost of a call: at least three rates and three blocks (repetitions) of a
 service that calls no other, for each protocol of the graph. Without a run it reads the
 newest one. Each call is predicted from the first run that has its rate and sizes.
 

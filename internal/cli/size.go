@@ -44,25 +44,28 @@ func newSizeCommand(c *CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "size --rate N [RUN]",
 		Short: "Say which requests and limits a proxy needs at a rate",
-		Long: `size reads a run with at least three rates and three blocks, and prints the CPU and
-memory that each proxy in the way of the load needs at a rate between them: requests
-and limits, with headroom. Without --from it reads the newest run. If the run has
-several connections, sizes of messages, or numbers in an option of a mesh, the curve
-goes over them too: --connections, --request-size, --response-size, --option.
+		Long: `size prints what to write into values.yaml for a proxy: requests and limits of CPU and
+memory at --rate, with headroom. It reads a run with at least three rates and three
+blocks (repetitions), which tare plan --for curve proposes; without one, the newest.
 
-A curve goes through the rates of each block. Its form is the one that best predicts
-blocks left out of the fit. Blocks differ, and so may a new deployment: its range is
-printed. What lies outside the measured range is refused.
+The rows requests and limits are the result. Deployments of one image differ: in
+brackets is what one more may need. What was not measured is refused, with the command
+that measures it. If the run has several connections, sizes of messages, or numbers in
+an option of a mesh, name yours: --connections, --response-size, --option.
+
+--format values prints the values of the mesh's chart, annotations those of a pod for
+its own sidecar, yaml the resources of a container. With --prices it prints the price
+of a month, of what is requested and of what is used.
+
+Variants with limits (resources) are compared with the mesh without. With --objective
+it prints the lowest measured CPU limit that keeps it.
 
 Waypoints and gateways get as many replicas of --replica-cpu as --total-rate needs. A
 proxy of a node is sized for the node with most pods, with --pods FILE: a line for each
 pod, the name of its node. Then --rate is through the proxy of a mean node.
 
-Variants with limits (resources) are compared with the mesh without. With --objective
-it prints the lowest measured CPU limit that keeps it.
-
-With --prices it prints the price of a month, of what is requested and of what is used.
---format values prints the values of the mesh's chart.`,
+A curve goes through the rates of each block. Its form is the one that best predicts
+blocks left out of the fit.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[200, 500, 1000]' --out runs/curve
   tare size --from runs/curve --rate 800
   tare size --from runs/curve --rate 800 --headroom 50% --prices examples/prices-gcp.yaml
