@@ -451,6 +451,17 @@ func TestConsulChanges(t *testing.T) {
 	if testing.Short() || os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("starts a real Consul, which takes twelve minutes to build: make e2e-all runs it")
 	}
+	r, code := carriedOut(t, "consul-changes.yaml", "blocks=1", "factors={mesh: [consul], rate: [100], connections: [4], replicas: [2]}", "phases={warmup: 2s, measure: 125s, drain: 1s}",
+		"changes={every: 62s, count: 1, kinds: [certificate-renewed]}", "validity={rateShortfall: 0.3}")
+	if code != console.Done || len(r.Treatments) != 1 || r.Treatments[0].N != 1 {
+		t.Fatalf("exit code %d: %+v", code, r.Warnings)
+	}
+	if failed := r.Treatments[0].Metrics["change_failed_requests/certificate-renewed"]; failed.Estimate != 0 {
+		t.Errorf("%v requests fail with new certificates", failed.Estimate)
+	}
+	if times := r.ChangeTimes; len(times) != 1 || times[0].Changes != 1 || times[0].ToMS == nil {
+		t.Errorf("the new certificate was not seen: %+v", times)
+	}
 	for _, kinds := range [][]string{
 		{"route-changed", "route-added", "policy-denied", "policy-allowed", "endpoint-removed", "endpoint-added", "proxy-restarted", "control-restarted"},
 		{"weight-shifted", "endpoint-removed", "endpoint-added"},

@@ -128,6 +128,10 @@ func (v changeRules) able(path, kind string) {
 			can := metric.ChangeNames(func(k metric.ChangeKind) bool { return d.CanChange(on, k.Name) == nil })
 			v.report(path, fmt.Sprintf("%s can make: %s; meshes that can make %s: %s", name, listOr(can, "none"), kind, listOr(v.meshesThatChange(on, kind), "none")),
 				"mesh %s cannot make %s: %v", name, kind, err)
+		} else if d.Local != nil && on == mesh.OnLocal {
+			if least := Duration(d.Local.Changes[kind].EverySeconds) * Duration(time.Second); v.e.Changes.Every < least {
+				v.report("changes.every", fmt.Sprintf("write every: %v", least), "%s needs %v or more with mesh %s", kind, least, name)
+			}
 		}
 	}
 }

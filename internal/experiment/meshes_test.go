@@ -145,4 +145,14 @@ changes: {every: 1s, kinds: [route-changed, weight-shifted]}
 	if got, want := printed(err), "bad.yaml:6:45: changes.kinds[1]: mesh consul cannot make weight-shifted beside route-changed\n  hint: compare them in two experiments\n"; got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+	_, err = experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+factors: {mesh: [consul]}
+phases: {measure: 200s}
+changes: {every: 61s, count: 2, kinds: [certificate-renewed]}
+`), withMeshes())
+	if got, want := printed(err), "bad.yaml:6:18: changes.every: certificate-renewed needs 1m2s or more with mesh consul\n  hint: write every: 1m2s\n"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
 }

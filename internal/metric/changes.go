@@ -61,7 +61,7 @@ var changeKinds = []ChangeKind{
 		Many: "denials", One: "a denial", Shown: Denial, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
 	{Name: PolicyAllowed, Doc: "the policy allows them again", After: PolicyDenied, Fails: true,
 		Many: "permissions", One: "a permission", Shown: Denial, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every connection"},
-	{Name: CertificateRenewed, Doc: "the sidecar of a replica of the entry gets a new certificate",
+	{Name: CertificateRenewed, Doc: "the sidecar of a replica of the entry gets a new certificate; with Consul, all sidecars do, by a new root",
 		Many: "certificate renewals", One: "a certificate renewal", Shown: Certificate, First: true, Last: true, Time: ChangeLastOld, Reached: "reach every new connection"},
 	{Name: ProxyRestarted, Doc: "the sidecar of a replica of the entry ends (SIGTERM) and is started again", Fails: true, Plane: Data,
 		Many: "proxy restarts", One: "a proxy restart", Shown: Outage, First: true, Last: true, Time: ChangeLastOld, Reached: "are over"},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -13,6 +14,8 @@ type Change struct {
 	Request `yaml:",inline"`
 	// Without are kinds that an experiment with it cannot have.
 	Without []string `yaml:"without,omitempty" json:"without,omitempty"`
+	// EverySeconds is the least time between changes that it needs, in seconds. 0 means none.
+	EverySeconds int `yaml:"everySeconds,omitempty" json:"everySeconds,omitempty" range:"0,3600"`
 }
 
 // ChangeContext is the data of the templates of a change.
@@ -27,6 +30,16 @@ type ChangeContext struct {
 	// CertPath and KeyPath are the paths of the new certificate and its key (PEM).
 	CertPath, KeyPath string
 	Secrets
+}
+
+// AuthorityKey makes a private key for a new authority, PEM (SEC 1).
+func (ChangeContext) AuthorityKey() (string, error) {
+	pair, err := certificate.New(certificate.Authority("tare change"), nil)
+	if err != nil {
+		return "", err
+	}
+	key, err := pair.KeyPEM()
+	return string(key), err
 }
 
 // ControlMoment has the instants of one change of [Local.Changes] as a control plane counts them, in ns since 1970.

@@ -1,7 +1,9 @@
 package mesh
 
 import (
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -14,7 +16,35 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/metric"
 )
+
+// A certificate is renewed by a new root: the request has another private key each time.
+func TestConsulRenewsCertificates(t *testing.T) {
+	d := must.Get(Load("consul"))(t)
+	of := ChangeContext{Control: map[string]ControlContext{"consul": {IP: "127.1.0.1", Ports: map[string]int{"http": 8500}}}, Secrets: func(name string) string { return "<" + name + ">" }}
+	seen := map[string]bool{}
+	for range 2 {
+		r := must.Get(d.Local.Changes[metric.CertificateRenewed].Request.Render(of))(t)
+		if d := difftest.Of("r.Method", r.Method, "PUT", "r.URL", r.URL, "http://127.1.0.1:8500/v1/connect/ca/configuration", `r.Header["X-Consul-Token"]`, r.Header["X-Consul-Token"], "<management>"); d != "" {
+			t.Error(d)
+		}
+		var body struct {
+			Provider string
+			Config   struct{ PrivateKey string }
+		}
+		must.OK(t, json.Unmarshal([]byte(r.Body), &body))
+		block, _ := pem.Decode([]byte(body.Config.PrivateKey))
+		if block == nil || body.Provider != "consul" {
+			t.Fatalf("the body is %s", r.Body)
+		}
+		must.Get(x509.ParseECPrivateKey(block.Bytes))(t)
+		seen[body.Config.PrivateKey] = true
+	}
+	if len(seen) != 2 {
+		t.Error("both requests have the same private key")
+	}
+}
 
 // Consul starts a pod once a Service selects it. No application has a Service for the load, so the load gets one
 // inside the mesh. Each service gets its protocol. Its CRDs of the Gateway API are installed unless the cluster has some.

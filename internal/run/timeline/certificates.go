@@ -18,6 +18,8 @@ import (
 const (
 	// handshakeEvery is the time between TLS handshakes while a certificate is renewed.
 	handshakeEvery = 5 * time.Millisecond
+	// handshakeShare of the time since the change is the least time between them too, so that a long wait costs little CPU.
+	handshakeShare = 0.01
 	// handshakesAfter is the least time of handshakes after the first with the new certificate.
 	handshakesAfter = 50 * time.Millisecond
 	// maxHandshakes is the number of them under way.
@@ -33,12 +35,22 @@ func (c *Changes) readSerials(ctx context.Context) error {
 		if c.deployment.Certificates == nil {
 			return fmt.Errorf("change %s: %w by the platform", next.Kind, errors.ErrUnsupported)
 		}
-		serial, err := c.deployment.Certificates.Serial(ctx, next.Endpoint)
-		if err != nil {
-			return fmt.Errorf("change %s: read the certificate of %s: %w", next.Kind, next.Endpoint, err)
+		if err := c.readSerial(ctx, next.Endpoint); err != nil {
+			return fmt.Errorf("change %s: %w", next.Kind, err)
 		}
-		c.serials[next.Endpoint] = serial
 	}
+	return nil
+}
+
+// readSerial reads the certificate of an endpoint.
+func (c *Changes) readSerial(ctx context.Context, endpoint string) error {
+	serial, err := c.deployment.Certificates.Serial(ctx, endpoint)
+	if err != nil {
+		return fmt.Errorf("read the certificate of %s: %w", endpoint, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serials[endpoint] = serial
 	return nil
 }
 
@@ -55,19 +67,30 @@ func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.T
 	old := c.serials[change.Endpoint]
 	c.mu.Unlock()
 	accepted := make(chan error, 1)
-	go routine.Guarded(func() { accepted <- c.deployment.Changer.Change(ctx, change) })()
+	go routine.Guarded(func() {
+		err := c.deployment.Changer.Change(ctx, change)
+		made.AcceptedSeconds = made.SentSeconds + seconds(time.Since(sent))
+		accepted <- err
+	})()
 	var mu sync.Mutex
 	var all []handshake
 	seen := time.Duration(math.MaxInt64) // when the new one was seen first
+	latest := time.Duration(0)           // when a handshake was sent last
 	probing, stop := context.WithTimeout(ctx, c.every*3/4-time.Since(sent))
 	defer stop()
 	wait.Every(probing, handshakeEvery, maxHandshakes, func() {
 		h := handshake{sent: time.Since(sent)}
 		mu.Lock()
 		over := seen != math.MaxInt64 && h.sent-seen > max(seen, handshakesAfter)
+		due := float64(h.sent-latest) >= handshakeShare*float64(h.sent)
+		if due {
+			latest = h.sent
+		}
 		mu.Unlock()
 		if over {
 			stop()
+		}
+		if over || !due {
 			return
 		}
 		serial, err := c.deployment.Certificates.Serial(ctx, change.Endpoint)

@@ -169,6 +169,9 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 		c.process.Lock()
 		defer c.process.Unlock()
 	}
+	if next.described.Shown == metric.Certificate {
+		_ = c.readSerial(ctx, next.Endpoint) // an earlier change may have renewed all certificates; without an answer the known one stays
+	}
 	sent := time.Now()
 	made = result.Change{Kind: next.Kind, Version: next.Version, Endpoint: next.Endpoint, Task: next.task,
 		DueSeconds: seconds(begin.Add(next.at).Sub(start)), SentSeconds: seconds(sent.Sub(start))}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -64,6 +65,7 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		}
 		of.Endpoints = append(of.Endpoints, mesh.Endpoint{IP: at.Addr().String(), Port: int(at.Port())})
 	}
+	request, has := definition.Local.Changes[change.Kind]
 	changed := c.layout.load // routes and endpoints are the caller's
 	if change.Endpoint != "" {
 		replica, err := c.at(change.Endpoint)
@@ -71,14 +73,14 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 			return err
 		}
 		of.Pod = replica.name
-		if change.Kind == metric.CertificateRenewed {
+		if change.Kind == metric.CertificateRenewed && (c.proxies.authority != nil || !has) {
 			changed = replica
 			if of.CertPath, of.KeyPath, err = c.renew(replica); err != nil {
 				return err
 			}
 		}
 	}
-	if request, has := definition.Local.Changes[change.Kind]; has {
+	if has {
 		_, err := c.control.request(ctx, request.Request, of)
 		return err
 	}
@@ -204,25 +206,38 @@ func (c *changer) Serial(ctx context.Context, endpoint string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	config, err := c.client(ctx, p)
+	config, err := c.client(ctx, p, nil)
 	if err != nil {
 		return "", err
 	}
+	serial, err := p.handshake(ctx, config)
+	var signer x509.UnknownAuthorityError
+	if errors.As(err, &signer) { // the mesh has a new root
+		if config, err = c.client(ctx, p, config); err == nil {
+			serial, err = p.handshake(ctx, config)
+		}
+	}
+	return serial, err
+}
+
+// handshake returns the serial number of the certificate of a pod, and counts the handshake as tare's own.
+func (p *pod) handshake(ctx context.Context, config *tls.Config) (serial string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", endpoint)
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, "tcp", p.inbound.String())
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
+	p.handshakes.Add(1)
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber.String(), nil
 }
 
-// client is the configuration of handshakes with a pod, as one of its callers.
-func (c *changer) client(ctx context.Context, p *pod) (*tls.Config, error) {
+// client is the configuration of handshakes with a pod, as one of its callers. The stale one is replaced, nil for none.
+func (c *changer) client(ctx context.Context, p *pod, stale *tls.Config) (*tls.Config, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.clients[p.service] == nil {
+	if c.clients[p.service] == stale {
 		config, err := c.verifier.client(ctx, p, callers(c.layout.spec.Topology, p.service)[0])
 		if err != nil {
 			return nil, err

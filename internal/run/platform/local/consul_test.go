@@ -3,6 +3,8 @@ package local
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"os"
@@ -213,6 +215,23 @@ func TestConsulThatExits(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	must.Contain(t, hint.Of(err), filepath.Join(spec.Provenance, "consul-control.log"))
+}
+
+// After a change of its root, a mesh's certificates are read with the new one. Handshakes are counted.
+func TestSerialAfterANewRoot(t *testing.T) {
+	d := mustDeploy(t, Options{}, load(t, "reference-mtls"))
+	c := &changer{layout: d.layout, workspace: d.workspace, control: d.control, proxies: d.proxies, verifier: d.verifier}
+	endpoint := c.Endpoints()[0]
+	before := must.Get(c.Serial(t.Context(), endpoint))(t)
+	stale := c.clients["echo"].Clone()
+	stale.VerifyConnection = func(tls.ConnectionState) error { return x509.UnknownAuthorityError{} }
+	c.clients["echo"] = stale
+	if after := must.Get(c.Serial(t.Context(), endpoint))(t); after != before || c.clients["echo"] == stale {
+		t.Errorf("serial number %s, want %s, and the old root is still in use: %v", after, before, c.clients["echo"] == stale)
+	}
+	if n := d.layout.pods["echo"][0].handshakes.Load(); n != 2 {
+		t.Errorf("%d handshakes counted, want 2", n)
+	}
 }
 
 // A missing Consul is an error before anything starts.

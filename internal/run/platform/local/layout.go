@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -35,6 +36,8 @@ type pod struct {
 	inbound  netip.AddrPort            // the sidecar's inbound listener
 	outbound map[string]netip.AddrPort // the sidecar's listener for each service
 	helpers  map[string]netip.AddrPort // addresses of the processes beside the program of the user, by name
+
+	handshakes atomic.Int64 // of tare itself with the sidecar, since its start
 }
 
 // layout is the trial as all parts read it: specification, programs, pods and addresses.

@@ -148,6 +148,7 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 	if err != nil {
 		return err
 	}
+	p.handshakes.Store(0)
 	process, err := px.processes.runIn(ctx, p, one.container, cmd, cmd, again)
 	if err == nil && group != nil {
 		err = group.Add(process.PID)

@@ -103,6 +103,9 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 	if err == nil && c.known() && len(p.sources) > 0 {
 		c.values, err = p.counters(ctx)
 	}
+	if n, has := c.values[names.InboundHandshakes]; has {
+		c.values[names.InboundHandshakes] = n - p.handshakes.Load()
+	}
 	if err != nil {
 		c.from.Unknown = err.Error()
 	} else if names.joint {

@@ -148,7 +148,7 @@ func (s *starter) tries(ctx context.Context, p *pod, calls bool) (map[string]att
 	switch {
 	case !s.layout.proxied():
 	case s.layout.spec.Mesh.Provides.MTLS:
-		config, err := s.changer.client(ctx, p)
+		config, err := s.changer.client(ctx, p, nil)
 		if err != nil {
 			return nil, err
 		}

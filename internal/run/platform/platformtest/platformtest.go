@@ -31,8 +31,8 @@ import (
 // responseSize of the suite's applications, bytes. No other answer has this odd size.
 const responseSize = 1021
 
-// timeout bounds the wait for a condition that is polled.
-const timeout = 20 * time.Second
+// timeout bounds the wait for a condition that is polled. Consul renews a certificate within 30 s.
+const timeout = 40 * time.Second
 
 // Traits are the expected properties of a platform. The zero value is a platform
 // without abilities whose tasks are processes of this machine.

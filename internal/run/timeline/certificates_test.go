@@ -1,0 +1,71 @@
+package timeline_test
+
+import (
+	"context"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/timeline"
+)
+
+// authority renews the certificates of all endpoints some time after each change.
+type authority struct {
+	changer
+	after time.Duration
+
+	mu    sync.Mutex
+	since []time.Time // of each renewal
+}
+
+func (a *authority) Change(context.Context, platform.Change) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.since = append(a.since, time.Now().Add(a.after))
+	return nil
+}
+
+func (a *authority) Serial(context.Context, string) (string, error) {
+	defer time.Sleep(time.Millisecond)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for _, at := range a.since {
+		if !time.Now().Before(at) {
+			n++
+		}
+	}
+	return strconv.Itoa(n), nil
+}
+
+// A change that renews the certificates of all endpoints is seen at any of them, and a long wait has few handshakes.
+func TestRenewalOfAllCertificates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &authority{after: 3 * time.Second}
+		x := experiment.Changes{Every: experiment.Duration(12 * time.Second), Count: 6, Kinds: []string{metric.CertificateRenewed}}
+		changes := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: a, Certificates: a}))(t)
+		start, endpoints := time.Now(), map[string]bool{}
+		must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
+		for i, m := range changes.Made() {
+			endpoints[m.Endpoint] = true
+			if m.FirstNew.BeforeMS == nil || m.FirstNew.AfterMS > 3000 || *m.FirstNew.BeforeMS < 3000 || *m.FirstNew.BeforeMS-m.FirstNew.AfterMS > 40 {
+				t.Errorf("change %d: first effect in %+v, want 3000 ms and an interval of some 1 %%", i+1, m.FirstNew)
+			}
+			if m.AcceptedSeconds != m.SentSeconds {
+				t.Errorf("change %d: sent after %v s and accepted after %v s, want at once", i+1, m.SentSeconds, m.AcceptedSeconds)
+			}
+			if m.Probes < 100 || m.Probes > 400 || m.Failed+m.Flaps > 0 {
+				t.Errorf("change %d: %d handshakes, %d failed, %d flaps, want 100 to 400", i+1, m.Probes, m.Failed, m.Flaps)
+			}
+		}
+		if len(a.since) != 6 || len(endpoints) != 2 {
+			t.Errorf("%d changes at %v, want 6 at both endpoints", len(a.since), endpoints)
+		}
+	})
+}
