@@ -333,8 +333,8 @@ func (s suite) changer(t *testing.T, d *platform.Deployment) {
 		}},
 		{platform.Change{Kind: metric.PolicyDenied, Version: 9}, func(_ string, status int) bool { return status == http.StatusForbidden }},
 		{platform.Change{Kind: metric.PolicyAllowed, Version: 9}, func(_ string, status int) bool { return status == http.StatusOK }},
-		{platform.Change{Kind: metric.EndpointRemoved, Version: 7}, func(_ string, status int) bool { return status == http.StatusServiceUnavailable }},
-		{platform.Change{Kind: metric.EndpointAdded, Version: 7, Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
+		{platform.Change{Kind: metric.EndpointRemoved, Version: 7, Endpoint: endpoints[0]}, func(_ string, status int) bool { return status == http.StatusServiceUnavailable }},
+		{platform.Change{Kind: metric.EndpointAdded, Version: 7, Endpoint: endpoints[0], Endpoints: endpoints}, func(_ string, status int) bool { return status == http.StatusOK }},
 	} {
 		if local := s.mesh.Local; local != nil && slices.Contains(local.Changes[c.Kind].Without, metric.RouteChanged) {
 			continue // an experiment has the one or the other
