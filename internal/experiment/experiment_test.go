@@ -90,6 +90,19 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// A level that --set leaves out still has its name in the file. Without --set such a name is a mistake.
+func TestNamesOfLevelsLeftOut(t *testing.T) {
+	data := []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t, names: {none: alone, envoy: Envoy}}\nfactors: {mesh: [none]}\n")
+	if _, err := experiment.Parse("x.yaml", data, known); err == nil || !strings.Contains(err.Error(), `no factor has a level "envoy"`) {
+		t.Errorf("without --set: %v", err)
+	}
+	for _, override := range []string{"factors={mesh: [none]}", "factors.mesh=[none]"} {
+		if _, err := experiment.Parse("x.yaml", data, known, override); err != nil {
+			t.Errorf("--set %s: %v", override, err)
+		}
+	}
+}
+
 func TestBrokenOverrides(t *testing.T) {
 	data := []byte(header + "factors:\n  mesh: [none, envoy]\n")
 	for override, want := range map[string]string{

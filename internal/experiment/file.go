@@ -170,8 +170,10 @@ func (v validation) header() {
 			levels = append(levels, PrintLevel(f.Name, l.Value))
 		}
 	}
+	// The file names its levels, and --set leaves some out.
+	set := slices.ContainsFunc(Table, func(f Factor) bool { return v.doc.Has("factors."+f.Name) && v.doc.At("factors."+f.Name).Line == 0 })
 	for _, level := range sortedKeys(v.e.Metadata.Names) {
-		if path := "metadata.names." + level; !slices.Contains(levels, level) && v.doc.Sound("factors") {
+		if path := "metadata.names." + level; !set && !slices.Contains(levels, level) && v.doc.Sound("factors") {
 			v.report(path, strict.DidYouMean(level, levels), "no factor has a level %q", clip(level))
 		}
 	}
