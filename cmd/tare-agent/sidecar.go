@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -25,24 +26,22 @@ func newSidecarCommand() *cobra.Command {
 		Short: "The sidecar of the study to-sidecar-or-not: one function by REST and gRPC, over TCP and Unix sockets",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var listeners []net.Listener
-			for i, address := range []string{w.REST, socket(w.RESTSocket), w.GRPC, socket(w.GRPCSocket)} {
-				if address == "" {
-					listeners = append(listeners, nil)
-					continue
+			var listeners [2][]net.Listener
+			for i, addresses := range [][]string{{w.REST, socket(w.RESTSocket)}, {w.GRPC, socket(w.GRPCSocket)}} {
+				for _, address := range slices.DeleteFunc(addresses, func(a string) bool { return a == "" }) {
+					l, err := service.Listen(address)
+					if err != nil {
+						return err
+					}
+					defer l.Close()
+					listeners[i] = append(listeners[i], l)
+					fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: sidecar answers %s on %s\n", [...]string{"REST", "gRPC"}[i], l.Addr())
 				}
-				l, err := service.Listen(address)
-				if err != nil {
-					return err
-				}
-				defer l.Close()
-				listeners = append(listeners, l)
-				fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: sidecar answers %s on %s\n", [...]string{"REST", "gRPC"}[i/2], l.Addr())
 			}
-			return new(adder.Sidecar).Serve(cmd.Context(), there(listeners[:2]), there(listeners[2:]))
+			return new(adder.Sidecar).Serve(cmd.Context(), listeners[0], listeners[1])
 		},
 	}
-	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
+	waysFlags(cmd, &w)
 	return cmd
 }
 
@@ -51,16 +50,6 @@ func socket(path string) string {
 		return ""
 	}
 	return "unix:" + path
-}
-
-func there(all []net.Listener) []net.Listener {
-	var some []net.Listener
-	for _, l := range all {
-		if l != nil {
-			some = append(some, l)
-		}
-	}
-	return some
 }
 
 func newAdderCommand() *cobra.Command {
@@ -86,7 +75,7 @@ func newAdderCommand() *cobra.Command {
 				{listen, handled(s), "answers on %s"}, {admin, handled(s.Admin(token)), "has its metrics on " + metricsURL}}, new(atomic.Bool))
 		},
 	}
-	waysFlags(cmd, &w, "127.0.0.1:8081", "127.0.0.1:8082")
+	waysFlags(cmd, &w)
 	f := cmd.Flags()
 	f.StringVar(&listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
 	f.StringVar(&admin, "admin", "", "`address` of /metrics, /stats and /readyz (default: none)")
@@ -96,11 +85,11 @@ func newAdderCommand() *cobra.Command {
 }
 
 // waysFlags adds the flags for the sidecar's addresses of the function.
-func waysFlags(cmd *cobra.Command, w *adder.Ways, rest, grpc string) {
+func waysFlags(cmd *cobra.Command, w *adder.Ways) {
 	f := cmd.Flags()
-	f.StringVar(&w.REST, sidecar.RESTFlag, rest, "`address` for REST over TCP")
+	f.StringVar(&w.REST, sidecar.RESTFlag, "127.0.0.1:8081", "`address` for REST over TCP")
 	f.StringVar(&w.RESTSocket, sidecar.RESTSocketFlag, "", "`path` of the socket for REST")
-	f.StringVar(&w.GRPC, sidecar.GRPCFlag, grpc, "`address` for gRPC over TCP")
+	f.StringVar(&w.GRPC, sidecar.GRPCFlag, "127.0.0.1:8082", "`address` for gRPC over TCP")
 	f.StringVar(&w.GRPCSocket, sidecar.GRPCSocketFlag, "", "`path` of the socket for gRPC")
 }
 

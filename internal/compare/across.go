@@ -66,7 +66,7 @@ type earlier struct {
 }
 
 // CompareRuns computes the changes from the base runs to next. It refuses runs with other
-// differences with a [*NotComparable], unless Anyway is set.
+// differences with an error, unless Anyway is set.
 func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Across, error) {
 	n, err := Read(next, o.Options)
 	if err != nil {
@@ -89,8 +89,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		}
 		obstacles = append(obstacles, loadObstacles(obstacles, b.Setup(), n.Setup())...)
 		if len(obstacles) > 0 && !o.Anyway {
-			return nil, &NotComparable{Base: base.Path(), New: next.Path(), Obstacles: obstacles,
-				Hinted: hint.Hinted{Text: "run both under the same conditions, or use --anyway: the difference is then that of everything listed"}}
+			return nil, notComparable(base.Path(), next.Path(), obstacles)
 		}
 		a.Obstacles, a.Distinctions = withOthers(a.Obstacles, obstacles), withOthers(a.Distinctions, distinctions)
 		a.Confidence = math.Min(a.Confidence, b.Confidence())

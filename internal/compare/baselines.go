@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,11 +14,6 @@ import (
 // imported is the platform of results that another tool measured.
 const ImportPlatform = "import"
 
-// OptionError is an option that does not fit the results.
-type OptionError struct {
-	hint.Hinted
-}
-
 // methodFor is the requested method, or the one that suits the run.
 func methodFor(run *Run, requested Method) (Method, error) {
 	foreign := run.File.Platform.Kind == ImportPlatform
@@ -29,11 +23,11 @@ func methodFor(run *Run, requested Method) (Method, error) {
 	case requested == "":
 		return Paired, nil
 	case !slices.Contains(Methods(), requested):
-		return "", optionError("methods: paired, unpaired, as-published", "unknown method %q", requested)
+		return "", hint.New("methods: paired, unpaired, as-published", "unknown method %q", requested)
 	case requested == Paired && foreign:
-		return "", optionError("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
+		return "", hint.New("leave the method out, or use unpaired", "imported runs were not interleaved: nothing pairs within blocks")
 	case requested == AsPublished && !slices.ContainsFunc(run.Records, figures.IsSampled):
-		return "", optionError("leave the method out", "as-published needs imported results with sampled figures, and there are none")
+		return "", hint.New("leave the method out", "as-published needs imported results with sampled figures, and there are none")
 	}
 	return requested, nil
 }
@@ -78,7 +72,7 @@ func settleBaselines(run *Run, requested map[string]string) error {
 		}
 	}
 	if !found {
-		return optionError("levels: "+run.levels(requested), "no treatment has the baseline %s and another treatment to compare", levelList(requested))
+		return hint.New("levels: "+run.levels(requested), "no treatment has the baseline %s and another treatment to compare", levelList(requested))
 	}
 	run.File.Baseline = map[string]any{}
 	for _, t := range run.Plan.Treatments {
@@ -89,10 +83,6 @@ func settleBaselines(run *Run, requested map[string]string) error {
 		}
 	}
 	return nil
-}
-
-func optionError(help, format string, args ...any) error {
-	return &OptionError{hint.Hinted{Err: fmt.Errorf(format, args...), Text: help}}
 }
 
 func firstMesh(run *Run) (first string, several bool) {

@@ -22,19 +22,14 @@ type Distinction struct {
 	New  string `json:"new"`
 }
 
-// NotComparable lists the reasons why two runs cannot be compared.
-type NotComparable struct {
-	hint.Hinted
-	Base, New string
-	Obstacles []Distinction
-}
-
-func (e *NotComparable) Error() string {
-	lines := []string{fmt.Sprintf("compare %s with %s: they were not run under the same conditions", e.Base, e.New)}
-	for _, o := range e.Obstacles {
-		lines = append(lines, "  "+o.String())
+// notComparable returns the reasons why two runs cannot be compared.
+func notComparable(base, next string, obstacles []Distinction) error {
+	var lines strings.Builder
+	for _, o := range obstacles {
+		lines.WriteString("\n  " + o.String())
 	}
-	return strings.Join(lines, "\n")
+	return hint.New("run both under the same conditions, or use --anyway: the difference is then that of everything listed",
+		"compare %s with %s: they were not run under the same conditions%s", base, next, lines.String())
 }
 
 func (d Distinction) String() string {

@@ -104,23 +104,17 @@ func appendEntry(f *os.File, e entry) error {
 	return nil
 }
 
-// Swept is a process of an earlier run that was killed.
-type Swept struct {
-	PID     int
-	Command string
-}
-
-// Sweep kills the processes that dead runs of tare left behind, and removes the state files of those runs.
+// Sweep kills the processes that dead runs of tare left behind, removes the state files of those runs, and returns the IDs.
 // A process is killed only if its start time and the boot ID are the recorded ones, so that a reused PID is
 // spared. The error names the places and files that were refused. The others are swept. It wraps
 // [errors.ErrUnsupported] on systems without a start time of processes.
-func Sweep() ([]Swept, error) { return sweep(statePlaces()) }
+func Sweep() ([]int, error) { return sweep(statePlaces()) }
 
-func sweep(places []statePlace) ([]Swept, error) {
+func sweep(places []statePlace) ([]int, error) {
 	if _, err := identify(os.Getpid()); err != nil {
 		return nil, fmt.Errorf("sweep processes of earlier runs: %w", err)
 	}
-	var killed []Swept
+	var killed []int
 	var failed []error
 	for _, p := range places {
 		k, err := sweepPlace(p)
@@ -135,7 +129,7 @@ func sweep(places []statePlace) ([]Swept, error) {
 	return killed, nil
 }
 
-func sweepPlace(p statePlace) ([]Swept, error) {
+func sweepPlace(p statePlace) ([]int, error) {
 	dir, err := p.open()
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errUnusable) {
 		return nil, nil
@@ -146,7 +140,7 @@ func sweepPlace(p statePlace) ([]Swept, error) {
 	defer dir.Close()
 	names, err := dir.Readdirnames(-1)
 	failed := []error{err}
-	var killed []Swept
+	var killed []int
 	for _, name := range names {
 		if strings.HasSuffix(name, suffix) {
 			k, err := sweepFile(dir, name)
@@ -160,7 +154,7 @@ func sweepPlace(p statePlace) ([]Swept, error) {
 // maxStateFile bounds the bytes read of one state file. An entry has about 300.
 const maxStateFile = 16 << 20
 
-func sweepFile(dir stateDir, name string) ([]Swept, error) {
+func sweepFile(dir stateDir, name string) ([]int, error) {
 	b, err := readStateFile(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil // another tare has removed it
@@ -175,7 +169,7 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 	if alive, err := runs(tare.identity); alive || err != nil {
 		return nil, err
 	}
-	var killed []Swept
+	var killed []int
 	var marks []string
 	for _, e := range started {
 		marks = append(marks, e.Mark)
@@ -191,7 +185,7 @@ func sweepFile(dir stateDir, name string) ([]Swept, error) {
 				return killed, fmt.Errorf("kill process %d: %w", e.PID, err)
 			}
 		}
-		killed = append(killed, Swept{e.PID, e.Command})
+		killed = append(killed, e.PID)
 	}
 	if err := killMarked(marks...); err != nil { // one scan of /proc for all of them
 		return killed, err

@@ -18,12 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// AddressError reports an address that cannot be listened on.
-type AddressError struct {
-	hint.Hinted
-	Address string
-}
-
 // Listen listens on "HOST:PORT" or on a Unix socket, "unix:PATH". With "fd:N" it
 // takes over an inherited listening socket, descriptor N.
 func Listen(address string) (net.Listener, error) {
@@ -69,7 +63,7 @@ func inherit(address, number string) (net.Listener, error) {
 }
 
 func addressError(address string, err error, advice string) error {
-	return &AddressError{hint.Hinted{Err: fmt.Errorf("listen on %s: %w", address, err), Text: advice}, address}
+	return hint.New(advice, "listen on %s: %w", address, err)
 }
 
 // Serve serves s on l in its protocol until ctx ends. Requests in flight then

@@ -27,12 +27,6 @@ const (
 	inspectLimit = 64 << 10
 )
 
-// NodeLeftovers is the error of files that a mesh left on nodes.
-type NodeLeftovers struct {
-	hint.Hinted
-	Files []string // each NODE:PATH
-}
-
 // nodeInspector searches nodes for files that the mesh's agents left, by a pod on each node that reads the directory.
 type nodeInspector struct{ *instance }
 
@@ -41,7 +35,7 @@ var (
 	errNotDisposable = errors.New("the cluster is not marked as disposable")
 )
 
-// check returns [NodeLeftovers] if files are found. If the nodes cannot be inspected, it reports that without an error.
+// check returns an error if files are found. If the nodes cannot be inspected, it reports that without an error.
 func (n *nodeInspector) check(ctx context.Context) error {
 	if len(n.k.NodeFiles) == 0 {
 		return nil
@@ -53,14 +47,10 @@ func (n *nodeInspector) check(ctx context.Context) error {
 		}
 	}
 	if len(found) > 0 {
-		return newNodeLeftovers(found)
+		return hint.New("the mesh's agent should have removed them: remove them by hand, because they can prevent new pods from starting",
+			"files of it are left on nodes: %s", strings.Join(found, ", "))
 	}
 	return ctx.Err()
-}
-
-func newNodeLeftovers(files []string) *NodeLeftovers {
-	return &NodeLeftovers{Files: files, Hinted: hint.Hinted{Err: errors.New("files of it are left on nodes: " + strings.Join(files, ", ")),
-		Text: "the mesh's agent should have removed them: remove them by hand, because they can prevent new pods from starting"}}
 }
 
 func (n *nodeInspector) find(ctx context.Context) (found []string, err error) {

@@ -20,12 +20,6 @@ import (
 // ErrNotInstalled reports that tare did not install the mesh.
 var ErrNotInstalled = errors.New("tare has not installed it")
 
-// Leftovers is the error of an incomplete removal: objects of the mesh that still exist.
-type Leftovers struct {
-	hint.Hinted
-	Objects []cluster.Ref
-}
-
 // uninstaller removes a mesh, and checks that nothing of it is left.
 type uninstaller struct {
 	*instance
@@ -167,7 +161,7 @@ func (u *uninstaller) remove(ctx context.Context) error {
 	return (&nodeInspector{u.instance}).check(ctx)
 }
 
-// removeObjects removes the mesh's objects. The error is a [*Leftovers] if some remain.
+// removeObjects removes the mesh's objects. It is an error if some remain.
 func (u *uninstaller) removeObjects(ctx context.Context) error {
 	if err := u.findOthers(ctx); err != nil {
 		return err
@@ -207,14 +201,9 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 		}
 	}
 	if len(found) > 0 {
-		return newLeftovers(found)
+		return hint.New("`kubectl describe` shows what holds them; if the controller of a finalizer is gone, remove the finalizer by hand", "not removed: %s", list(found))
 	}
 	return nil
-}
-
-func newLeftovers(objects []cluster.Ref) *Leftovers {
-	return &Leftovers{Objects: objects, Hinted: hint.Hinted{Err: fmt.Errorf("not removed: %s", list(objects)),
-		Text: "`kubectl describe` shows what holds them; if the controller of a finalizer is gone, remove the finalizer by hand"}}
 }
 
 // list names the first of several objects.
