@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -138,8 +139,8 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 		if err != nil {
 			return none, err
 		}
-		sources = append(sources, predict.Source{Dir: d.Path(), Run: run, Histograms: func(r *result.Record) (figures.Histograms, error) {
-			return figures.TrialHistograms(d, r)
+		sources = append(sources, predict.Source{Dir: d.Path(), Run: run, Times: func(r *result.Record) (*hdrhistogram.Histogram, error) {
+			return figures.ResponseTimes(d, r)
 		}})
 	}
 	costs, err := predict.CostsOf(sources)

@@ -11,24 +11,15 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Histograms are the answered requests of one trial's measure window, in
-// nanoseconds. One that the load generator does not keep is nil.
-type Histograms struct {
-	Response *hdrhistogram.Histogram // from the intended start
-	Service  *hdrhistogram.Histogram // from the actual send
-}
-
-// TrialHistograms reads them. A trial without a latency log is an error that is fs.ErrNotExist.
-func TrialHistograms(d *result.Dir, r *result.Record) (Histograms, error) {
+// ResponseTimes returns the response times of a trial's measure window in nanoseconds, nil if the load generator keeps none. A trial
+// without a latency log is an error that is fs.ErrNotExist.
+func ResponseTimes(d *result.Dir, r *result.Record) (*hdrhistogram.Histogram, error) {
 	if r.Load == nil {
-		return Histograms{}, nil
+		return nil, nil
 	}
 	from := r.Load.WarmupSeconds
 	merged, err := readMeasured(d.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: from, To: from + measureSeconds(r.Load)}, r.Load)
-	if err != nil {
-		return Histograms{}, err
-	}
-	return Histograms{Response: hdrlog.Dense(merged[latencies[0].tag]), Service: hdrlog.Dense(merged[latencies[1].tag])}, nil
+	return hdrlog.Dense(merged[latencies[0].tag]), err
 }
 
 // readMeasured reads the window of the log at path. It uses the sums beside the log

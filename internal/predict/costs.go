@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -15,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -24,8 +25,8 @@ import (
 type Source struct {
 	Dir string
 	Run *compare.Run
-	// Histograms returns the response times of a trial.
-	Histograms func(r *result.Record) (figures.Histograms, error)
+	// Times returns the response times of a trial, ns.
+	Times func(r *result.Record) (*hdrhistogram.Histogram, error)
 }
 
 // Costs are the costs of the sidecars of one mesh, over the rate and the sizes of messages.

@@ -31,15 +31,15 @@ const atOnce = 100
 // times returns the response times of a trial, nil if they are unknown.
 func (s Source) times(trial int) (times []float64) {
 	t, r := s.Run.Trials[trial], &s.Run.Records[trial]
-	if _, known := t.Metrics[metric.Of(metric.Latency, "p50")]; !known || !t.Valid || s.Histograms == nil {
+	if _, known := t.Metrics[metric.Of(metric.Latency, "p50")]; !known || !t.Valid || s.Times == nil {
 		return nil
 	}
-	h, err := s.Histograms(r)
-	if err != nil || h.Response == nil || h.Response.TotalCount() == 0 {
+	h, err := s.Times(r)
+	if err != nil || h == nil || h.TotalCount() == 0 {
 		return nil
 	}
 	for i := range atOnce {
-		times = append(times, float64(h.Response.ValueAtQuantile(100*(float64(i)+0.5)/atOnce))/1e6)
+		times = append(times, float64(h.ValueAtQuantile(100*(float64(i)+0.5)/atOnce))/1e6)
 	}
 	return times
 }

@@ -46,12 +46,12 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 		t.Fatalf("%d of %d trials: %v", len(data.Heat), len(records), err)
 	}
 	for i, h := range data.Heat {
-		of, err := figures.TrialHistograms(d, &records[i])
+		of, err := figures.ResponseTimes(d, &records[i])
 		if err != nil || h.Trial != records[i].ID {
 			t.Fatalf("%s, %s: %v", h.Trial, records[i].ID, err)
 		}
 		var n, below float64
-		median := float64(of.Response.ValueAtQuantile(50)) / 1e6
+		median := float64(of.ValueAtQuantile(50)) / 1e6
 		for _, c := range h.Cells {
 			if c[0] < 1 || c[0] >= 4 {
 				continue // of the warm-up
@@ -61,8 +61,8 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 				below += c[2]
 			}
 		}
-		if n != float64(of.Response.TotalCount()) {
-			t.Errorf("%s: %v answers, want %d", h.Trial, n, of.Response.TotalCount())
+		if n != float64(of.TotalCount()) {
+			t.Errorf("%s: %v answers, want %d", h.Trial, n, of.TotalCount())
 		}
 		if below > n/2 || below == 0 {
 			t.Errorf("%s: %v of %v answers in bins below the median", h.Trial, below, n)

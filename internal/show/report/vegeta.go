@@ -76,14 +76,14 @@ func attacks(d *result.Dir) (map[string]*attack, error) {
 }
 
 func (k *attack) add(d *result.Dir, r *result.Record) error {
-	h, err := figures.TrialHistograms(d, r)
+	h, err := figures.ResponseTimes(d, r)
 	if err != nil {
 		return err
 	}
 	if k.times == nil {
-		k.times = h.Response
-	} else if h.Response != nil {
-		k.times.Merge(h.Response)
+		k.times = h
+	} else if h != nil {
+		k.times.Merge(h)
 	}
 	l := r.Load
 	k.trials++

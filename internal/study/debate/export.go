@@ -120,16 +120,16 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 	if err := os.WriteFile(path+"-metrics.csv", metricsCSV(nodesOf(record), samples), 0o644); err != nil {
 		return err
 	}
-	h, err := figures.TrialHistograms(d, record)
+	h, err := figures.ResponseTimes(d, record)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
 		return err
-	case h.Response == nil:
+	case h == nil:
 		return nil
 	}
-	return os.WriteFile(path+exportedLog, wrk2Text(record.Load, h.Response), 0o644)
+	return os.WriteFile(path+exportedLog, wrk2Text(record.Load, h), 0o644)
 }
 
 // planeSample is the CPU and memory of every plane in one interval. An absent
