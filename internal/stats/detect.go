@@ -2,7 +2,6 @@ package stats
 
 import (
 	"math"
-	"sync"
 
 	"gonum.org/v1/gonum/mathext"
 )
@@ -93,40 +92,26 @@ func ShareFor(n int, alpha, power float64) (float64, bool) {
 func chiSquareQuantile(df, p float64) float64 { return 2 * mathext.GammaIncRegInv(df/2, p) }
 
 // noncentralities that were computed, by degrees of freedom, level and power.
-var noncentralities = struct {
-	sync.Mutex
-	known map[[3]float64]float64
-}{known: map[[3]float64]float64{}}
+var noncentralities memo[[3]float64]
 
 // noncentrality is the true value in standard errors that a test finds with the given
 // power. Fractional degrees of freedom are rounded down to an eighth.
 func noncentrality(df, alpha, power float64) float64 {
 	df = math.Max(1, math.Floor(df*8)/8)
-	key := [3]float64{df, alpha, power}
-	noncentralities.Lock()
-	v, ok := noncentralities.known[key]
-	noncentralities.Unlock()
-	if ok {
-		return v
-	}
-	low, high := 0.0, 2*(tQuantile(df, 1-alpha/2)+tQuantile(df, power))
-	for testPower(high, df, alpha) < power {
-		low, high = high, 2*high
-	}
-	for high-low > 1e-4*high {
-		if mid := (low + high) / 2; testPower(mid, df, alpha) < power {
-			low = mid
-		} else {
-			high = mid
+	return noncentralities.value([3]float64{df, alpha, power}, func() float64 {
+		low, high := 0.0, 2*(tQuantile(df, 1-alpha/2)+tQuantile(df, power))
+		for testPower(high, df, alpha) < power {
+			low, high = high, 2*high
 		}
-	}
-	noncentralities.Lock()
-	defer noncentralities.Unlock()
-	if len(noncentralities.known) >= mostQuantiles {
-		clear(noncentralities.known)
-	}
-	noncentralities.known[key] = high
-	return high
+		for high-low > 1e-4*high {
+			if mid := (low + high) / 2; testPower(mid, df, alpha) < power {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		return high
+	})
 }
 
 // testPower is the chance that Student's two-sided test at level alpha rejects. The true

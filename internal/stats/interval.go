@@ -66,33 +66,39 @@ func (r *Result) fill(estimate, se, df, confidence float64) {
 	r.P, r.SE, r.DF = &p, se, df
 }
 
-// quantiles of Student's t that were asked for. Each is found by search, and they
-// come again: with whole degrees of freedom all through a report, with Welch's
-// several times in one comparison.
-var quantiles = struct {
+// memo has values that are found by search, and that come again.
+type memo[K comparable] struct {
 	sync.Mutex
-	known map[[2]float64]float64 // by degrees of freedom and p
-}{known: map[[2]float64]float64{}}
+	known map[K]float64
+}
 
-// mostQuantiles bounds the cache. A full cache is cleared.
-const mostQuantiles = 4096
+// mostKnown bounds a memo. A full one is cleared.
+const mostKnown = 4096
 
-func tQuantile(df, p float64) float64 {
-	key := [2]float64{df, p}
-	quantiles.Lock()
-	v, ok := quantiles.known[key]
-	quantiles.Unlock()
+// value returns the value of a key. It is computed once, or a few times if several goroutines need it at once.
+func (m *memo[K]) value(key K, compute func() float64) float64 {
+	m.Lock()
+	v, ok := m.known[key]
+	m.Unlock()
 	if ok {
 		return v
 	}
-	v = tDistribution(df).quantile(p)
-	quantiles.Lock()
-	defer quantiles.Unlock()
-	if len(quantiles.known) >= mostQuantiles {
-		clear(quantiles.known)
+	v = compute()
+	m.Lock()
+	defer m.Unlock()
+	if m.known == nil || len(m.known) >= mostKnown {
+		m.known = map[K]float64{}
 	}
-	quantiles.known[key] = v
+	m.known[key] = v
 	return v
+}
+
+// quantiles of Student's t, by degrees of freedom and p: with whole degrees of freedom they come again all through a report,
+// with Welch's several times in one comparison.
+var quantiles memo[[2]float64]
+
+func tQuantile(df, p float64) float64 {
+	return quantiles.value([2]float64{df, p}, func() float64 { return tDistribution(df).quantile(p) })
 }
 
 // exp carries a result on the log scale over to ratios. A ratio beyond every number is unknown.

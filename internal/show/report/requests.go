@@ -34,14 +34,7 @@ func requestsSection(t text) {
 	}
 	columns := append([]column{names}, t.view.label.columns(rows)...)
 	labels := len(columns)
-	for _, base := range requestMetrics {
-		columns = append(columns, metricColumn(metric.Of(base, requests[0]), func(scale float64) (cells []string) {
-			for i, tr := range rows {
-				cells = append(cells, cell(tr, metric.Of(base, requests[i]), scale))
-			}
-			return cells
-		}))
-	}
+	columns = append(columns, rowColumns(requestMetrics, requests, rows)...)
 	ratios := column{heads: []string{"p50 over", "baseline"}}
 	for i, tr := range rows {
 		words := none

@@ -52,14 +52,5 @@ func routesTable(t text) {
 		names.cells = append(names.cells, "/"+r)
 	}
 	columns = append(columns, names)
-	labels := len(columns)
-	for _, base := range routeMetrics {
-		columns = append(columns, metricColumn(metric.Of(base, routes[0]), func(scale float64) (cells []string) {
-			for i, tr := range rows {
-				cells = append(cells, cell(tr, metric.Of(base, routes[i]), scale))
-			}
-			return cells
-		}))
-	}
-	t.page.table(columns, labels)
+	t.page.table(append(columns, rowColumns(routeMetrics, routes, rows)...), len(columns))
 }
