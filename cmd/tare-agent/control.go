@@ -13,25 +13,16 @@ import (
 )
 
 func newControlCommand() *cobra.Command {
-	var listen, tokenFile, dir, ads string
+	var dir, ads string
 	var o control.Options
-	cmd := &cobra.Command{
-		Use:   "control",
-		Short: "Configure Envoys by files: a control plane with a known delay",
-		Long: `control holds the routes and endpoints of services, for a client with the token, and
+	cmd := tokenServer("control", "Configure Envoys by files: a control plane with a known delay", `control holds the routes and endpoints of services, for a client with the token, and
 writes each change to files that Envoys watch. A delay before each change is a standard
 weight for measurements of changes.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) {
-				p, err := control.New(token, dir, o)
-				return &adsServer{p, ads}, err
-			})
-		},
-	}
+		"127.0.0.1:9097", func(token string) (server, error) {
+			p, err := control.New(token, dir, o)
+			return &adsServer{p, ads}, err
+		})
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:9097", "`address` to listen on")
-	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that every request needs")
 	f.StringVar(&dir, "dir", ".", "`directory` of the files")
 	f.StringVar(&ads, "ads", "", "`address` of delta ADS, which has the background services alone; empty for none")
 	f.DurationVar(&o.Delay, "delay", 0, "`time` from a request to its change")

@@ -7,23 +7,13 @@ import (
 )
 
 func newProxiesCommand() *cobra.Command {
-	var listen, tokenFile string
 	var o simulated.Options
-	cmd := &cobra.Command{
-		Use:   "proxies",
-		Short: "Simulate proxies: xDS clients that receive and acknowledge",
-		Long: `proxies opens a stream of delta xDS to a control plane for each of many simulated
+	cmd := tokenServer("proxies", "Simulate proxies: xDS clients that receive and acknowledge", `proxies opens a stream of delta xDS to a control plane for each of many simulated
 sidecars. Each subscribes to clusters, endpoints, listeners and routes, acknowledges
 every message, and keeps when a change of a background service reached it. A client
 with the token reads that.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return serveWithToken(cmd, listen, tokenFile, func(token string) (server, error) { return simulated.New(token, o) })
-		},
-	}
+		"127.0.0.1:9098", func(token string) (server, error) { return simulated.New(token, o) })
 	f := cmd.Flags()
-	f.StringVar(&listen, "listen", "127.0.0.1:9098", "`address` to listen on")
-	f.StringVar(&tokenFile, "token-file", "", "`file` with the token that every request needs")
 	f.StringVar(&o.Control, "control", "", "`address` of the control plane")
 	f.IntVar(&o.Count, "count", 1, "`number` of proxies")
 	f.StringVar(&o.ID, "node", "proxy-{number}", "`id` of each proxy's node; {number} and {ip} are replaced")

@@ -15,24 +15,33 @@ type server interface {
 	Serve(ctx context.Context, l net.Listener) error
 }
 
-// serveWithToken listens on the loopback address for clients with the token of a file.
-func serveWithToken(cmd *cobra.Command, address, tokenFile string, make func(token string) (server, error)) error {
-	if tokenFile == "" {
-		return fmt.Errorf("%s: --token-file is missing", cmd.Name())
+// tokenServer returns a command that listens on the loopback address, or another one, for clients with the token of a file.
+func tokenServer(use, short, long, address string, make func(token string) (server, error)) *cobra.Command {
+	var listen, tokenFile string
+	cmd := &cobra.Command{
+		Use: use, Short: short, Long: long, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if tokenFile == "" {
+				return fmt.Errorf("%s: --token-file is missing", use)
+			}
+			token, err := service.ReadToken(tokenFile)
+			if err != nil {
+				return err
+			}
+			s, err := make(token)
+			if err != nil {
+				return err
+			}
+			l, err := service.Listen(listen)
+			if err != nil {
+				return err
+			}
+			defer l.Close()
+			fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: %s listens on %s\n", use, l.Addr())
+			return s.Serve(cmd.Context(), l)
+		},
 	}
-	token, err := service.ReadToken(tokenFile)
-	if err != nil {
-		return err
-	}
-	s, err := make(token)
-	if err != nil {
-		return err
-	}
-	l, err := service.Listen(address)
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	fmt.Fprintf(cmd.OutOrStdout(), "tare-agent: %s listens on %s\n", cmd.Name(), l.Addr())
-	return s.Serve(cmd.Context(), l)
+	cmd.Flags().StringVar(&listen, "listen", address, "`address` to listen on")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "`file` with the token that every request needs")
+	return cmd
 }
