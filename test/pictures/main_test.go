@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
@@ -21,10 +22,11 @@ import (
 func TestPackedRunVerifies(t *testing.T) {
 	t.Chdir("../..")
 	first, second := t.TempDir(), t.TempDir()
-	must.OK(t, unpack(runFile, first))
+	clitest.Unpack(t, runFile, first)
 	again := must.Get(pack(first))(t)
 	archive := filepath.Join(t.TempDir(), "again.tar.gz")
-	must.OK(t, errors.Join(os.WriteFile(archive, again, 0o600), unpack(archive, second)))
+	must.OK(t, os.WriteFile(archive, again, 0o600))
+	clitest.Unpack(t, archive, second)
 	for _, dir := range []string{first, second} {
 		r := must.Get(verify.Dir(dir, verify.Options{Expand: func(string) (*plan.Plan, error) { return nil, errors.New("not compared") }}))(t)
 		if r.Recorded != r.Planned || r.Files < 10*r.Planned || r.Problems() > 0 {
@@ -36,7 +38,7 @@ func TestPackedRunVerifies(t *testing.T) {
 // Nobody can build a tare with uncommitted changes again.
 func TestUncommittedRunIsRefused(t *testing.T) {
 	dir := t.TempDir()
-	must.OK(t, unpack("../../"+runFile, dir))
+	clitest.Unpack(t, "../../"+runFile, dir)
 	file := filepath.Join(dir, result.EnvironmentFile)
 	text := must.Get(os.ReadFile(file))(t)
 	for version, want := range map[string]bool{"0123456": true, "0123456-dirty": false} {
@@ -55,7 +57,7 @@ func TestPicturesAreOfTheirRun(t *testing.T) {
 	}
 	t.Chdir("../..")
 	dir := t.TempDir()
-	must.OK(t, unpack(runFile, dir))
+	clitest.Unpack(t, runFile, dir)
 	drawn, r, err := draw(dir)
 	must.OK(t, err)
 	readme := must.Get(os.ReadFile("README.md"))(t)

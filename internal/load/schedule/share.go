@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Share is part i of n of a whole that is divided evenly.
+// Share is part i of n of a whole that is divided evenly. The first parts are the larger ones.
 func Share(whole, n, i int) int {
 	s := whole / n
 	if i < whole%n {

@@ -17,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/schedule"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -51,9 +52,9 @@ func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 	parts := make([]load.Profile, n)
 	for i := range parts {
 		part := p
-		part.Connections = shareOf(p.Connections, n, i)
+		part.Connections = schedule.Share(p.Connections, n, i)
 		if foreign {
-			part.Rate = float64(shareOf(int(p.Rate), n, i))
+			part.Rate = float64(schedule.Share(int(p.Rate), n, i))
 		} else {
 			part.Part, part.Parts = i, n
 		}
@@ -63,15 +64,6 @@ func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 		parts[i] = part
 	}
 	return parts, nil
-}
-
-// shareOf returns the i-th of n integer shares of total. The first shares are the larger ones.
-func shareOf(total, n, i int) int {
-	share := total / n
-	if i < total%n {
-		share++
-	}
-	return share
 }
 
 // ParseParts reads the outputs of all parts of one load concurrently, each to its

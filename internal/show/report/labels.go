@@ -2,11 +2,9 @@ package report
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -101,12 +99,7 @@ func byRank(a, b string) int {
 }
 
 // Level is a factor's level in words.
-func Level(v any) string {
-	if f, ok := v.(float64); ok {
-		return strconv.FormatFloat(f, 'f', -1, 64)
-	}
-	return fmt.Sprint(v)
-}
+func Level(v any) string { return compare.LevelText(v) }
 
 // against names t's baseline by the factors in which it differs from t.
 func (l labels) against(t compare.Treatment, r *answer.Report) string {
