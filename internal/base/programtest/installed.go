@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // ServersScript unpacks Debian's servers into the user's cache.
@@ -16,10 +18,7 @@ const ServersScript = "tools/servers/install.sh"
 // Server is the path of one of Debian's servers, and the directories of its libraries, with colons between.
 func Server(t testing.TB, name string) (path, libraries string) {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	root := filepath.Join(cache, "tare", "servers", "usr")
 	found, _ := filepath.Glob(filepath.Join(root, "lib", "*-linux-gnu"))
 	libraries = strings.Join(found, ":")
@@ -43,10 +42,7 @@ func Chromium(t testing.TB) string {
 func PagePackages(t testing.TB) string {
 	t.Helper()
 	Installed(t, "node", PageScript)
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	packages := filepath.Join(cache, "tare", "page")
 	if _, err := os.Stat(filepath.Join(packages, "complete")); err != nil {
 		Missing(t, err, PageScript)
@@ -58,10 +54,7 @@ func PagePackages(t testing.TB) string {
 // them from PyPI into the user's cache.
 func Python(t testing.TB, program string, packages ...string) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cache := must.Get(os.UserCacheDir())(t)
 	dir := filepath.Join(cache, "tare", "python", strings.ReplaceAll(strings.Join(packages, "_"), "==", "-"))
 	path, done := filepath.Join(dir, "bin", program), filepath.Join(dir, "installed")
 	if exists(done) {
@@ -75,9 +68,7 @@ func Python(t testing.TB, program string, packages ...string) string {
 			t.Fatalf("install %q: %v: %v\n%s", packages, args, err, out)
 		}
 	}
-	if err := os.WriteFile(done, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(done, nil, 0o600))
 	return path
 }
 

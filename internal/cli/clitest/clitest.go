@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
+
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -37,30 +39,20 @@ func Exits(ts *testscript.TestScript, neg bool, args []string) {
 // Unpack unpacks the regular files of an archive (.tar.gz), such as kept results, into a directory.
 func Unpack(t testing.TB, archive, dir string) {
 	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open(archive))(t)
 	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	z := must.Get(gzip.NewReader(f))(t)
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
 		b, err := io.ReadAll(r)
 		path := filepath.Join(dir, filepath.FromSlash(h.Name))
-		if err := errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, b, 0o600)))
 	}
 }

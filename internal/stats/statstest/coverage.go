@@ -6,16 +6,15 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // Coverage reads the numbers of the tables in docs/lab/coverage.md, by the first cell of the row. It is for packages in
 // internal/answer.
 func Coverage(t testing.TB) map[string][]float64 {
 	t.Helper()
-	b, err := os.ReadFile("../../docs/lab/coverage.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile("../../docs/lab/coverage.md"))(t)
 	rows := map[string][]float64{}
 	for line := range strings.Lines(string(b)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
@@ -123,10 +125,7 @@ func (s suite) warner(t *testing.T, d *platform.Deployment) {
 }
 
 func (s suite) connections(t *testing.T, d *platform.Deployment) {
-	tasks, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tasks := must.Get(d.Tasks(t.Context()))(t)
 	checks, err := d.Connections.CheckConnections(t.Context(), tasks)
 	if err != nil {
 		t.Error(err)
@@ -171,10 +170,7 @@ func (s suite) stageTimer(t *testing.T, d *platform.Deployment) {
 	spec.Programs, spec.Topology.Services[0].Program, spec.Treatment.Levels.Route = app.Programs{program}, program.Name, app.EveryRoute
 	timed := s.deploy(t, s.newPlatform(t), spec)
 	verify(t, timed)
-	before, err := timed.StageTimer.StageTimes(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(timed.StageTimer.StageTimes(t.Context()))(t)
 	for _, url := range timed.Entry() {
 		if status, _, err := s.traits.Get(t.Context(), timed, url); err != nil || status != http.StatusOK {
 			t.Errorf("%s answers %d, %v", url, status, err)
@@ -248,17 +244,12 @@ func counterProblems(m mesh.Definition, counters map[string]int64) (problems []s
 func (s suite) requestCounters(t *testing.T, d *platform.Deployment) {
 	const answers = 3 // of one request or more each
 	read := func(ctx context.Context) []balance.Count {
-		counts, err := d.RequestCounters.RequestCounts(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
+		counts := must.Get(d.RequestCounters.RequestCounts(ctx))(t)
 		return counts
 	}
 	before := read(t.Context())
 	for range answers {
-		if err := s.answers(t.Context(), d, d.Entry()[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.answers(t.Context(), d, d.Entry()[0]))
 	}
 	s.eventually(t, "all points count the same requests", func(ctx context.Context) bool {
 		var served int64
@@ -280,10 +271,7 @@ func (s suite) requestCounters(t *testing.T, d *platform.Deployment) {
 
 func (s suite) configurer(t *testing.T, d *platform.Deployment) {
 	id := appVictim(t, d).ID
-	undo, err := d.Configurer.Configure(t.Context(), id, []byte(`{"errors":{"ratio":1,"status":503}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	undo := must.Get(d.Configurer.Configure(t.Context(), id, []byte(`{"errors":{"ratio":1,"status":503}}`)))(t)
 	s.eventually(t, "requests fail", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) != nil })
 	if config, err := d.Configurer.Configuration(t.Context(), id); err != nil || !strings.Contains(string(config), `"status": 503`) {
 		t.Errorf("configuration %s, %v", config, err)
@@ -424,9 +412,7 @@ func (s suite) certificates(t *testing.T, d *platform.Deployment) {
 	if s.mesh.CanChange(mesh.OnLocal, metric.CertificateRenewed) != nil {
 		return
 	}
-	if err := d.Changer.Change(t.Context(), platform.Change{Kind: metric.CertificateRenewed, Version: 10, Endpoint: endpoint}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Changer.Change(t.Context(), platform.Change{Kind: metric.CertificateRenewed, Version: 10, Endpoint: endpoint}))
 	s.eventually(t, "the new certificate", func(ctx context.Context) bool { return read(ctx) != before })
 	s.intact(t, d)
 }
@@ -462,9 +448,7 @@ func (s suite) networkFaults(t *testing.T, d *platform.Deployment) {
 		}
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s.eventually(t, "requests fail", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) != nil })
 	for range 2 {
 		if err := d.NetworkFaults.Mend(t.Context(), pod); err != nil {
@@ -480,9 +464,7 @@ func (s suite) restarter(t *testing.T, d *platform.Deployment) {
 	if len(before) == 0 {
 		t.Fatal("nothing of the data plane can be restarted")
 	}
-	if err := d.Restarter.Restart(t.Context(), metric.Data, before[0], 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Restarter.Restart(t.Context(), metric.Data, before[0], 0))
 	if after := d.Restarter.Restartable(metric.Data); len(after) != len(before) {
 		t.Errorf("%v can be restarted, then %v", before, after)
 	}
@@ -492,16 +474,12 @@ func (s suite) restarter(t *testing.T, d *platform.Deployment) {
 func (s suite) scaler(t *testing.T, d *platform.Deployment) {
 	pod := appVictim(t, d).Pod
 	for range 2 {
-		if err := d.Scaler.Shrink(t.Context(), pod, 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.Scaler.Shrink(t.Context(), pod, 0))
 	}
 	if v := appVictim(t, d); v.Up {
 		t.Errorf("%s runs after Shrink", v.ID)
 	}
-	if err := d.Scaler.Grow(t.Context(), pod); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Scaler.Grow(t.Context(), pod))
 	s.intact(t, d)
 }
 
@@ -522,13 +500,9 @@ func (s suite) taskFaults(t *testing.T, d *platform.Deployment) {
 	}
 	for _, grace := range []time.Duration{0, 2 * time.Second} {
 		for range 2 {
-			if err := d.TaskFaults.End(t.Context(), id, grace); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, d.TaskFaults.End(t.Context(), id, grace))
 		}
-		if err := d.TaskFaults.Restart(t.Context(), id); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, d.TaskFaults.Restart(t.Context(), id))
 		s.intact(t, d)
 	}
 }
@@ -552,13 +526,8 @@ func (s suite) endedTasks(t *testing.T, d *platform.Deployment) {
 
 // watcher ends an application without the platform.
 func (s suite) watcher(t *testing.T, d *platform.Deployment) {
-	if err := d.Watcher.Err(); err != nil {
-		t.Fatal(err)
-	}
-	all, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, d.Watcher.Err())
+	all := must.Get(d.Tasks(t.Context()))(t)
 	i := slices.IndexFunc(all, func(task platform.Task) bool { return task.Plane == metric.App })
 	if i < 0 {
 		t.Fatalf("no application in %v", all)

@@ -153,10 +153,7 @@ func (s suite) load(t *testing.T) {
 	defer in.Close()
 	command := s.traits.Work
 	command.Stdout = in
-	worker, err := d.StartLoad(t.Context(), command)
-	if err != nil {
-		t.Fatal(err)
-	}
+	worker := must.Get(d.StartLoad(t.Context(), command))(t)
 	lines := bufio.NewReader(out)
 	if line, err := lines.ReadString('\n'); !strings.HasPrefix(line, s.traits.WorkOutput) {
 		t.Errorf("the worker's output is %q, %v", line, err)
@@ -179,19 +176,13 @@ func (s suite) load(t *testing.T) {
 // deploy prepares and deploys. The test's end removes the deployment and checks that nothing is left.
 func (s suite) deploy(t *testing.T, p platform.Platform, spec platform.Spec) *platform.Deployment {
 	t.Helper()
-	versions, err := p.Prepare(t.Context(), []mesh.Definition{s.mesh})
-	if err != nil {
-		t.Fatal(err)
-	}
+	versions := must.Get(p.Prepare(t.Context(), []mesh.Definition{s.mesh}))(t)
 	for name, v := range versions {
 		if v == "" {
 			t.Errorf("the version of %s is empty", name)
 		}
 	}
-	d, err := p.Deploy(t.Context(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(p.Deploy(t.Context(), spec))(t)
 	t.Cleanup(func() { removed(t, d) })
 	return d
 }
@@ -277,10 +268,7 @@ func verify(t *testing.T, d *platform.Deployment) {
 		t.Error("the deployment declares no Verifier")
 		return
 	}
-	checks, err := Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	checks := must.Get(Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
 	if len(checks) == 0 {
 		t.Error("no checks were made")
 	}
@@ -302,10 +290,7 @@ func verify(t *testing.T, d *platform.Deployment) {
 func (s suite) tasks(t *testing.T, d *platform.Deployment, pods []string) {
 	t.Helper()
 	m := s.mesh
-	all, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(d.Tasks(t.Context()))(t)
 	seen := map[string]int{}
 	ids := map[string]bool{}
 	for _, task := range all {
@@ -357,10 +342,7 @@ func (s suite) tasks(t *testing.T, d *platform.Deployment, pods []string) {
 
 func count(t *testing.T, d *platform.Deployment, plane metric.Plane) (n int) {
 	t.Helper()
-	all, err := d.Tasks(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(d.Tasks(t.Context()))(t)
 	for _, task := range all {
 		if task.Plane == plane {
 			n++
@@ -372,18 +354,12 @@ func count(t *testing.T, d *platform.Deployment, plane metric.Plane) (n int) {
 // provenance checks that files are kept, and none with a secret.
 func provenance(t *testing.T, spec platform.Spec) {
 	t.Helper()
-	files, err := os.ReadDir(spec.Provenance)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(spec.Provenance))(t)
 	if len(files) == 0 {
 		t.Error("the provenance directory is empty")
 	}
 	for _, f := range files {
-		b, err := os.ReadFile(spec.Provenance + "/" + f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(spec.Provenance + "/" + f.Name()))(t)
 		if bytes.Contains(b, []byte("PRIVATE KEY")) {
 			t.Errorf("%s contains a private key", f.Name())
 		}

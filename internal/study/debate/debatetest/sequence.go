@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 	"time"
 )
 
@@ -85,9 +87,7 @@ func (s Sequence) Write(t testing.TB, root string) string {
 	t.Helper()
 	s = s.defaults()
 	dir := filepath.Join(root, s.Dir)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(dir, 0o755))
 	at := Start.Add(time.Duration(s.Seed) * 24 * time.Hour)
 	for _, rate := range s.Rates {
 		for run := s.First; run < s.First+s.Runs; run++ {
@@ -111,9 +111,7 @@ func (s Sequence) file(t testing.TB, dir, name string, b []byte) {
 	if b == nil {
 		return
 	}
-	if err := os.WriteFile(filepath.Join(dir, name), b, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 }
 
 // CSV returns the metrics of one run: idle, a partly idle start, the steady
