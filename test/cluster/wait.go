@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // startLimit is the time for one step of the start of a cluster.
@@ -20,21 +22,10 @@ type condition func(ctx context.Context) error
 
 // await polls until the condition holds. The error contains what and the condition's last error.
 func await(ctx context.Context, limit time.Duration, what string, holds condition) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	tick := time.NewTicker(200 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		missing := holds(ctx)
-		if missing == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("wait for %s: %w; last seen: %w", what, context.Cause(ctx), missing)
-		case <-tick.C:
-		}
+	if err := wait.Within(ctx, limit, 200*time.Millisecond, holds); err != nil {
+		return fmt.Errorf("wait for %s: %w", what, err)
 	}
+	return nil
 }
 
 // api is the cluster's API server, called as its administrator.

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // needed maps a required file to the package that contains it.
@@ -102,18 +104,15 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock the packages: %w", err)
 	}
-	for {
+	err = wait.Until(ctx, 200*time.Millisecond, func(context.Context) error {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return func() { _ = f.Close() }, nil
+		if err == nil || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
+			return err
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
-		}
-		select {
-		case <-ctx.Done():
-			return nil, errors.Join(fmt.Errorf("wait for another installation of packages: %w", ctx.Err()), f.Close())
-		case <-time.After(200 * time.Millisecond):
-		}
+		return wait.Stop(fmt.Errorf("lock %s: %w", dir, err))
+	})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("wait for another installation of packages: %w", err), f.Close())
 	}
+	return func() { _ = f.Close() }, nil
 }
