@@ -139,7 +139,7 @@ func TestCurvesRefuse(t *testing.T) {
 		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "a curve needs 3 blocks, and the run has 2"},
 		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "a curve needs 3 rates, and the run has 2"},
 		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
-		"invalid":     {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[1:], 200, "a curve needs 3 blocks with valid trials at all 3 loads, and the run has 2 of 3"},
+		"invalid":     {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[1:], 200, "a curve needs 3 blocks with valid trials at all 3 loads, and the run has 2 of 3 (tare report prints why trials are invalid)"},
 		"no trial":    {nil, 200, "no valid trial of the run has it"},
 		"lost trials": {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"])[1:], 200, ""},
 	} {

@@ -103,7 +103,7 @@ func (e *FewError) Error() string {
 	case e.Complete == e.Blocks:
 		return fmt.Sprintf("a curve needs %d blocks, and the run has %d", minBlocks, e.Blocks)
 	}
-	return fmt.Sprintf("a curve needs %d blocks with valid trials at all %d loads, and the run has %d of %d", minBlocks, e.Loads, e.Complete, e.Blocks)
+	return fmt.Sprintf("a curve needs %d blocks with valid trials at all %d loads, and the run has %d of %d (tare report prints why trials are invalid)", minBlocks, e.Loads, e.Complete, e.Blocks)
 }
 
 // Changes are the changes of the experiment with which a run is enough for a curve.
