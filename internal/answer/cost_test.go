@@ -146,6 +146,14 @@ func TestCostWithoutRates(t *testing.T) {
 	}
 }
 
+// A file of another kind is one mistake, not one for each of its fields.
+func TestPricesOfAnotherKind(t *testing.T) {
+	_, err := answer.DecodePrices("x.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {mesh: [none]}\n"))
+	if err == nil || err.Error() != `x.yaml:2:7: kind: found "Experiment", expected "Prices"` {
+		t.Errorf("%v, want the kind alone", err)
+	}
+}
+
 func TestPricesMistakes(t *testing.T) {
 	good := must.Get(os.ReadFile("../../examples/prices.yaml"))(t)
 	for change, want := range map[[2]string]string{

@@ -80,6 +80,10 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 	if err != nil {
 		return nil, err
 	}
+	if kind, ok := doc.Text("kind"); ok && kind != pricesKind { // all other fields would be mistakes too
+		doc.Report("kind", fmt.Sprintf("found %.40q, expected %q", kind, pricesKind), "write kind: "+pricesKind+", or give a file of prices such as examples/prices-gcp.yaml")
+		return nil, doc.Err()
+	}
 	p := &Prices{}
 	doc.Decode(p)
 	report := func(path, message, hint string) {
