@@ -39,10 +39,10 @@ blocks: 1
 		if d := difftest.Of("l.AskedRate", l.AskedRate, 71, "l.Workers", l.Workers, 2, "l.Connections", l.Connections, 5, "len(l.Errors) > 0", len(l.Errors) > 0, false); d != "" {
 			t.Errorf("%s: %s: at %v/s by %d workers over %d connections, errors %v", d, one.Treatment, l.AskedRate, l.Workers, l.Connections, l.Errors)
 		}
-		// Each worker's window begins and ends between two of its own requests. At an edge each connection may have
-		// one without an answer.
-		const want, edge = 71 * 20, 2 * 5
-		if l.Sent < want-2 || l.Sent > want+2 {
+		// Each worker's window begins and ends between two of its own requests, which a busy machine sends late. At an edge
+		// each connection may have one without an answer.
+		const want, edge = 71 * 20, 71*20/100 + 2*5
+		if l.Sent < want-want/100 || l.Sent > want+want/100 {
 			t.Errorf("%s: %d requests were sent, want %d", one.Treatment, l.Sent, want)
 		}
 		for what, n := range map[string]int64{"completed": l.Completed, "answered with 2xx": l.Classes["2xx"]} {
