@@ -121,6 +121,24 @@ func TestWordsOfDocs(t *testing.T) {
 	t.Logf("%d hand-written words", sum)
 }
 
+// A screen reader reads the header of a cell before it.
+func TestHeadersOfTables(t *testing.T) {
+	empty := regexp.MustCompile(`(?m)^\|(?:[^\n]*\|)?[ ]*\|[^\n]*\n\|(?:-+\|)+$`)
+	tables := 0
+	for name, page := range pages(t) {
+		if !strings.HasPrefix(name, "docs/") {
+			continue
+		}
+		tables += strings.Count(page, "\n|---")
+		for _, header := range empty.FindAllString(page, -1) {
+			t.Errorf("%s: a table has a column without a header: %s", name, strings.SplitN(header, "\n", 2)[0])
+		}
+	}
+	if tables < 20 {
+		t.Errorf("%d tables found", tables)
+	}
+}
+
 // The page lists the tests that only make e2e-all runs: each with TARE_TEST_ALL in its body, and one of each other file
 // with it.
 func TestListOfAllTests(t *testing.T) {
