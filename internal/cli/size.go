@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -79,7 +80,7 @@ blocks left out of the fit.`,
 			if len(args) > 0 && o.from != "" {
 				return hint.Usage(fmt.Errorf("two runs are named: %s and %s", o.from, args[0]), "write one")
 			}
-			o.from = strings.Join(append(args, o.from), "")
+			o.from = cmp.Or(append(args, o.from)...)
 			s, err := c.sizes(o)
 			if err != nil {
 				return err

@@ -32,7 +32,7 @@ func (a *authority) Change(context.Context, platform.Change) error {
 }
 
 func (a *authority) Serial(context.Context, string) (string, error) {
-	defer time.Sleep(time.Millisecond)
+	defer time.Sleep(time.Millisecond) // a handshake takes time
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n := 0

@@ -132,7 +132,7 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 	}
 	row("in brackets", "the range of a new deployment: "+nineteen(x.Confidence)+" of 20 lie in it")
 	row("why the CPU has a range", causeWords(x.CPU))
-	row("not in it", "the application itself, the control plane, and the waiting of requests for one another")
+	row("not in it", "the application itself, the control plane, the waiting of requests for one another, and the memory of a sidecar for each further service that it calls")
 	_, common := splitFactors(x.Factors, f.factors())
 	row("from", strings.Join(append([]string{fmt.Sprintf("%s, measured %d times (blocks)", printable.And(x.From), x.Blocks)}, common...), ", "))
 	return facts

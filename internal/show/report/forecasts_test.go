@@ -39,7 +39,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
   a month, as used:        6.20 USD (5.00 to 7.50)
   in brackets:             the range of a new deployment: 19 of 20 lie in it
   why the CPU has a range: ±50m, from deployments that differ (alone ±40m), the curve (±30m), counted calls (±1m), unknown connections (±2m)
-  not in it:               the application itself, the control plane, and the waiting of requests for one another
+  not in it:               the application itself, the control plane, the waiting of requests for one another, and the memory of a sidecar for each further service that it calls
   from:                    runs/a and runs/b, measured 8 times (blocks)
 
   service             requests/s   calls/s   CPU                   memory                 range of CPU: deployments differ   the curve   counted calls   connections
