@@ -62,12 +62,18 @@ func TestNewConnectionsPerSecond(t *testing.T) {
 			if r.Requests != 600 || r.Classes[load.OK] != 600 {
 				t.Errorf("%d requests, %v, %v, want 600 without a failure", r.Requests, r.Classes, r.Errors)
 			}
-			// Counts of the whole run: a busy machine ends it after the window.
-			if d := difftest.Wrong("r.Reconnects < want-20", r.Reconnects < want-20, "r.Reconnects > want+20", r.Reconnects > want+20,
-				"r.Opened == 0", r.Opened == 0, "r.Opened > r.Whole.Connections", r.Opened > r.Whole.Connections, "accepted.Load() != r.Whole.Connections", accepted.Load() != r.Whole.Connections); d != "" {
-				t.Errorf("%s: %d connections opened in the window, %d reconnects, want %d; %d accepted, %d in all", d, r.Opened, r.Reconnects, want, accepted.Load(), r.Whole.Connections)
+			var unopened int64
+			for _, n := range r.ConnectErrors {
+				unopened += n
 			}
-			if test.protocol == load.ProtocolHTTP2 && r.Generator.OK && r.ResponseMS.P99 > 10*r.ResponseMS.P50 {
+			// Counts of the whole run: a busy machine ends it after the window, maybe while the server accepts a connection.
+			if d := difftest.Wrong("r.Reconnects < want-20", r.Reconnects < want-20, "r.Reconnects > want+20", r.Reconnects > want+20,
+				"r.Opened == 0", r.Opened == 0, "r.Opened > r.Whole.Connections", r.Opened > r.Whole.Connections, "accepted.Load() < r.Whole.Connections", accepted.Load() < r.Whole.Connections, "accepted.Load() > r.Whole.Connections+unopened", accepted.Load() > r.Whole.Connections+unopened); d != "" {
+				t.Errorf("%s: %d connections opened in the window, %d reconnects, want %d; %d accepted, %d in all, and %d that failed", d, r.Opened, r.Reconnects, want, accepted.Load(), r.Whole.Connections, unopened)
+			}
+			if testing.Short() {
+				t.Attr("short", "the wait for replaced connections is not judged")
+			} else if test.protocol == load.ProtocolHTTP2 && r.Generator.OK && r.ResponseMS.P99 > 10*r.ResponseMS.P50 {
 				t.Errorf("requests waited for replaced connections: %+v", r.ResponseMS)
 			}
 		})

@@ -65,7 +65,7 @@ func (w fastWorker) StartLoad(ctx context.Context, cmd proc.Command) (platform.P
 // The load of a worker whose clock is ahead begins when it should, and the error of its clock is a part of what changes show.
 func TestClockOfTheLoadWorker(t *testing.T) {
 	t.Parallel()
-	text := strings.Replace(realText, "[none, envoy]", "[none]", 1) + "changes: {every: 400ms, count: 2, kinds: [route-changed]}\n"
+	text := strings.NewReplacer("[none, envoy]", "[none]", "measure: 1500ms", "measure: 2500ms").Replace(realText) + "changes: {every: 400ms, count: 2, kinds: [route-changed]}\n"
 	cfg, _ := real(t, text)
 	cfg.Platform.Deployer = fastClock{cfg.Platform.Deployer, new(atomic.Int32)}
 	cfg.Timing.Lead = 1500e6
@@ -76,9 +76,17 @@ func TestClockOfTheLoadWorker(t *testing.T) {
 	if r.ChangeClockMS == nil || *r.ChangeClockMS != 6 {
 		t.Errorf("error of the clock: %v ms, want 6: 4 of drift, and 2 of its measurement", r.ChangeClockMS)
 	}
+	shown := 0
 	for i, c := range r.Changes { // the application has the new version when it accepts it
-		if accepted := 1000 * (c.AcceptedSeconds - c.SentSeconds); c.FirstNew == nil || c.FirstNew.AfterMS > accepted {
+		if c.FirstNew == nil { // on a busy machine the load may end first
+			continue
+		}
+		shown++
+		if accepted := 1000 * (c.AcceptedSeconds - c.SentSeconds); c.FirstNew.AfterMS > accepted {
 			t.Errorf("change %d: accepted after %v ms, first effect %+v", i+1, accepted, c.FirstNew)
 		}
+	}
+	if shown == 0 {
+		t.Errorf("no answer shows a change: %+v", r.Changes)
 	}
 }
