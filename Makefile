@@ -39,8 +39,8 @@ RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine 
               ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
 SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChecks|Name|Unix|Renewed|Template)
-# Tests with deadlines that a low priority beside clusters misses; `make race` has them.
-TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection|TimeoutCountsFromTheSend)$$
+# Tests with deadlines or rates that a low priority beside clusters misses; `make race` has them.
+TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection|TimeoutCountsFromTheSend|NewConnectionsPerSecond|RealTrials|RealRound|ClockOfTheLoadWorker)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
@@ -167,7 +167,7 @@ e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs
-	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 6 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
+	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 4 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
 # They judge what is measured: alone on the machine.
 e2e-alone: programs
 	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)

@@ -20,8 +20,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// istiodOnPath adds etcd, kube-apiserver and istiod to PATH, from the cache of the test cluster.
-func istiodOnPath(t *testing.T) {
+// pathWithIstiod returns PATH with etcd, kube-apiserver and istiod, from the cache of the test cluster.
+func pathWithIstiod(t *testing.T) string {
 	t.Helper()
 	cache := must.Get(os.UserCacheDir())(t)
 	path := os.Getenv("PATH")
@@ -32,7 +32,7 @@ func istiodOnPath(t *testing.T) {
 		}
 		path += string(os.PathListSeparator) + filepath.Dir(found[len(found)-1])
 	}
-	t.Setenv("PATH", path)
+	return path
 }
 
 // istiodCounts are istiod's own counters.
@@ -85,7 +85,8 @@ func TestChurnOfIstiod(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
-	istiodOnPath(t)
+	path := pathWithIstiod(t)
+	t.Parallel()
 	const proxies = 40
 	results := filepath.Join(t.TempDir(), "run")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -99,7 +100,7 @@ func TestChurnOfIstiod(t *testing.T) {
 		})
 		last <- counts
 	}()
-	stdout, stderr, code := tareIn(t, "", "run", "../../examples/istiod/churn.yaml", "--mesh", "../../examples/istiod/mesh.yaml", "--plain", "--format", "json", "--out", results,
+	stdout, stderr, code := tareWith(t, "", []string{"PATH=" + path}, "run", "../../examples/istiod/churn.yaml", "--mesh", "../../examples/istiod/mesh.yaml", "--plain", "--format", "json", "--out", results,
 		"--set", "blocks=1", "--set", "oneAtATime=false", "--set", "baseline={mesh: istiod}", "--set", "factors={mesh: [istiod], rate: [20], connections: [2]}",
 		"--set", "background={services: 20, proxies: 40, changes: 5/s}", "--set", "phases={warmup: 1s, measure: 4s, drain: 3s}")
 	cancel()

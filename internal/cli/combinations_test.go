@@ -63,6 +63,7 @@ func TestCombinationsRun(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs experiments")
 	}
+	t.Parallel()
 	var all []combination
 	for _, a := range app.Builtin() {
 		for _, protocol := range app.Protocols() {

@@ -2,18 +2,15 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -84,25 +81,22 @@ func TestDoctorTellsShortPhases(t *testing.T) {
 	}
 }
 
-// agentBeside builds tare-agent beside the test binary, where tare finds it.
-var agentBeside = sync.OnceValue(func() error {
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	return programtest.Build(filepath.Dir(self), "tare-agent")
-})
+// doctor runs tare doctor, whose state is in a directory of its own.
+func doctor(t *testing.T, args ...string) (printed string, code int) {
+	t.Helper()
+	stdout, stderr, code := tareWith(t, "", []string{"XDG_STATE_HOME=" + t.TempDir()}, append([]string{"doctor"}, args...)...)
+	return stdout + stderr, code
+}
 
 // An A/A pair through real processes: every figure is present.
 func TestDoctorRunsAnAA(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs trials")
 	}
-	must.OK(t, agentBeside())
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	out, err := call(t, newDoctorCommand, "../../examples/quickstart.yaml", "--plain", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	t.Parallel()
+	out, code := doctor(t, "../../examples/quickstart.yaml", "--plain", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
+	if code != console.Done {
+		t.Fatalf("exit code %d\n%s", code, out)
 	}
 	for _, name := range aaMetrics {
 		m, _ := metric.Lookup(name)
@@ -118,16 +112,15 @@ func TestDoctorEndsAfterAFailedBlock(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs trials")
 	}
-	must.OK(t, agentBeside())
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ends}\napplication: {command: [sh, -c, 'exit 3']}\nfactors: {mesh: [none]}\norder: random\ncontrol: true\n"
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	out, err := call(t, newDoctorCommand, file, "--plain", "--blocks", "3")
-	if err == nil {
-		t.Errorf("%v\n%s", err, out)
+	out, code := doctor(t, file, "--plain", "--blocks", "3")
+	if code != console.Failed {
+		t.Errorf("exit code %d, want %d\n%s", code, console.Failed, out)
 	} else if d := difftest.Wrong(`!strings.Contains(out, "stopped after block 1: none of 2 trials started: ")`, !strings.Contains(out, "stopped after block 1: none of 2 trials started: "), `strings.Contains(out, "trial 3 of 6")`, strings.Contains(out, "trial 3 of 6"), `!strings.Contains(out, "exit status 3")`, !strings.Contains(out, "exit status 3")); d != "" {
-		t.Errorf("%s: %v\n%s", d, err, out)
+		t.Errorf("%s:\n%s", d, out)
 	}
 }
 
@@ -137,15 +130,12 @@ func TestGeneratorsSideBySide(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("needs every load generator: make e2e-all builds and runs them")
 	}
-	must.OK(t, agentBeside())
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
 	dir := filepath.Join(t.TempDir(), "run")
 	// The machine may be busy: this run is not a measurement.
-	out, err := call(t, newRunCommand, "../../examples/generators.yaml", "--plain", "--out", dir, "--set", "blocks=1", "--set", "control=false",
+	out, _, code := tareWith(t, "", []string{"XDG_STATE_HOME=" + t.TempDir()}, "run", "../../examples/generators.yaml", "--plain", "--out", dir, "--set", "blocks=1", "--set", "control=false",
 		"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}", "--set", "factors.rate=[200]", "--set", "validity={rateShortfall: 0.5, lateness: 5s, unattributed: 0.5}")
-	var exit *console.ExitError
-	if err != nil && !(errors.As(err, &exit) && exit.Code == console.Incomplete) {
-		t.Fatalf("%v\n%s", err, out)
+	if code != console.Done && code != console.Incomplete {
+		t.Fatalf("exit code %d\n%s", code, out)
 	}
 	d := must.Get(result.Open(dir))(t)
 	defer d.Close()

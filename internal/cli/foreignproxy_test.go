@@ -140,6 +140,7 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 // Under load, a proxy without counters that answers or repeats a part of the requests is found before a program that counts
 // nothing: by the bytes of its sockets. The report has the proof of the honest one.
 func TestForeignProxyAnswers(t *testing.T) {
+	t.Parallel()
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "answering.py"), []byte(answeringProxy), 0o600))
@@ -176,9 +177,9 @@ meshes:
 // The ladder of the examples ends with a step for mutual TLS, of the real nginx.
 func TestLadderOfMTLS(t *testing.T) {
 	path, libraries := programtest.Server(t, "nginx")
-	t.Setenv("PATH", filepath.Dir(path)+string(filepath.ListSeparator)+os.Getenv("PATH"))
-	t.Setenv("LD_LIBRARY_PATH", libraries)
-	r, _ := carriedOut(t, "mtls-ladder.yaml", "blocks=4", "validity={rateShortfall: 0.5, lateness: 5s}")
+	t.Parallel()
+	env := []string{"PATH=" + filepath.Dir(path) + string(filepath.ListSeparator) + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + libraries}
+	r, _ := carriedOutWith(t, env, "mtls-ladder.yaml", "blocks=3", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if len(r.Ladders) != 1 || fmt.Sprint(r.Ladders[0].Steps) != "[none nginx nginx-mtls]" {
 		t.Fatalf("%+v", r.Ladders)
 	}

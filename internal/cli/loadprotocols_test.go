@@ -171,6 +171,7 @@ service ServerReflection { rpc ServerReflectionInfo(stream ServerReflectionReque
 		t.Attr("short", "without Envoy")
 		return
 	}
+	t.Parallel()
 	bin, server := programs(t), grpcHealth(t, true)
 	dir := t.TempDir()
 	file := filepath.Join(dir, "x.yaml")

@@ -20,6 +20,7 @@ func TestProvenanceIsPrivate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
+	t.Parallel()
 	bin := filepath.Join(programs(t), "tare")
 	dir := t.TempDir()
 	results := filepath.Join(dir, "results")
