@@ -63,11 +63,11 @@ func levelsOr[T any](e *Experiment, factor string, only T) []T {
 	return []T{only}
 }
 
-// CheckBackground returns an error if a mesh cannot have the background of an experiment. Without a mesh there is nothing
-// that would know it.
+// CheckBackground returns an error if a mesh on this machine cannot have the background of an experiment. Without a mesh there is
+// nothing that would know it. A cluster has it with every mesh.
 func CheckBackground(e *Experiment, meshes []mesh.Definition) error {
 	services, _, proxies := backgroundLevels(e)
-	if slices.Max(services) == 0 {
+	if slices.Max(services) == 0 || e.onCluster() {
 		return nil
 	}
 	var failed []error
@@ -126,8 +126,20 @@ func (v backgroundRules) validate() {
 	if most := float64(slices.Max(changes)) * time.Duration(v.e.Phases.Measure).Seconds(); most > mesh.MaxBackgroundChange {
 		v.report(v.at("changes", BackgroundChangesFactor), "lower their rate, or shorten phases.measure", "%.0f changes in a trial are more than %d", most, mesh.MaxBackgroundChange)
 	}
-	if slices.Max(services) > 0 && v.e.Platform.Kind != mesh.OnLocal {
-		v.report(v.at("services", BackgroundServicesFactor), "remove it, or write platform: {kind: local}", "platform %s has no background services", v.e.Platform.Kind)
+	if slices.Max(services) == 0 || v.e.Platform.Kind == mesh.OnLocal {
+		return
+	}
+	at := v.at("services", BackgroundServicesFactor)
+	switch {
+	case !v.e.onCluster():
+		v.report(at, "remove it, or write platform: {kind: local}", "platform %s has no background services", v.e.Platform.Kind)
+	case v.e.Platform.Namespace != "":
+		v.report("platform.namespace", "remove it, or background.services", "background services are in a namespace of each trial, and %s is an existing one", clip(v.e.Platform.Namespace))
+	case v.e.Application.InPlace:
+		v.report(at, "remove it, or measure a copy", "background services are in a namespace of each trial, and an application in place has its own")
+	}
+	if v.e.onCluster() && slices.Max(proxies) > 0 {
+		v.report(v.at("proxies", BackgroundProxiesFactor), "remove it, or write platform: {kind: local}", "a cluster has no simulated proxies, which run on this machine only")
 	}
 }
 
@@ -141,9 +153,9 @@ func (v backgroundRules) at(field, factor string) string {
 
 func backgroundRows() []fieldRow {
 	return []fieldRow{
-		{"background", "What a control plane knows and does besides. Without a mesh it has no effect.", nil, nil},
-		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
+		{"background", "What a control plane knows and does besides. Without a mesh it has no effect on this machine; on a cluster Kubernetes knows it.", nil, nil},
+		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. On a cluster: Services without a selector, in the trial's namespace. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
 		{"background.changes", "Changes of their endpoints during the measure phase, at random instants: 2/s. As a factor: backgroundChanges.", 0, between(0, maxBackgroundChanges, "")},
-		{"background.proxies", "Simulated proxies: clients of the control plane (delta xDS) that subscribe and acknowledge as sidecars do, without a proxy. As a factor: backgroundProxies.", 0, between(0, mesh.MaxBackgroundProxies, "")},
+		{"background.proxies", "Simulated proxies: clients of the control plane (delta xDS) that subscribe and acknowledge as sidecars do, without a proxy. Not on a cluster. As a factor: backgroundProxies.", 0, between(0, mesh.MaxBackgroundProxies, "")},
 	}
 }

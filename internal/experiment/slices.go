@@ -77,6 +77,11 @@ var interleaving = []obstacle{
 		"a fault would also change the figures of other treatments", "remove order, or the faults"},
 	{(*Experiment).Changing,
 		"a change is probed all the time, and in slices of others a treatment has no load", "remove order, or the changes"},
+	{func(e *Experiment) bool {
+		services, _, _ := backgroundLevels(e)
+		return e.onCluster() && slices.Max(services) > 0
+	},
+		"the control planes of a cluster would know the background services of all treatments", "remove order, or background.services"},
 	{changesBehind,
 		"background services change all the time, also in slices of others", "remove order, or background.changes"},
 	{func(e *Experiment) bool { return len(e.Expect) > 0 },

@@ -1,12 +1,18 @@
 package kubecli
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -16,19 +22,50 @@ import (
 var removals = []string{"changes={every: 1s, count: 12, kinds: [endpoint-removed, endpoint-added]}", "blocks=1", "order=random",
 	"phases={warmup: 2s, measure: 14s, drain: 1s, idle: {cpu: 100, deadline: 1s}}", "validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}"}
 
-// A pod that leaves the entry's Service gets no more requests, and gets them again when it is back.
+// A pod that leaves the entry's Service gets no more requests, and gets them again when it is back. Meanwhile the
+// endpoints of Services that no request calls change, in a list from outside.
 func TestKubernetesEndpointRemoval(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../examples/endpoint-removal.yaml"))(t)
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
 	disposable(t, clustertest.Connect(t))
-	r := fileOnKubernetes(t, text, append(removals, "factors={mesh: [none], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}")...)
-	all := r.records(t, console.Done, nil)
+	r := fileOnKubernetes(t, text, append(removals, "factors={mesh: [none], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
+		"background={services: 20, changes: 2/s}")...)
+	all := r.records(t, console.Done, func() { behindChanges(t, r.cluster) })
 	if len(all) != 1 || !usable(all[0]) {
 		t.Fatalf("%+v", all)
 	}
 	followed(t, all[0])
+	if b := all[0].Background; b == nil || b.Services != 20 || b.Changes != 28 || b.Pushes != nil { // two a second of a measure phase of 14 s
+		t.Errorf("background %+v", b)
+	}
+}
+
+// behindChanges checks that the cluster has 20 background services whose addresses change three times.
+func behindChanges(t *testing.T, c *cluster.Cluster) {
+	t.Helper()
+	seen, last := 0, ""
+	err := wait.Within(t.Context(), 20*time.Second, 100*time.Millisecond, func(ctx context.Context) error {
+		list, err := c.Typed().DiscoveryV1().EndpointSlices("").List(ctx, metav1.ListOptions{LabelSelector: cluster.LabelRun + ",endpointslice.kubernetes.io/managed-by=tare"})
+		if err != nil {
+			return err
+		}
+		all := ""
+		for _, s := range list.Items {
+			all += s.Labels["kubernetes.io/service-name"] + " " + s.Endpoints[0].Addresses[0] + "\n"
+		}
+		if all != last {
+			seen, last = seen+1, all
+		}
+		if len(list.Items) != 20 || seen < 4 {
+			return fmt.Errorf("%d EndpointSlices, in %d states:\n%s", len(list.Items), seen, all)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 // Under Istio a pod that leaves the Service gets no more requests, and each change has CPU of the control plane.

@@ -43,6 +43,7 @@ type deployment struct {
 	scaler     *scaler
 	configurer *configurer
 	changer    *changer
+	background *background
 	starter    *podStarter
 	counters   *requestCounters
 }
@@ -78,7 +79,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 		}
 	}()
 	for _, step := range []func(context.Context) error{
-		d.installMesh, d.applier.createTrialNamespace, d.inPlace.enrol, d.enterMesh, d.createObjects,
+		d.installMesh, d.applier.createTrialNamespace, d.inPlace.enrol, d.enterMesh, d.background.create, d.createObjects,
 		d.awaitReady, d.entry.awaitGateway, d.followPods, d.openLoad,
 	} {
 		if err := step(ctx); err != nil {
@@ -129,6 +130,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.configurer = &configurer{pods: d.pods, admin: admin}
 	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults,
 		upgrade: &upgrade{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, applier: d.applier}}
+	d.background = &background{t}
 	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, workers: d.workers, archive: archive}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
@@ -156,6 +158,9 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers
+	}
+	if d.spec.Treatment.Levels.BackgroundServices > 0 {
+		declared.Background = d.background
 	}
 	return declared
 }

@@ -64,10 +64,13 @@ func (s suite) abilities(t *testing.T) {
 		t.Errorf("the platform's counters are refreshed every %v", p.CounterRefresh.Refresh())
 	}
 	spec, expected := Spec(t, s.mesh, 1, "echo"), s.traits.Abilities
-	spec.Changing = s.traits.Change != nil                              // answers name their pod
-	if local := s.mesh.Local; local != nil && local.Background != nil { // an ability of the mesh, not of the platform
-		spec.Treatment.Levels.BackgroundServices, spec.Treatment.Levels.BackgroundProxies = 3, simulatedProxies(local)
+	spec.Changing = s.traits.Change != nil // answers name their pod
+	local := s.mesh.Local
+	if local != nil && local.Background != nil { // an ability of the mesh, not of this machine
 		expected = append(slices.Clone(expected), "Background")
+	}
+	if slices.Contains(expected, "Background") {
+		spec.Treatment.Levels.BackgroundServices, spec.Treatment.Levels.BackgroundProxies = 3, simulatedProxies(local)
 	}
 	d := s.deploy(t, p, spec)
 	abilities := declared(*d)
