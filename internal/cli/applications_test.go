@@ -120,8 +120,12 @@ func TestWeighOfVariants(t *testing.T) {
 	stdout, _, code := tareIn(t, dir, "weigh", "--plain", "--time", "10s", "--out", "run", "--keep", "kept.yaml",
 		"--env", "WORK=5000", "--prefix", "nice -n 0", "--beside", python+" burner.py", "--", python, "server.py", "{port}")
 	const name = "nice-burner-work"
-	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, name+" adds ") {
-		t.Errorf("exit code %d, without %q:\n%s", code, name, stdout)
+	answer := name + " adds "
+	if code == console.Incomplete { // on a busy machine there may be no verdict
+		answer = name
+	}
+	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, answer) {
+		t.Errorf("exit code %d, without %q:\n%s", code, answer, stdout)
 	}
 	must.Contain(t, string(must.Get(os.ReadFile(filepath.Join(dir, "kept.yaml")))(t)), "application: [plain, "+name+"]")
 }

@@ -9,7 +9,7 @@ import (
 
 // A delay of 50 ms in the control plane is in the part of the control plane, and not in the part of the proxies.
 func TestDelayIsInThePartOfTheControlPlane(t *testing.T) {
-	r, _ := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, delayed-50ms], rate: [200], connections: [8]}",
+	r, _ := undisturbed(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, delayed-50ms], rate: [200], connections: [8]}",
 		"baseline={mesh: envoy-xds}", "changes={every: 150ms, count: 20}", "phases={warmup: 1s, measure: 4s, drain: 200ms}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	part := func(treatment, name string) float64 {
 		i := slices.IndexFunc(r.ChangeParts, func(p answer.ChangeParts) bool { return p.Treatment == treatment })

@@ -75,6 +75,18 @@ func carriedOutWith(t *testing.T, env []string, example string, set ...string) (
 	return &r, code
 }
 
+// undisturbed carries out an experiment until a busy machine makes no trial invalid, at most three times.
+func undisturbed(t *testing.T, example string, set ...string) (r *answer.Report, code int) {
+	t.Helper()
+	for range 3 {
+		r, code = carriedOut(t, example, set...)
+		if !slices.ContainsFunc(r.Trials, func(trial figures.Trial) bool { return !trial.Valid }) {
+			break
+		}
+	}
+	return r, code
+}
+
 // tareIn runs tare in a directory, "" for this one, for no longer than a quarter of an hour.
 func tareIn(t *testing.T, dir string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
@@ -101,7 +113,7 @@ func tareWith(t *testing.T, dir string, env []string, args ...string) (stdout, s
 // clients see failures. Retries to another server prevent most of them.
 func TestFaultDrain(t *testing.T) {
 	t.Parallel()
-	r, code := carriedOut(t, "fault-drain.yaml", "blocks=1", "factors.rate=[100]", "factors.connections=[30]",
+	r, code := undisturbed(t, "fault-drain.yaml", "blocks=1", "factors.rate=[100]", "factors.connections=[30]",
 		"application.services[0].replicas=2", "application.services[1].replicas=4",
 		"phases={warmup: 1s, measure: 9s, drain: 1s}", "faults[0].at=2s", "faults[0].every=3s", "faults[0].count=2")
 	if code != console.Gate {
@@ -249,7 +261,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 func TestToSidecarOrNot(t *testing.T) {
 	t.Parallel()
 	// At half of the study's rate: a slow machine with other tests answers 45 of the 50 requests/s.
-	r, _ := carriedOut(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]", "factors.rate=[25]",
+	r, _ := undisturbed(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]", "factors.rate=[25]",
 		"phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
 	if len(r.Treatments) != 6 {
 		t.Fatalf("%d treatments", len(r.Treatments))
@@ -360,9 +372,9 @@ func TestWeighOfBrokenPrograms(t *testing.T) {
 
 // Known delays of a control plane are recovered: each is the difference to the same mesh without a delay.
 func TestRouteChange(t *testing.T) {
-	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds, delayed-50ms, delayed-500ms, flapping], rate: [500], connections: [8]}",
+	r, code := undisturbed(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds, delayed-50ms, delayed-500ms, flapping], rate: [500], connections: [8]}",
 		"meshes={delayed-50ms: {from: envoy-xds, options: {delay: 50}}, delayed-500ms: {from: envoy-xds, options: {delay: 500}}, flapping: {from: envoy-xds, options: {flap: 10}}}",
-		"changes={every: 60ms, count: 40}", "phases={warmup: 500ms, measure: 3s, drain: 200ms}", "validity={rateShortfall: 0.5, lateness: 5s}") // a busy machine is late
+		"changes={every: 60ms, count: 40}", "phases={warmup: 1s, measure: 3s, drain: 200ms}", "validity={rateShortfall: 0.5, lateness: 5s}") // a busy machine is late
 	if code != console.Done {
 		t.Errorf("exit code %d", code)
 	}
@@ -424,9 +436,9 @@ func TestStandardDelays(t *testing.T) {
 // Connections that follow a route 300 ms later than others are found, as a slow worker's would be, and connections that
 // never do.
 func TestSlowAndDeafConnections(t *testing.T) {
-	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, slow, deaf], rate: [640], connections: [16]}",
+	r, code := undisturbed(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, slow, deaf], rate: [640], connections: [16]}",
 		"meshes={slow: {from: envoy-xds, options: {late: 300}}, deaf: {from: envoy-xds, options: {late: 60000}}}",
-		"baseline={mesh: envoy-xds}", "changes={every: 80ms, count: 36}", "phases={warmup: 500ms, measure: 3500ms, drain: 200ms}", "validity={rateShortfall: 0.5, lateness: 5s}")
+		"baseline={mesh: envoy-xds}", "changes={every: 80ms, count: 36}", "phases={warmup: 1s, measure: 3500ms, drain: 200ms}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done || len(r.Treatments) != 3 {
 		t.Fatalf("exit code %d, %d treatments: %+v", code, len(r.Treatments), r.Warnings)
 	}
@@ -502,7 +514,7 @@ func TestConsulChanges(t *testing.T) {
 // A probe shows a change that a slow load would not, and is in none of the load's figures.
 func TestProbeOfChanges(t *testing.T) {
 	t.Parallel()
-	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [20], connections: [2]}", "meshes={}", "baseline={mesh: none}",
+	r, code := undisturbed(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [20], connections: [2]}", "meshes={}", "baseline={mesh: none}",
 		"changes={every: 80ms, count: 36, probe: {rate: 800, connections: 8}}", "phases={warmup: 1s, measure: 4s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done || len(r.Treatments) != 2 {
 		t.Fatalf("exit code %d, %d treatments: %+v", code, len(r.Treatments), r.Warnings)
@@ -525,7 +537,7 @@ func TestProbeOfChanges(t *testing.T) {
 // A replica whose sidecar takes no policy from the control plane is named, and only there.
 func TestReplicaThatNeverLearns(t *testing.T) {
 	t.Parallel()
-	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, held], rate: [500], connections: [8], replicas: [2]}",
+	r, code := undisturbed(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds, held], rate: [500], connections: [8], replicas: [2]}",
 		"meshes={held: {from: envoy-xds, options: {held: \"1\"}}}", "baseline={mesh: envoy-xds}",
 		"changes={every: 80ms, count: 36, kinds: [policy-denied, policy-allowed]}", "phases={warmup: 1s, measure: 4s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done || len(r.Treatments) != 2 {
@@ -550,7 +562,7 @@ func TestReplicaThatNeverLearns(t *testing.T) {
 // Background services reach each proxy, and change at their rate. Without a mesh there are none.
 func TestBackground(t *testing.T) {
 	t.Parallel()
-	r, code := carriedOut(t, "churn-local.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [200], connections: [4]}",
+	r, code := undisturbed(t, "churn-local.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [200], connections: [4]}",
 		"background={services: 200, changes: 10/s}", "changes={every: 100ms, count: 38}", "phases={warmup: 2s, measure: 4s, drain: 1s}", "baseline={mesh: none}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done || len(r.Treatments) != 2 {
 		t.Fatalf("exit code %d, %d treatments: %+v", code, len(r.Treatments), r.Warnings)
@@ -571,7 +583,7 @@ func TestBackground(t *testing.T) {
 
 // Simulated proxies: a delay of the control plane is recovered, each change reaches every proxy, and the cost of a proxy is a slope.
 func TestSimulatedProxies(t *testing.T) {
-	r, code := carriedOut(t, "churn.yaml", "blocks=1", "control=false", "oneAtATime=false", "meshes={slow: {from: envoy-xds, options: {delay: \"200\"}}}",
+	r, code := undisturbed(t, "churn.yaml", "blocks=1", "control=false", "oneAtATime=false", "meshes={slow: {from: envoy-xds, options: {delay: \"200\"}}}",
 		"factors={mesh: [envoy-xds, slow], rate: [20], connections: [2], backgroundProxies: [5, 100, 300]}", "background={services: 50, changes: 20/s}",
 		"phases={warmup: 1s, measure: 2s, drain: 2s}", "baseline={mesh: envoy-xds, backgroundProxies: 5}", "validity={rateShortfall: 0.5}")
 	if code != console.Done || len(r.Treatments) != 6 {
@@ -605,16 +617,16 @@ func TestSimulatedProxies(t *testing.T) {
 // evidence.
 func TestChangesOfProcesses(t *testing.T) {
 	t.Parallel()
-	r, code := carriedOut(t, "changes.yaml", "blocks=1", "factors={mesh: [envoy-mtls], rate: [300], connections: [8], replicas: [2]}", "phases={warmup: 1s, measure: 16s, drain: 1s}",
-		"changes={every: 1s, count: 14, kinds: [route-added, policy-denied, policy-allowed, certificate-renewed, proxy-restarted, control-restarted, control-stopped]}", "validity={rateShortfall: 0.5, lateness: 5s}")
+	r, code := undisturbed(t, "changes.yaml", "blocks=1", "factors={mesh: [envoy-mtls], rate: [300], connections: [8], replicas: [2]}", "phases={warmup: 1s, measure: 16s, drain: 1s}",
+		"changes={every: 2s, count: 7, kinds: [route-added, policy-denied, policy-allowed, certificate-renewed, proxy-restarted, control-restarted, control-stopped]}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done || len(r.Treatments) != 1 || r.Treatments[0].N != 1 {
 		t.Fatalf("exit code %d: %+v", code, r.Warnings)
 	}
 	metrics := r.Treatments[0].Metrics
 	for _, kind := range []string{"route-added", "policy-denied", "policy-allowed", "certificate-renewed", "proxy-restarted", "control-restarted", "control-stopped"} {
 		made, failed := metrics["changes_made/"+kind].Estimate, metrics["change_failed_requests/"+kind].Estimate
-		if made != 2 {
-			t.Errorf("%s: %v changes, want 2", kind, made)
+		if made != 1 {
+			t.Errorf("%s: %v changes, want 1", kind, made)
 		}
 		if loses := kind == "proxy-restarted"; loses != (failed > 0) {
 			t.Errorf("%s: %v failed requests per change, want some: %v", kind, failed, loses)
@@ -630,7 +642,7 @@ func TestReloadsRun(t *testing.T) {
 		path, libraries := programtest.Server(t, name)
 		meshes = append(meshes, fmt.Sprintf("%s: {program: %q, environment: {LD_LIBRARY_PATH: %q}}", name, path, libraries))
 	}
-	r, code := carriedOut(t, "reload.yaml", "meshes={"+strings.Join(meshes, ", ")+"}", "factors={mesh: [none, nginx, haproxy, caddy], rate: [300], connections: [4]}",
+	r, code := undisturbed(t, "reload.yaml", "meshes={"+strings.Join(meshes, ", ")+"}", "factors={mesh: [none, nginx, haproxy, caddy], rate: [300], connections: [4]}",
 		"changes={every: 400ms, count: 30}", "phases={warmup: 1s, measure: 13s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done {
 		t.Errorf("exit code %d: %+v", code, r.Warnings)
@@ -646,7 +658,7 @@ func TestReloadsRun(t *testing.T) {
 // An endpoint that leaves gets no more requests, and no request fails.
 func TestEndpointRemoval(t *testing.T) {
 	t.Parallel()
-	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",
+	r, code := undisturbed(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [envoy-xds], rate: [500], connections: [8], replicas: [2]}", "meshes={}",
 		"changes={every: 60ms, count: 90, kinds: [endpoint-removed, endpoint-added, weight-shifted]}", "phases={warmup: 1s, measure: 6s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done || len(r.Treatments) != 1 {
 		t.Fatalf("exit code %d, %d treatments", code, len(r.Treatments))
@@ -696,7 +708,7 @@ validity: {rateShortfall: 0.5}
 starts: 1
 blocks: 1
 `, agent), 0o600))
-	r, code := carriedOut(t, file, set...)
+	r, code := undisturbed(t, file, set...)
 	if code != console.Done {
 		t.Errorf("exit code %d: %+v", code, r.Warnings)
 	}
