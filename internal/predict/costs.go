@@ -37,6 +37,7 @@ type Costs struct {
 	key        string
 	confidence float64
 	sources    []*source
+	called     []*source // runs of services that call others, for the memory of that alone
 }
 
 // callAxes are the quantities that the cost of a call depends on.
@@ -89,20 +90,25 @@ var (
 // quantities of every source. Outbound costs may be missing if no service of a graph calls another.
 var quantities = []quantity{inboundCPU, outboundCPU, inboundMemory, outboundMemory}
 
-// CostsOf returns the costs of each mesh that the runs measured. Shared proxies are measured whole. Only runs of a service that calls no other have costs:
-// its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone.
+// CostsOf returns the costs of each mesh that the runs measured. Shared proxies are measured whole. Costs of calls are those of a service that calls no other:
+// its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone. Runs of services that call others have
+// the memory of each called service.
 func CostsOf(sources []Source) (all []*Costs, err error) {
 	for _, s := range sources {
 		if err := s.collect(&all); err != nil {
 			return nil, err
 		}
 	}
+	all = slices.DeleteFunc(all, func(c *Costs) bool { return c.sources == nil })
 	for _, c := range all {
 		for _, s := range c.sources {
 			s.fit(c.confidence)
 		}
+		for _, s := range c.called {
+			s.fitCalled(c.confidence)
+		}
 	}
-	if all == nil {
+	if len(all) == 0 {
 		return nil, hint.New("measure a mesh on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the runs has a proxy of a service that calls no other")
 	}
 	return all, nil
@@ -126,6 +132,12 @@ func (s Source) collect(all *[]*Costs) error {
 			places[t.ID] = at{p, cmp.Or(t.Levels.Protocol, app.HTTP1)}
 		}
 	}
+	lowest := map[string][]float64{} // levels of each mesh: there calls themselves have least memory
+	for _, p := range places {
+		if at, ok := lowest[p.key]; !ok || slices.Compare(p.levels, at) < 0 {
+			lowest[p.key] = p.levels
+		}
+	}
 	without := map[string][]float64{} // response times without a mesh, by block and place
 	where := func(block int, p at) string {
 		rest := maps.Clone(p.factors)
@@ -140,7 +152,13 @@ func (s Source) collect(all *[]*Costs) error {
 	for i, t := range s.Run.Trials {
 		p, ok := places[t.Treatment]
 		r := &s.Run.Records[i]
-		if !ok || !t.Valid || t.Control || r.Edges > 1 || r.Load == nil || r.Load.Completed == 0 || t.Metrics[metric.Rate] == 0 {
+		if !ok || !t.Valid || t.Control || r.Load == nil || r.Load.Completed == 0 || t.Metrics[metric.Rate] == 0 {
+			continue
+		}
+		if r.Edges > 1 {
+			if slices.Equal(p.levels, lowest[p.key]) {
+				costsFor(all, p.place, s.Run.Confidence()).callersFor(s.Dir).addCallers(r, t.Block)
+			}
 			continue
 		}
 		sides, kinds := sidecarsOf(r), sharedOf(r)
@@ -223,9 +241,13 @@ func (c *Costs) sourceFor(dir, protocol string) *source {
 			return s
 		}
 	}
-	s := &source{dir: dir, protocol: protocol, points: map[quantity][]Point{}, curves: map[quantity]*Curve{}, missing: map[quantity]error{}, growths: map[quantity]*growths{}}
+	s := newSource(dir, protocol)
 	c.sources = append(c.sources, s)
 	return s
+}
+
+func newSource(dir, protocol string) *source {
+	return &source{dir: dir, protocol: protocol, points: map[quantity][]Point{}, curves: map[quantity]*Curve{}, missing: map[quantity]error{}, growths: map[quantity]*growths{}}
 }
 
 func (s *source) fit(confidence float64) {

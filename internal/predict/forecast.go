@@ -84,6 +84,8 @@ type Causes struct {
 	Range float64 `json:"range"`
 	// Connections are unknown: the cost is between those at the fewest and at the most measured ones.
 	Connections float64 `json:"connections"`
+	// Called services have an assumed memory in a sidecar, unless a run has it.
+	Called float64 `json:"called_services"`
 }
 
 // Prices are the prices of a month, of a core and of a MiB.
@@ -158,6 +160,7 @@ type proxy struct {
 	// scale and unsure are for rates below the measured ones: the CPU is from the measured share to the whole of the cost
 	// at the lowest rate, because fixed work is in it.
 	scale, unsure float64
+	assumed       float64 // called services whose memory no run has
 }
 
 // part is a cost at a place of a curve, with its weight.
@@ -166,10 +169,11 @@ type part struct {
 	curve  *Curve
 	at     []float64
 	weight float64
+	calm   bool // without calls: no unknown connections
 }
 
 // proxies returns the sidecars of each service. Calls through a sidecar share its fixed work and its wake-ups, so each call
-// costs as much as in a sidecar that has all calls of the service at the same rate.
+// costs as much CPU as in a sidecar that has all calls of the service at the same rate. Their memory adds up.
 func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 	all, refused := c.shared(flow)
 	for i, s := range g.Services {
@@ -206,8 +210,8 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 			passes = append(passes, pass{idle, inboundCPU, inboundMemory})
 		}
 		p.rate = total / p.replicas
-		add := func(x pass, connections, weight float64) {
-			if err := c.add(&p, x.Call, x.cpu, x.memory, connections, weight); err != nil {
+		refuse := func(x pass, err error) {
+			if err != nil {
 				refused = append(refused, refusal{x.Call, "sidecar of " + s.Name, err})
 			}
 		}
@@ -216,14 +220,24 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 			if total > 0 {
 				weight = x.Rate / total
 			}
-			add(x, 0, weight)
+			err := c.add(&p, x.Call, x.cpu, p.rate, 0, weight)
+			if err == nil {
+				err = c.addMemory(&p, x.Call, x.memory, weight)
+			}
+			refuse(x, err)
 		}
 		for _, direction := range []quantity{inboundCPU, outboundCPU} { // what new connections add
 			if x, ok := fresh[direction]; ok {
-				add(x, x.Rate/p.replicas, 1)
-				add(x, 0, -1)
+				for _, q := range []quantity{x.cpu, x.memory} {
+					err := c.add(&p, x.Call, q, p.rate, x.Rate/p.replicas, 1)
+					if err == nil {
+						err = c.add(&p, x.Call, q, p.rate, 0, -1)
+					}
+					refuse(x, err)
+				}
 			}
 		}
+		c.addCalled(&p, s)
 		all = append(all, p)
 	}
 	if refused != nil {
@@ -232,22 +246,22 @@ func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 	return all, nil
 }
 
-// add adds the cost of a proxy that has calls of one kind alone, with new connections/s, by a weight.
-func (c *Costs) add(p *proxy, call Call, cpu, memory quantity, connections, weight float64) error {
-	for _, of := range []struct {
-		q     quantity
-		parts *[]part
-	}{{cpu, &p.cpu}, {memory, &p.memory}} {
-		src, err := c.find(of.q, call, p.rate, connections)
-		if err != nil {
-			return err
-		}
-		curve := src.curves[of.q]
-		lowest := curve.Axes[0].From
-		*of.parts = append(*of.parts, part{src, curve, curve.placeOf(max(p.rate, lowest), call, connections), weight})
-		if of.q == cpu && p.rate < lowest {
-			p.scale, p.unsure = (1+p.rate/lowest)/2, (1-p.rate/lowest)/2
-		}
+// add adds a cost of a proxy that has calls of one kind alone, at a rate and with new connections/s, by a weight.
+func (c *Costs) add(p *proxy, call Call, q quantity, rate, connections, weight float64) error {
+	src, err := c.find(q, call, rate, connections)
+	if err != nil {
+		return err
+	}
+	curve := src.curves[q]
+	lowest := curve.Axes[0].From
+	x := part{source: src, curve: curve, at: curve.placeOf(max(rate, lowest), call, connections), weight: weight}
+	if q.kind == Memory {
+		p.memory = append(p.memory, x)
+		return nil
+	}
+	p.cpu = append(p.cpu, x)
+	if rate < lowest {
+		p.scale, p.unsure = (1+rate/lowest)/2, (1-rate/lowest)/2
 	}
 	return nil
 }
@@ -288,7 +302,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		return total
 	}
 	var apart, together variance
-	var unsure, connections float64
+	var unsure, connections, assumed float64
 	for i, p := range proxies {
 		if !counts(i) {
 			continue
@@ -300,6 +314,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		}
 		unsure += p.unsure * p.cost(weights{cores: w.cores}, mean) / p.scale
 		connections += math.Abs(p.cost(w, ofConnections))
+		assumed += w.mib * p.replicas * p.assumed * AssumedCalled
 	}
 	deployment := together.times(e.common * together.sum())
 	deployment.add(apart.times(1 - e.common))
@@ -310,7 +325,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		by := sum(counted, mean) - estimate
 		graph += by * by
 	}
-	return e.newAmount(estimate, curve, deployment, graph, Causes{Range: unsure, Connections: connections}, partsOf(proxies))
+	return e.newAmount(estimate+assumed, curve, deployment, graph, Causes{Range: unsure, Connections: connections, Called: assumed}, partsOf(proxies))
 }
 
 // newOne is the variance of a sum of parts in one more deployment.
@@ -378,6 +393,9 @@ func mean(x part) float64 {
 
 // ofConnections is half of the difference of a part's cost between the most and the fewest measured connections.
 func ofConnections(x part) float64 {
+	if x.calm {
+		return 0
+	}
 	few, most := x, x
 	few.at, most.at = slices.Clone(x.at), slices.Clone(x.at)
 	axis := x.curve.Axes[connectionsAxis]

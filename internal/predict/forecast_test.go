@@ -34,7 +34,8 @@ func trueCPU(in, out, bytes float64) float64 {
 	return 0.003 + 0.00015*in + 0.00017*out + 0.0008*math.Sqrt(in+out) + 1e-9*bytes
 }
 
-func trueMemory(rate float64) float64 { return 60 + 0.002*rate }
+// trueMemory is the memory of a sidecar with calls of one direction, or of both and services that it calls.
+func trueMemory(rate float64, called int) float64 { return 60 + 0.002*rate + 0.3*float64(called) }
 
 // trueTime is a response time of a call with a median of z = 0, in ms. Times are skewed. Each of two sidecars takes longer
 // the fewer requests it has.
@@ -74,7 +75,7 @@ func (m machine) measured(blocks int) *Costs {
 				s.pairs = append(s.pairs, pair{b, at, trueTimes(true, size, in, rate), trueTimes(false, size, 1+0.04*m.r.NormFloat64(), rate)})
 				for q, cost := range map[quantity]float64{
 					inboundCPU: in * trueCPU(rate, 0, rate*size), outboundCPU: out * trueCPU(0, rate, rate*size),
-					inboundMemory: in * trueMemory(rate), outboundMemory: out * trueMemory(rate),
+					inboundMemory: in * trueMemory(rate, 0), outboundMemory: out * trueMemory(rate, 0),
 				} {
 					s.points[q] = append(s.points[q], Point{b, at, cost})
 				}
@@ -82,7 +83,21 @@ func (m machine) measured(blocks int) *Costs {
 		}
 	}
 	s.fit(0.95)
-	return &Costs{Mesh: "envoy", confidence: 0.95, sources: []*source{s}}
+	return &Costs{Mesh: "envoy", confidence: 0.95, sources: []*source{s}, called: []*source{m.callers(blocks)}}
+}
+
+// callers are the memory of sidecars of services that call others.
+func (m machine) callers(blocks int) *source {
+	s := newSource("runs/callers", app.HTTP1)
+	for b := range blocks {
+		numbers := []int{0, 1, 3, 11}
+		deployed, trial := m.levels(len(numbers), 0.05), m.levels(len(numbers), 0.04)
+		for i, n := range numbers {
+			s.points[calledMemory] = append(s.points[calledMemory], Point{b, []float64{float64(n)}, deployed[i] * trial[i] * trueMemory(10, n)})
+		}
+	}
+	s.fitCalled(0.95)
+	return s
 }
 
 // graph is a random application: a chain, a tree or a fan-out.
@@ -127,7 +142,7 @@ func (m machine) truth(g Graph, flow Flow) (cpu, memory []float64, delay float64
 			bytes += c.Rate * sizes[c.To]
 		}
 		level := deployed[i] * trial[i]
-		cpu, memory = append(cpu, level*trueCPU(in, out, bytes)), append(memory, level*trueMemory(in+out))
+		cpu, memory = append(cpu, level*trueCPU(in, out, bytes)), append(memory, level*trueMemory(in+out, len(s.Calls)))
 	}
 	if slices.ContainsFunc(g.Services, func(s app.Service) bool {
 		return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Alongside })
@@ -273,10 +288,10 @@ func TestUnknownConnectionsWidenRanges(t *testing.T) {
 	few := forecast()
 	s.fit(0.95)
 	unknown := forecast()
-	if more, want := unknown.Memory.Estimate-few.Memory.Estimate, 2*10*each; few.Memory.Causes.Connections != 0 || math.Abs(more/want-1) > 0.1 {
-		t.Errorf("two sidecars with 8 to 28 connections have %v MiB more than with 8, want %v", more, want)
+	if more, want := unknown.Memory.Estimate-few.Memory.Estimate, 3*10*each; few.Memory.Causes.Connections != 0 || math.Abs(more/want-1) > 0.1 {
+		t.Errorf("two sidecars with three calls on 8 to 28 connections each have %v MiB more than with 8, want %v", more, want)
 	}
-	if got, want := unknown.Memory.Causes.Connections, 2*10*each; math.Abs(got/want-1) > 0.1 || !(unknown.Memory.High-unknown.Memory.Low > 2*got) {
+	if got, want := unknown.Memory.Causes.Connections, 3*10*each; math.Abs(got/want-1) > 0.1 || !(unknown.Memory.High-unknown.Memory.Low > 2*got) {
 		t.Errorf("connections widen the range of memory by %v MiB, want %v: %+v", got, want, unknown.Memory)
 	}
 	if more := unknown.CPU.Estimate/few.CPU.Estimate - 1; math.Abs(more) > 0.01 {
@@ -384,5 +399,39 @@ func TestForecastsRefuse(t *testing.T) {
 		case !strings.Contains(all[0].NoLatency, c.no) || (c.no == "") != (all[0].Latency != nil):
 			t.Errorf("%s: latency %+v, reason %q, want %q", name, all[0].Latency, all[0].NoLatency, c.no)
 		}
+	}
+}
+
+// The memory of called services is that of a run with services that call others, or else assumed, with a cause of its own: all
+// of what no run has.
+func TestMemoryOfCalledServices(t *testing.T) {
+	m := machine{rand.New(rand.NewPCG(11, 12)), 1}
+	costs := m.measured(8)
+	g := decoded(t, "  - {name: front, replicas: 2, calls: [a, b, b, c]}\n  - name: a\n  - name: b\n  - name: c\n")
+	forecast := func() Forecast {
+		return must.Get(Forecasts([]*Costs{costs}, g, map[string]float64{"front": 100}, nil))(t)[0]
+	}
+	measured, points := forecast(), costs.called[0].points[calledMemory]
+	costs.called = nil
+	assumed := forecast()
+	const calls = 2 * 3 // of both replicas
+	if c := assumed.Memory.Causes.Called; measured.Memory.Causes.Called != 0 || math.Abs(c-calls*AssumedCalled) > 1e-9 || math.Abs(assumed.Services[0].Memory.Causes.Called-c) > 1e-9 || assumed.CPU.Causes.Called != 0 {
+		t.Errorf("assumed called services widen memory by %v MiB, measured ones by %v, want %v and 0", c, measured.Memory.Causes.Called, calls*AssumedCalled)
+	}
+	if more := assumed.Memory.Estimate - measured.Memory.Estimate; math.Abs(more) > 1.2 { // both are 0.3 MiB each
+		t.Errorf("assumed memory is %v MiB more than measured", more)
+	}
+	if from := measured.From; !slices.Contains(from, "runs/callers") || !slices.ContainsFunc(measured.Curves, func(u Used) bool { return u.Of == calledMemory.of }) {
+		t.Errorf("forecast from %v, with curves of %+v: want the run of called services", from, measured.Curves)
+	}
+	few := newSource("runs/callers", app.HTTP1)
+	for _, p := range points {
+		if p.At[0] <= 1 {
+			few.points[calledMemory] = append(few.points[calledMemory], p)
+		}
+	}
+	few.fitCalled(0.95)
+	if err := few.missing[calledMemory]; err == nil || !strings.Contains(err.Error(), "2 different numbers of services, and 3 are needed") {
+		t.Errorf("a run with two numbers of called services: %v", err)
 	}
 }

@@ -212,7 +212,7 @@ func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error)
 	at := func(rates ...float64) (d delay) {
 		for i, rate := range rates {
 			place := curve.placeOf(max(rate, lowest), call, max(rate, lowest)*fresh)
-			d[i].with, d[i].without = part{src, curve, place, 1}, part{src, bare, place, 1}
+			d[i].with, d[i].without = part{source: src, curve: curve, at: place, weight: 1}, part{source: src, curve: bare, at: place, weight: 1}
 		}
 		return d
 	}

@@ -64,7 +64,11 @@ func (c *Costs) shared(flow Flow) (all []proxy, refused []refusal) {
 			}
 		}
 		for _, call := range passed {
-			if err := c.add(&p, call, sharedCPU(kind), sharedMemory(kind), 0, call.Rate/p.rate); err != nil {
+			err := c.add(&p, call, sharedCPU(kind), p.rate, 0, call.Rate/p.rate)
+			if err == nil {
+				err = c.add(&p, call, sharedMemory(kind), p.rate, 0, call.Rate/p.rate)
+			}
+			if err != nil {
 				refused = append(refused, refusal{call, kind, err})
 			}
 		}

@@ -35,6 +35,9 @@ func usedCurves(proxies []proxy) (all []Used) {
 	for _, of := range []func(proxy) []part{func(p proxy) []part { return p.cpu }, func(p proxy) []part { return p.memory }} {
 		for _, p := range proxies {
 			for _, x := range of(p) {
+				if x.weight <= 0 { // subtracted
+					continue
+				}
 				i := slices.IndexFunc(all, func(u Used) bool { return u.Curve == x.curve })
 				if i < 0 {
 					i = len(all)
@@ -121,7 +124,7 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 			steps = append(steps, n.Step)
 		}
 	}
-	return steps
+	return append(steps, calledStep(sources, forecasts)...)
 }
 
 // below returns the services with fewer requests than a run measured, and the lowest rate of their sidecars.
@@ -142,7 +145,7 @@ func (f Forecast) below(dir string) (names []string, lowest float64) {
 
 // half is the half width of an interval with these causes.
 func (c Causes) half() float64 {
-	return math.Sqrt(c.Curve*c.Curve + c.Deployment*c.Deployment + c.Graph*c.Graph + c.Range*c.Range + c.Connections*c.Connections)
+	return math.Sqrt(c.Curve*c.Curve + c.Deployment*c.Deployment + c.Graph*c.Graph + c.Range*c.Range + c.Connections*c.Connections + c.Called*c.Called)
 }
 
 // milli are thousandths of a core, as Kubernetes writes them.

@@ -35,6 +35,7 @@ func main() {
 	flag.Uint64Var(&p.seed, "seed", 1, "`seed` of the applications")
 	flag.IntVar(&p.most, "most", 12, "most `services` of an application")
 	flag.IntVar(&p.blocks, "blocks", 5, "`blocks` of the curve")
+	flag.BoolVar(&p.short, "short", false, "one second with the mesh alone, for CPU and memory: no median")
 	flag.DurationVar(&p.within, "within", time.Hour, "`time` after which no other run begins")
 	flag.Parse()
 	if err := p.run(); err != nil {
@@ -59,6 +60,7 @@ type program struct {
 	tare, out, page string
 	n, most, blocks int
 	seed            uint64
+	short           bool
 	within          time.Duration
 	end             time.Time
 }
@@ -68,7 +70,10 @@ func (p program) run() error {
 	if err := os.MkdirAll(p.out, 0o755); err != nil {
 		return err
 	}
-	curve := filepath.Join(p.out, "curve")
+	curve, callers := filepath.Join(p.out, "curve"), filepath.Join(p.out, "callers")
+	if err := p.measure(callers, "application.topology=callers", "factors.rate=[10]", "factors.connections=[2]", fmt.Sprintf("factors.responseSize=[%d]", smallest), fmt.Sprint("blocks=", p.blocks)); err != nil {
+		return err
+	}
 	if err := p.measure(curve, fmt.Sprintf("factors.rate=[%d, 120, %d]", lowest, highest), fmt.Sprintf("factors.responseSize=[%d, %d]", smallest, largest),
 		"factors.protocol=[http1, grpc]", "factors.connections=[2, 16]", fmt.Sprint("blocks=", p.blocks)); err != nil {
 		return err
@@ -79,7 +84,7 @@ func (p program) run() error {
 		if err != nil {
 			return err
 		}
-		if err := p.forecast(curve, &a); err != nil {
+		if err := p.forecast(&a, curve, callers); err != nil {
 			return err
 		}
 		all = append(all, a)
@@ -172,7 +177,7 @@ type written struct {
 }
 
 // forecast reads the forecast of an application, and writes it first if there is none.
-func (p program) forecast(curve string, a *application) error {
+func (p program) forecast(a *application, runs ...string) error {
 	var w written
 	file := a.dir + ".forecast.json"
 	if text, err := os.ReadFile(file); err == nil {
@@ -180,7 +185,7 @@ func (p program) forecast(curve string, a *application) error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	} else {
-		if err := p.read(&w, "forecast", "--graph", a.file, "--rate", fmt.Sprint(a.rate), "--from", curve, "--format", "json"); err != nil {
+		if err := p.read(&w, append([]string{"forecast", "--graph", a.file, "--rate", fmt.Sprint(a.rate), "--format", "json"}, runs...)...); err != nil {
 			return err
 		}
 		w.Time = time.Now()
@@ -233,6 +238,9 @@ func (p program) measure(dir string, fields ...string) error {
 	}
 	// Late requests do not move the median.
 	args := []string{"run", "examples/quickstart.yaml", "--plain", "--out", part, "--set", "control=false", "--set", "validity.lateness=20ms"}
+	if p.short {
+		fields = append(fields, "factors.mesh=[envoy]", "baseline={mesh: envoy}", "phases.measure=1s", "validity.rateShortfall=0.5", "validity.lateness=1s")
+	}
 	for _, f := range fields {
 		args = append(args, "--set", f)
 	}
