@@ -139,6 +139,10 @@ var documented = map[string]done{
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --prices examples/prices-gcp.yaml": {},
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --format html -o forecast.html": {
 		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop --format html -o forecast.html && grep -q 'Sidecars of each service' forecast.html"},
+	"tare run examples/quickstart.yaml --set application.topology=callers --set 'factors.rate=[10]' --set blocks=6 --out runs/callers": {
+		instead: "tare run examples/quickstart.yaml --set application.topology=callers --set 'factors.rate=[10]' --set blocks=3 --set phases.measure=1s --set validity.rateShortfall=0.5 --plain --out runs/callers || [ $? = 3 ]"},
+	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop runs/callers": {
+		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop runs/callers --format json | grep -q calledServices"},
 	"tare forecast --graph traces.json --rate 300 --from runs/for-shop": {by: "TestScripts"},
 	"tare size --rate 800": {by: "TestScripts"},
 	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt": {instead: "printf 'a\\na\\nb\\n' > pods.txt"},

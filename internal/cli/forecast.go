@@ -54,13 +54,15 @@ The graph is one of
 
 Runs have the cost of a call: at least three rates and three blocks (repetitions) of a
 service that calls no other, for each protocol of the graph. Without a run it reads the
-newest one. Each call is predicted from the first run that has its rate and sizes.
+newest one. Each call is predicted from the first run that has its rate and sizes. A run
+of services that call others, such as the topology callers, has the memory of each called
+service. Without it, that memory is assumed and in the range.
 
 What was not measured is refused, with the command that measures it. Sidecars below the
 measured rates have a wide range. Latency is refused where requests queue.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[50, 200, 1000]' --out runs/curve
   tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/curve
-  tare forecast --graph app.yaml --rate checkout=300 --rate admin=5 --from runs/curve runs/payloads
+  tare forecast --graph app.yaml --rate checkout=300 --rate admin=5 --from runs/curve runs/callers
   tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format html -o forecast.html
   tare forecast --graph traces.json --rate 300 --from runs/curve`,
 		Args: cobra.ArbitraryArgs,

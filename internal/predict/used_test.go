@@ -8,11 +8,13 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // The runs that narrow a forecast are repetitions of its own, the most helpful first. Runs that hardly help are left out.
@@ -40,6 +42,10 @@ func TestRunsThatNarrowForecasts(t *testing.T) {
 	f.CPU.Causes = predict.Causes{Curve: 0.001, Deployment: 0.001, Range: 0.1}
 	if got := predict.NextOf(sources, []predict.Forecast{f}); len(got) != 1 || got[0].Set[0] != want[1].Set[0] {
 		t.Errorf("steps %+v, want the lower rate alone", got)
+	}
+	f.CPU.Causes, f.Memory.Causes = predict.Causes{}, predict.Causes{Called: 0.3}
+	if got := predict.NextOf(sources, []predict.Forecast{f}); len(got) != 1 || !slices.Contains(got[0].Set, "application.topology=callers") || got[0].Takes != 6*10*time.Second {
+		t.Errorf("steps %+v, want services that call others, 6 times 10 s", got)
 	}
 }
 
@@ -95,4 +101,49 @@ func TestSharedProxiesCost(t *testing.T) {
 		}
 	}
 	must.Fail(t, must.Err(predict.Forecasts(costs, g, map[string]float64{"front": 2000}, nil)), "6000 requests/s are outside the measured range of 200 to 3200: node-proxy (requests received and sent)")
+}
+
+// Runs of services that call others have the memory of each, at their lowest rate alone. Without a run of calls they are none.
+func TestRunsOfCallers(t *testing.T) {
+	run := overRates(t, "envoy", func(r *result.Record, task result.TaskUsage) (all []result.TaskUsage) {
+		r.Edges, r.Balance = 5, &balance.Balance{}
+		for _, x := range []struct {
+			name   string
+			called []string
+		}{{"a", []string{"b", "c", "d"}}, {"b", []string{"c"}}, {"c", nil}, {"d", nil}, {app.LoadName, []string{"a"}}} {
+			for _, to := range x.called {
+				r.Balance.Flows = append(r.Balance.Flows, balance.Flow{Place: balance.Place{Service: x.name, Point: balance.Sent, To: to}})
+			}
+			part := task
+			part.Task = mesh.Task{ID: x.name, Service: x.name, Plane: metric.Data, Role: mesh.RoleSidecar}
+			if x.name == app.LoadName {
+				part.Component, part.Service = app.LoadName, ""
+			}
+			mib := 40 + 0.01*float64(r.Block) + 0.5*float64(len(x.called))
+			if r.Factors[experiment.RateFactor] != 200.0 {
+				mib += 10 * float64(len(x.called))
+			}
+			part.End.RSS = int64(mib * (1 << 20))
+			all = append(all, part)
+		}
+		return all
+	})
+	callers := predict.Source{Dir: "runs/callers", Run: run}
+	must.Fail(t, must.Err(predict.CostsOf([]predict.Source{callers})), "service that calls no other")
+	costs := must.Get(predict.CostsOf([]predict.Source{{Dir: "runs/x", Run: written(t)}, callers}))(t)
+	g := predict.Graph{Topology: must.Get(app.Decode("graph.yaml", []byte("name: t\nservices:\n  - {name: front, calls: [back, stock, more]}\n  - name: back\n  - name: stock\n  - name: more\n")))(t)}
+	f := must.Get(predict.Forecasts(costs, g, map[string]float64{"front": 300}, nil))(t)[0]
+	i := slices.IndexFunc(f.Curves, func(u predict.Used) bool { return u.Of == "called services" })
+	if i < 0 || f.Memory.Causes.Called != 0 {
+		t.Fatalf("curves of %+v, and %+v: want one of called services", f.Curves, f.Memory)
+	}
+	c := f.Curves[i].Curve
+	for k, want := range map[float64]float64{0: 40, 1: 40.5, 3: 41.5} {
+		if b := must.Get(c.At(k))(t); math.Abs(b.Estimate-want) > 0.1 {
+			t.Errorf("a sidecar that calls %v services has %v MiB, want %v", k, b.Estimate, want)
+		}
+	}
+	if more := f.Services[0].Memory.Estimate - f.Services[1].Memory.Estimate; math.Abs(more-1.5) > 0.5 {
+		t.Errorf("a sidecar that calls 3 services has %v MiB more than one that calls none, want 1.5", more)
+	}
 }

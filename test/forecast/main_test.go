@@ -65,5 +65,5 @@ func TestForecastsThatFailHaveTheReason(t *testing.T) {
 	p := program{tare: filepath.Join(t.TempDir(), "tare")}
 	must.OK(t, os.WriteFile(p.tare, []byte("#!/bin/sh\necho not this\necho tare: 3 requests/s are outside >&2\nexit 1\n"), 0o755))
 	a := application{dir: filepath.Join(t.TempDir(), "drawn"), file: "drawn.yaml", rate: 30}
-	must.Fail(t, p.forecast("curve", &a), "tare forecast --graph drawn.yaml --rate 30 --from curve --format json: exit status 1: tare: 3 requests/s are outside")
+	must.Fail(t, p.forecast(&a, "curve", "callers"), "tare forecast --graph drawn.yaml --rate 30 --format json curve callers: exit status 1: tare: 3 requests/s are outside")
 }

@@ -131,8 +131,9 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 		row("a month, as used", moneyWords(f, *x.Month))
 	}
 	row("in brackets", "the range of a new deployment: "+nineteen(x.Confidence)+" of 20 lie in it")
-	row("why the CPU has a range", causeWords(x.CPU))
-	row("not in it", "the application itself, the control plane, the waiting of requests for one another, and the memory of a sidecar for each further service that it calls")
+	row("why the CPU has a range", causeWords(x.CPU, cpuWidened))
+	row("why the memory has a range", causeWords(x.Memory, mibWidened))
+	row("not in it", "the application itself, the control plane, and the waiting of requests for one another")
 	_, common := splitFactors(x.Factors, f.factors())
 	row("from", strings.Join(append([]string{fmt.Sprintf("%s, measured %d times (blocks)", printable.And(x.From), x.Blocks)}, common...), ", "))
 	return facts
@@ -159,23 +160,26 @@ func ForecastServices(x predict.Forecast) LevelTable {
 		if s.Replicas > 1 {
 			name += fmt.Sprintf(" (%d replicas)", s.Replicas)
 		}
-		row := []string{name, fmt.Sprintf("%.4g", s.Rate), fmt.Sprintf("%.4g", s.Calls), cpuAmount(s.CPU), spaced(memoryAmount(s.Memory), forecastMark(x)), widened(s.CPU.Causes.Deployment), widened(s.CPU.Causes.Curve)}
+		row := []string{name, fmt.Sprintf("%.4g", s.Rate), fmt.Sprintf("%.4g", s.Calls), cpuAmount(s.CPU), spaced(memoryAmount(s.Memory), forecastMark(x)), cpuWidened(s.CPU.Causes.Deployment), cpuWidened(s.CPU.Causes.Curve)}
 		if graph {
-			row = append(row, widened(s.CPU.Causes.Graph))
+			row = append(row, cpuWidened(s.CPU.Causes.Graph))
 		}
 		if below {
-			row = append(row, widened(s.CPU.Causes.Range))
+			row = append(row, cpuWidened(s.CPU.Causes.Range))
 		}
 		if connections {
-			row = append(row, widened(s.CPU.Causes.Connections))
+			row = append(row, cpuWidened(s.CPU.Causes.Connections))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	return t
 }
 
-// widened is half of a range that comes from one cause.
-func widened(cores float64) string {
+// mibWidened is half of a range of memory that comes from one cause.
+func mibWidened(mib float64) string { return fmt.Sprintf("±%.1f MiB", mib) }
+
+// cpuWidened is half of a range of CPU that comes from one cause.
+func cpuWidened(cores float64) string {
 	if cores == 0 {
 		return "0"
 	}
@@ -217,14 +221,17 @@ func entryWords(rates map[string]float64) string {
 }
 
 // causeWords are the half width of an interval, and the half widths from each cause alone.
-func causeWords(a predict.Amount) string {
-	text := fmt.Sprintf("±%s, from deployments that differ (alone %s), the curve (%s)", cpuQuantity((a.High-a.Low)/2), widened(a.Causes.Deployment), widened(a.Causes.Curve))
+func causeWords(a predict.Amount, widened func(half float64) string) string {
+	text := fmt.Sprintf("%s, from deployments that differ (alone %s), the curve (%s)", widened((a.High-a.Low)/2), widened(a.Causes.Deployment), widened(a.Causes.Curve))
 	for _, cause := range []struct {
-		name  string
-		cores float64
-	}{{"counted calls", a.Causes.Graph}, {"rates below the measured ones", a.Causes.Range}, {"unknown connections", a.Causes.Connections}} {
-		if cause.cores > 0 {
-			text += fmt.Sprintf(", %s (%s)", cause.name, widened(cause.cores))
+		name string
+		half float64
+	}{
+		{"counted calls", a.Causes.Graph}, {"rates below the measured ones", a.Causes.Range}, {"unknown connections", a.Causes.Connections},
+		{fmt.Sprintf("called services that no run has, none to %.2g MiB each", 2*predict.AssumedCalled), a.Causes.Called},
+	} {
+		if cause.half > 0 {
+			text += fmt.Sprintf(", %s (%s)", cause.name, widened(cause.half))
 		}
 	}
 	return text

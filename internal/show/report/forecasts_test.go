@@ -17,7 +17,7 @@ import (
 func TestForecastsAreTablesOfServices(t *testing.T) {
 	g := predict.Graph{Topology: app.Topology{Name: "shop", Entry: "front", Services: []app.Service{{Name: "front", Calls: []app.Call{{Service: "cart"}}}, {Name: "cart", Replicas: 2}}}}
 	cpu := predict.Amount{Estimate: 0.3, Low: 0.25, High: 0.35, Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Graph: 0.001, Connections: 0.002}}
-	memory := predict.Amount{Estimate: 201.2, Low: 199.6, High: 203.1}
+	memory := predict.Amount{Estimate: 201.2, Low: 199.6, High: 202.8, Causes: predict.Causes{Curve: 0.5, Deployment: 1, Called: 1.2}}
 	one := predict.Forecast{Mesh: "envoy", Factors: plan.Factors{"mesh": "envoy"}, Confidence: 0.95, From: []string{"runs/a", "runs/b"}, Blocks: 8, CPU: cpu, Memory: memory,
 		Latency: &predict.Amount{Estimate: 1.23, Low: 1, High: 1.5}, Path: []string{"front", "cart"}, Month: &predict.Amount{Estimate: 6.2, Low: 5, High: 7.5},
 		Services: []predict.ServiceCost{{Service: "front", Replicas: 1, Rate: 300, Calls: 300, CPU: cpu, Memory: memory}, {Service: "cart", Replicas: 2, Rate: 300, CPU: cpu, Memory: memory}}}
@@ -33,29 +33,30 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	must.OK(t, forms[0].Write(&text, f))
 	must.OK(t, forms[1].Write(&json, f))
 	want := `envoy around shop (2 services, 300 requests/s at front):
-  CPU of sidecars:         300m (250m to 350m)
-  memory:                  201 MiB (199 to 204)
-  median response:         +1.23 ms (1 to 1.5), by calls to front and cart one after another
-  a month, as used:        6.20 USD (5.00 to 7.50)
-  in brackets:             the range of a new deployment: 19 of 20 lie in it
-  why the CPU has a range: ±50m, from deployments that differ (alone ±40m), the curve (±30m), counted calls (±1m), unknown connections (±2m)
-  not in it:               the application itself, the control plane, the waiting of requests for one another, and the memory of a sidecar for each further service that it calls
-  from:                    runs/a and runs/b, measured 8 times (blocks)
+  CPU of sidecars:            300m (250m to 350m)
+  memory:                     201 MiB (199 to 203)
+  median response:            +1.23 ms (1 to 1.5), by calls to front and cart one after another
+  a month, as used:           6.20 USD (5.00 to 7.50)
+  in brackets:                the range of a new deployment: 19 of 20 lie in it
+  why the CPU has a range:    ±50m, from deployments that differ (alone ±40m), the curve (±30m), counted calls (±1m), unknown connections (±2m)
+  why the memory has a range: ±1.6 MiB, from deployments that differ (alone ±1.0 MiB), the curve (±0.5 MiB), called services that no run has, none to 0.6 MiB each (±1.2 MiB)
+  not in it:                  the application itself, the control plane, and the waiting of requests for one another
+  from:                       runs/a and runs/b, measured 8 times (blocks)
 
   service             requests/s   calls/s   CPU                   memory                 range of CPU: deployments differ   the curve   counted calls   connections
-  front               300          300       300m (250m to 350m)   201 MiB (199 to 204)   ±40m                               ±30m        ±1m             ±2m
-  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 204)   ±40m                               ±30m        ±1m             ±2m
+  front               300          300       300m (250m to 350m)   201 MiB (199 to 203)   ±40m                               ±30m        ±1m             ±2m
+  cart (2 replicas)   300          0         300m (250m to 350m)   201 MiB (199 to 203)   ±40m                               ±30m        ±1m             ±2m
 
 `
 	if got := text.String(); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want it to begin with %s", got, want)
 	}
 	for _, part := range []string{
-		"median response:         no forecast: calls to cart: runs/a has no latency",
-		"memory:                  201 MiB (199 to 204) ↑\n",
-		"\n  growing:                 memory was still growing at the end, by 0.25 to 0.35 MiB a minute at 100 requests/s",
-		"\n  CPU of proxies:          300m (250m to 350m)\n",
-		"\n  of these node-proxy:     300m (250m to 350m) and 201 MiB (199 to 204), as many as measured, with 600 requests/s\n",
+		"median response:            no forecast: calls to cart: runs/a has no latency",
+		"memory:                     201 MiB (199 to 203) ↑\n",
+		"\n  growing:                    memory was still growing at the end, by 0.25 to 0.35 MiB a minute at 100 requests/s",
+		"\n  CPU of proxies:             300m (250m to 350m)\n",
+		"\n  of these node-proxy:        300m (250m to 350m) and 201 MiB (199 to 203), as many as measured, with 600 requests/s\n",
 		"\nistio around shop (300 requests/s at front):\n  no forecast: calls by grpc were not measured\n",
 		"\nTo be more certain:\n  what was not measured: every rate, size and protocol of the graph\n    tare run runs/x/experiment.yaml --set 'factors.rate=[",
 		"\n  16 blocks in place of 8 (4m)\n    tare run runs/b/experiment.yaml --set blocks=16\n",
@@ -65,7 +66,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		}
 	}
 	sentences := report.ForecastsAnswer(f)
-	if len(sentences) != 5 || sentences[0] != "CPU 300m (250m to 350m), memory 201 MiB (199 to 204), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month: envoy around shop (2 services, 300 requests/s at front)." {
+	if len(sentences) != 5 || sentences[0] != "CPU 300m (250m to 350m), memory 201 MiB (199 to 203), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month: envoy around shop (2 services, 300 requests/s at front)." {
 		t.Errorf("sentences %q", sentences)
 	}
 	must.Contain(t, strings.Join(sentences[1:], "\n"), "The median response has no forecast: calls to cart: runs/a has no latency.",
