@@ -78,18 +78,25 @@ func Deployment(namespace string, edit func(*appsv1.Deployment, *corev1.Containe
 	return d
 }
 
-// Namespace creates a namespace that is deleted with the test, and returns its name and stamp.
+// Namespace creates a namespace, and returns its name and stamp. Its deletion begins when the test ends: no later test has
+// its name, so none waits for the five seconds that it takes.
 func Namespace(t *testing.T, c *cluster.Cluster) (string, cluster.Stamp) {
 	t.Helper()
 	name := "tare-test-" + strings.ToLower(rand.Text()[:8])
 	stamp := cluster.Stamp{Run: name}
-	Removed(t, c, name)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if err := c.Typed().CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !cluster.IsNotFound(err) {
+			t.Errorf("delete namespace %s: %v", name, err)
+		}
+	})
 	must.OK(t, c.Apply(Within(t, time.Minute), stamp, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	must.OK(t, c.WaitReady(Within(t, time.Minute), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: name}))
 	return name, stamp
 }
 
-// Removed deletes a namespace with the test.
+// Removed deletes a namespace with the test, and waits until it is gone.
 func Removed(t *testing.T, c *cluster.Cluster, namespace string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

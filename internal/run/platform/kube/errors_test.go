@@ -73,7 +73,7 @@ func TestQuotaExceeded(t *testing.T) {
 		Manifests: []string{"apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: narrow}\nspec: {hard: {pods: \"1\"}}\n"}}}}
 	c := sharedCluster(t)
 	p := newReal(t, c, func(o *Options) { o.Meshes = newBatches(c) })
-	wantRefused(t, p, platformtest.Spec(t, m, 3, "echo"), 30*time.Second, "echo", "quota")
+	wantRefused(t, p, platformtest.Spec(t, m, 3, "echo"), 15*time.Second, "echo", "quota")
 }
 
 // asUser connects to the cluster as a user with only the granted RBAC permissions.
@@ -165,7 +165,7 @@ func TestStuckInDeletion(t *testing.T) {
 	maps := c.Typed().CoreV1().ConfigMaps(d.namespace)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"tare.test/never-removed"}}}
 	must.Get(maps.Create(t.Context(), held, metav1.CreateOptions{}))(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
 	defer cancel()
 	wantError(t, d.Remove(ctx), "deletion of namespace "+d.namespace, "configmap "+d.namespace+"/held, held by finalizers tare.test/never-removed", "kubectl patch")
 	must.Get(maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)

@@ -112,22 +112,32 @@ func checkApplied(t *testing.T, c *cluster.Cluster, d *deployment, path string) 
 // An unsupported chart is refused with the reason, and nothing remains.
 func TestChartRefused(t *testing.T) {
 	c := sharedCluster(t)
-	p := newReal(t, c, nil)
-	wantRefused(t, p, chartSpec(t, 1, "beyond: true"), time.Minute, "chart shop has ClusterRole shop, outside the trial's namespace", "application.chart.values")
-	for outside, want := range map[string]string{
-		"capability": "ClusterRole shop-capability, outside", "hook": "ClusterRole shop-hook (hook pre-install, pre-upgrade), outside",
-		"policy": "ValidatingAdmissionPolicy shop-policy, outside", "list": "PriorityClass shop-list, outside",
-	} {
-		wantRefused(t, p, chartSpec(t, 1, "outside: "+outside), time.Minute, want, "application.chart.values")
-	}
-	wantRefused(t, p, chartSpec(t, 1, "outside: unknown"), time.Minute, "Cart shop-unknown: the cluster does not have the kind Cart of shop.test/v1", "custom resource definition")
-	wantRefused(t, p, chartSpec(t, 1, "image: localhost/no-such:1"), 30*time.Second, "cart: 0 of 1 replicas ready", "ErrImageNeverPull")
-	spec := chartSpec(t, 1, "")
-	spec.Topology.Services[1].Name = "warehouse"
-	wantRefused(t, p, spec, time.Minute, "no Service warehouse", "its Services are cart, prices")
-	spec = chartSpec(t, 1, "")
-	spec.Topology.Chart.Chart = "testdata/no-such"
-	wantRefused(t, p, spec, time.Minute, "find chart testdata/no-such", "oci://")
+	t.Run("each", func(t *testing.T) {
+		for name, x := range map[string]struct {
+			values string
+			change func(*app.Topology) // nil: none
+			words  []string
+		}{
+			"beyond":     {"beyond: true", nil, []string{"chart shop has ClusterRole shop, outside the trial's namespace", "application.chart.values"}},
+			"capability": {"outside: capability", nil, []string{"ClusterRole shop-capability, outside", "application.chart.values"}},
+			"hook":       {"outside: hook", nil, []string{"ClusterRole shop-hook (hook pre-install, pre-upgrade), outside", "application.chart.values"}},
+			"policy":     {"outside: policy", nil, []string{"ValidatingAdmissionPolicy shop-policy, outside", "application.chart.values"}},
+			"list":       {"outside: list", nil, []string{"PriorityClass shop-list, outside", "application.chart.values"}},
+			"unknown":    {"outside: unknown", nil, []string{"Cart shop-unknown: the cluster does not have the kind Cart of shop.test/v1", "custom resource definition"}},
+			"image":      {"image: localhost/no-such:1", nil, []string{"cart: 0 of 1 replicas ready", "ErrImageNeverPull"}},
+			"service":    {"", func(a *app.Topology) { a.Services[1].Name = "warehouse" }, []string{"no Service warehouse", "its Services are cart, prices"}},
+			"no chart":   {"", func(a *app.Topology) { a.Chart.Chart = "testdata/no-such" }, []string{"find chart testdata/no-such", "oci://"}},
+		} {
+			t.Run(name, func(t *testing.T) {
+				p := newReal(t, sharedCluster(t), nil)
+				spec := chartSpec(t, 1, x.values)
+				if x.change != nil {
+					x.change(&spec.Topology)
+				}
+				wantRefused(t, p, spec, time.Minute, x.words...)
+			})
+		}
+	})
 	list := must.Get(c.Typed().RbacV1().ClusterRoles().List(t.Context(), metav1.ListOptions{}))(t)
 	for _, role := range list.Items {
 		if strings.HasPrefix(role.Name, "shop") {
