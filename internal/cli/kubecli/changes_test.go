@@ -18,9 +18,11 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// removals are twelve changes in one trial of a study, on a busy machine.
-var removals = []string{"changes={every: 1s, count: 12, kinds: [endpoint-removed, endpoint-added]}", "blocks=1", "order=random",
-	"phases={warmup: 2s, measure: 14s, drain: 1s, idle: {cpu: 100, deadline: 1s}}", "validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}"}
+// removals are pairs of changes in one trial of a study, on a busy machine.
+func removals(pairs int) []string {
+	return []string{fmt.Sprintf("changes={every: 1s, count: %d, kinds: [endpoint-removed, endpoint-added]}", 2*pairs), "blocks=1", "order=random",
+		fmt.Sprintf("phases={warmup: 2s, measure: %ds, drain: 1s, idle: {cpu: 100, deadline: 1s}}", 2*pairs+2), "validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}"}
+}
 
 // A pod that leaves the entry's Service gets no more requests, and gets them again when it is back. Meanwhile the
 // endpoints of Services that no request calls change, in a list from outside.
@@ -30,14 +32,14 @@ func TestKubernetesEndpointRemoval(t *testing.T) {
 		t.Skip("runs an experiment")
 	}
 	disposable(t, clustertest.Connect(t))
-	r := fileOnKubernetes(t, text, append(removals, "factors={mesh: [none], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
+	r := fileOnKubernetes(t, text, append(removals(3), "factors={mesh: [none], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
 		"background={services: 20, changes: 2/s}")...)
 	all := r.records(t, console.Done, func() { behindChanges(t, r.cluster) })
 	if len(all) != 1 || !usable(all[0]) {
 		t.Fatalf("%+v", all)
 	}
-	followed(t, all[0])
-	if b := all[0].Background; b == nil || b.Services != 20 || b.Changes != 28 || b.Pushes != nil { // two a second of a measure phase of 14 s
+	followed(t, all[0], 3)
+	if b := all[0].Background; b == nil || b.Services != 20 || b.Changes != 16 || b.Pushes != nil { // two a second of a measure phase of 8 s
 		t.Errorf("background %+v", b)
 	}
 }
@@ -73,13 +75,13 @@ func TestKubernetesIstioChanges(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../examples/endpoint-removal.yaml"))(t)
 	_, charts := clusterWithIstio(t)
 	disposable(t, clustertest.Connect(t))
-	r := fileOnKubernetes(t, text, append(removals, "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
+	r := fileOnKubernetes(t, text, append(removals(6), "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
 		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))...)
 	all := r.records(t, console.Done, nil)
 	if len(all) != 1 || !usable(all[0]) {
 		t.Fatalf("%+v", all)
 	}
-	followed(t, all[0])
+	followed(t, all[0], 6)
 	known := 0
 	for _, c := range all[0].Changes {
 		if c.CPU == nil {
@@ -94,8 +96,8 @@ func TestKubernetesIstioChanges(t *testing.T) {
 	}
 }
 
-// followed checks that each change of endpoints took effect before the next one.
-func followed(t *testing.T, r result.Record) {
+// followed checks that each of the pairs of changes took effect before the next change.
+func followed(t *testing.T, r result.Record, pairs int) {
 	t.Helper()
 	kinds := map[string]int{}
 	for i, c := range r.Changes {
@@ -108,7 +110,7 @@ func followed(t *testing.T, r result.Record) {
 			t.Errorf("%s: change %d (%s of %q) has not taken effect: %+v", r.ID, i+1, c.Kind, c.Endpoint, c)
 		}
 	}
-	if kinds[metric.EndpointRemoved] != 6 || kinds[metric.EndpointAdded] != 6 {
-		t.Errorf("%s: %v, want six changes of each kind", r.ID, kinds)
+	if kinds[metric.EndpointRemoved] != pairs || kinds[metric.EndpointAdded] != pairs {
+		t.Errorf("%s: %v, want %d changes of each kind", r.ID, kinds, pairs)
 	}
 }

@@ -20,7 +20,7 @@ import (
 const conservedExperiment = `
 application: {topology: chain-2}
 factors: {mesh: [%s], rate: [50], connections: [4]}
-phases: {warmup: 3s, measure: 15s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+phases: {warmup: 3s, measure: 9s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `

@@ -154,7 +154,7 @@ func TestKubernetesInjectedSidecar(t *testing.T) {
 	r := experimentOnKubernetes(t, fmt.Sprintf(`
 application: {topology: chain-2}
 factors: {mesh: [weight], rate: [%d], connections: [4]}
-phases: {warmup: 5s, measure: 20s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+phases: {warmup: 3s, measure: 9s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `, rate))

@@ -142,7 +142,7 @@ func (r *onKubernetes) verifiedByHand(t *testing.T, definition, kubeconfig strin
 	t.Helper()
 	text := must.Get(os.ReadFile(definition))(t)
 	strict := must.File(t, t.TempDir(), "strict.yaml", strings.Replace(string(text), "  proxies:\n", "  plaintext: {refused: \"true\", nodeExempt: true}\n  proxies:\n", 1))
-	cmd := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "verify", "weight", "--mesh", strict, "--namespace", "desk", "--image", kubernetesImage, "--kubeconfig", kubeconfig, "--timeout", "20s")
+	cmd := exec.Command(filepath.Join(r.bin, "tare"), "mesh", "verify", "weight", "--mesh", strict, "--namespace", "desk", "--image", kubernetesImage, "--kubeconfig", kubeconfig, "--timeout", "5s")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !regexp.MustCompile(`FAILED +plaintext is refused +port 8080 of pod (front|back)\S* answered: status 200`).Match(out) {
 		t.Errorf("verify: %v\n%s", err, out)

@@ -23,7 +23,7 @@ order: interleaved
 slices: {length: 250ms, guard: 50ms}
 baseline: {mesh: none}
 control: true
-phases: {warmup: 1s, measure: 5s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+phases: {warmup: 1s, measure: 3s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `, rate))

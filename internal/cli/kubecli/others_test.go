@@ -22,12 +22,10 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// An adopted cluster runs three working applications of others: the trials beside them are valid, and the report lists
-// the applications with their CPU.
+// An adopted cluster runs three working applications of others: a trial beside them is valid, and the report lists the
+// applications with their CPU.
 func TestKubernetesBesideOthers(t *testing.T) {
 	r := experimentOnKubernetes(t, `
-baseline: {mesh: none}
-control: true
 factors: {mesh: [none], rate: [50], connections: [2]}
 load: {arrivals: constant}
 phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
@@ -91,12 +89,18 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 	return namespace
 }
 
-// The permissions that `cluster rbac --for` prints are enough to copy a running application, and to run one of tare's own.
-// The copy has none of tare's objects, such as the Role that permits the copy.
+// The permissions that `cluster rbac --for` prints are enough to copy a running application. The copy has none of tare's
+// objects, such as the Role that permits the copy.
 func TestKubernetesPrintedPermissions(t *testing.T) {
-	kubeconfig := clustertest.Kubeconfig(t)
-	r := experimentOnKubernetes(t, "")
-	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", kubeconfig, "apply", "-f", "-") // as its owner does, without marks of a run
+	r := experimentOnKubernetes(t, `
+application: {namespace: desk, entry: front}
+factors: {mesh: [none], rate: [20], connections: [2]}
+phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
+validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+blocks: 1
+probe: false
+`)
+	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", clustertest.Kubeconfig(t), "apply", "-f", "-") // as its owner does, without marks of a run
 	apply.Stdin = strings.NewReader(deskObjects)
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -104,26 +108,20 @@ func TestKubernetesPrintedPermissions(t *testing.T) {
 	clustertest.Removed(t, r.cluster, "desk")
 	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
 	must.OK(t, r.cluster.WaitReady(t.Context(), nil, workloads...))
-	for name, application := range map[string]string{"namespace": "{namespace: desk, entry: front}", "topology": "{topology: echo}"} {
-		t.Run(name, func(t *testing.T) {
-			r := experimentOnKubernetes(t, `
-application: `+application+`
-factors: {mesh: [none], rate: [20], connections: [2]}
-phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
-validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
-blocks: 1
-probe: false
-`)
-			file := r.args[1]
-			account := limitedAccount(t, r.cluster, kubeconfig, r.bin, "--for", file, "--set", "platform={kind: kubernetes, inUse: allow, image: '"+kubernetesImage+"', kubeconfig: "+kubeconfig+"}")
-			for i := range r.args {
-				r.args[i] = strings.ReplaceAll(r.args[i], kubeconfig, account)
-			}
-			for _, record := range r.records(t, console.Done, nil) {
-				if !usable(record) {
-					t.Errorf("%s: %s%+v", record.ID, record.Error, record.Warnings)
-				}
-			}
-		})
+	r.limit(t)
+	for _, record := range r.records(t, console.Done, nil) {
+		if !usable(record) {
+			t.Errorf("%s: %s%+v", record.ID, record.Error, record.Warnings)
+		}
+	}
+}
+
+// limit gives the run only the permissions that are printed for it.
+func (r *onKubernetes) limit(t *testing.T) {
+	t.Helper()
+	kubeconfig := clustertest.Kubeconfig(t)
+	account := limitedAccount(t, r.cluster, kubeconfig, r.bin, "--for", r.args[1], "--set", "platform={kind: kubernetes, inUse: allow, image: '"+kubernetesImage+"', kubeconfig: "+kubeconfig+"}")
+	for i := range r.args {
+		r.args[i] = strings.ReplaceAll(r.args[i], kubeconfig, account)
 	}
 }
