@@ -29,7 +29,7 @@ KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/ru
               ./internal/run/meter/metricsapi/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
 # Packages whose tests take longest: go test begins with the first packages of its list.
-LONGEST    := ./internal/run/runner ./internal/run/platform/local ./internal/answer ./internal/compare ./internal/load/engine ./internal/cli
+LONGEST    := ./internal/cli ./internal/run/platform/local ./internal/run/runner ./internal/load/engine ./internal/show/report ./internal/answer ./internal/compare
 # $(call listed,PATTERNS): a package that cannot be listed is an error. Without it no package would be.
 listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error go list $(1) failed))
 # All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
@@ -53,12 +53,11 @@ WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
 # A run holds its cluster, so the tests with runs are divided among clusters, to take about the same time on each. A mesh
 # is an object of the whole cluster.
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
-ON_SECOND  := ^TestKubernetes(Faults|Killed|LoadFromOutside|MetersAgree|Quickstart)$$
+ON_SECOND  := ^TestKubernetes(Faults|Interleaved|Killed|LoadFromOutside|MetersAgree|OutsideClient|Quickstart|ThreeWorkers)$$
 ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
 # Meshes that are built from source.
 BUILT       = istio$(if $(TARE_TEST_ALL),$(comma)contour$(comma)envoy-gateway)
 comma      := ,
-METERS     := ./internal/run/meter/kubelet ./internal/run/meter/metricsapi
 # Load generators that `make e2e` installs and runs; empty: all.
 GENERATORS ?= wrk vegeta fortio
 FUZZTIME  ?= 20s
@@ -117,7 +116,8 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 
 # The parts with a cluster mostly wait, so all run at the same time, beside the installation of programs. Tests that need
 # processors follow when the clusters without Istio are gone: beside all clusters, four tests passed only when repeated.
-# With cold caches they run while Istio's clusters wait.
+# With cold caches they run while Istio's clusters wait. Without Istio the race detector begins at once: a cluster with its
+# tests uses 0.2 of a processor, so a low priority beside three leaves it more than beside the tests that wait.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
 # Istio's clusters run if their inputs differ from those of the last `make e2e-all` that passed.
 ISTIO    := e2e-istio e2e-meshes
@@ -157,7 +157,7 @@ program-istio: program-kubernetes
 	bin/tare-cluster build --with $(BUILT)
 
 .PHONY: e2e-race e2e-waiting
-e2e-race: $(AFTER) # at a low priority, beside the last clusters
+e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
@@ -198,7 +198,7 @@ e2e-test-cluster:
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
-	$(call tests,$(filter-out $(METERS) ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(call listed,$(KUBE)))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
+	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(call listed,$(KUBE)))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
 	@$(call ended,e2e-cluster)
 on-kubecli:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout $(or $(TIMEOUT),25m) -skip '$(WITH_ISTIO)|$(ON_SECOND)'
@@ -206,8 +206,6 @@ on-kubecli:
 on-kubecli-second:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_SECOND)'
 	@$(call ended,e2e-kubecli-second)
-	$(call tests,$(METERS),e2e-meters) -count=1 -timeout $(or $(TIMEOUT),5m) -p 1 -parallel 8
-	@$(call ended,e2e-meters)
 on-istio: # and Istio's charts and images, as the next
 	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout $(or $(TIMEOUT),30m) -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
 	@$(call ended,e2e-istio)
