@@ -124,7 +124,7 @@ func TestNamespaceHeldByFinalizer(t *testing.T) {
 	for end := time.Now().Add(time.Minute); !finalizersRemain(ctx, t, c, ns) && time.Now().Before(end); {
 		time.Sleep(200 * time.Millisecond)
 	}
-	short, cancel := context.WithTimeout(ctx, 4*time.Second)
+	short, cancel := context.WithTimeout(ctx, 8*time.Second)
 	defer cancel()
 	err := c.Delete(short, nil, ref)
 	if err == nil {

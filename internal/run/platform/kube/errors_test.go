@@ -165,7 +165,7 @@ func TestStuckInDeletion(t *testing.T) {
 	maps := c.Typed().CoreV1().ConfigMaps(d.namespace)
 	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "held", Finalizers: []string{"tare.test/never-removed"}}}
 	must.Get(maps.Create(t.Context(), held, metav1.CreateOptions{}))(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 	defer cancel()
 	wantError(t, d.Remove(ctx), "deletion of namespace "+d.namespace, "configmap "+d.namespace+"/held, held by finalizers tare.test/never-removed", "kubectl patch")
 	must.Get(maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}))(t)
