@@ -221,7 +221,7 @@ func TestKubernetesThreeWorkers(t *testing.T) {
 	r := experimentOnKubernetes(t, `
 factors: {rate: [70], connections: [3]}
 load: {workers: 3, arrivals: constant}
-phases: {warmup: 3s, measure: 20s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+phases: {warmup: 3s, measure: 20s, drain: 2s}
 blocks: 1
 `)
 	r.limit(t)
