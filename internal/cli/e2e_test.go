@@ -282,8 +282,8 @@ func TestToSidecarOrNot(t *testing.T) {
 			}
 		}
 	}
-	if calc["/adder-with-sidecar"] < 2*calc["/adder"] || calc["/adder-with-sidecar"] < calc["/adder-with-sidecar-grpc"] {
-		t.Errorf("a quarter of a megabyte in JSON is cheaper than in process, or by gRPC: %v", calc)
+	if calc["/adder-with-sidecar"] < 2*calc["/adder"] { // 200 times on a quiet machine
+		t.Errorf("a quarter of a megabyte in JSON is cheaper than in process: %v", calc)
 	}
 }
 
