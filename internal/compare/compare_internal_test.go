@@ -1,8 +1,11 @@
 package compare
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -24,6 +27,23 @@ func TestRoundingIsNoDifference(t *testing.T) {
 	for i, want := range []float64{0, 0, -1e-6} {
 		if d := p.treatment[i] - p.baseline[i]; d < want-1e-12 || d > want+1e-12 || want == 0 && d != 0 {
 			t.Errorf("block %d: %g, want %g", i+1, d, want)
+		}
+	}
+}
+
+// Of a background on a cluster, the addresses are simulated, also where the number of services is a factor.
+func TestBackgroundOfCluster(t *testing.T) {
+	record := result.Record{Load: &result.Load{MeasureSeconds: 10}, Background: &result.Background{Services: 20, Asked: 2, Changes: 19}}
+	const alone = "Background: 20 services that no request calls, with 1.9 changes per second (2 asked)"
+	onCluster := backgroundOf([]result.Record{record}, mesh.OnKubernetes)
+	must.Contain(t, onCluster, alone+". Simulated: the endpoints", "Real: the control plane")
+	if got := backgroundOf([]result.Record{record}, mesh.OnLocal); got != alone {
+		t.Errorf("got %q", got)
+	}
+	record.Factors = map[string]any{experiment.BackgroundServicesFactor: 20.0}
+	for platform, want := range map[string]string{mesh.OnLocal: "", mesh.OnKubernetes: strings.TrimPrefix(onCluster, alone+". ")} {
+		if got := backgroundOf([]result.Record{record}, platform); got != want {
+			t.Errorf("%s: got %q, want %q", platform, got, want)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -139,7 +140,7 @@ func (run *Run) Setup() Setup {
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
 		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Faults: faultsOf(run.Records), Probe: figures.ProbeWork(run.Records),
 	}
-	s.Background = backgroundOf(run.Records)
+	s.Background = backgroundOf(run.Records, run.File.Platform.Kind)
 	for i := range run.Records {
 		r := &run.Records[i]
 		if !r.Started.IsZero() && !r.Ended.IsZero() { // imports may have no times
@@ -162,7 +163,7 @@ func (run *Run) Setup() Setup {
 }
 
 // backgroundOf is the background of the trials in a line, "" for none, and for factors, which treatments have.
-func backgroundOf(records []result.Record) string {
+func backgroundOf(records []result.Record, platform string) string {
 	var first *result.Background
 	changes, seconds := 0, 0.0
 	for _, r := range records {
@@ -173,6 +174,9 @@ func backgroundOf(records []result.Record) string {
 			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
 		}
 		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil || r.Factors[experiment.BackgroundProxiesFactor] != nil {
+			if platform == mesh.OnKubernetes {
+				return simulatedEndpoints + realParts
+			}
 			if !slices.ContainsFunc(records, func(r result.Record) bool { return r.Background != nil && r.Background.Pushes != nil }) {
 				return ""
 			}
@@ -189,10 +193,15 @@ func backgroundOf(records []result.Record) string {
 	if first.Pushes != nil {
 		line += fmt.Sprintf(". Simulated: %d proxies, as clients of xDS without a proxy. ", first.Pushes.Proxies) + realParts
 	}
+	if platform == mesh.OnKubernetes {
+		line += ". " + simulatedEndpoints + realParts
+	}
 	return line
 }
 
-// realParts ends a sentence about simulated parts.
+// simulatedEndpoints are the simulated part of a background on a cluster, and realParts the others.
+const simulatedEndpoints = "Simulated: the endpoints of background services, which no pod has. "
+
 const realParts = "Real: the control plane, its streams and messages, and the proxies in the path of the load"
 
 // mixed is the value of a property in which trials differ.
