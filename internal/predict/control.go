@@ -1,11 +1,16 @@
 package predict
 
 import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // controlMeasured are the trials with a control plane, of which all tasks are one.
@@ -30,7 +35,7 @@ func (m *controlMeasured) add(r *result.Record, block int, levels []float64, per
 			peak += float64(max(t.End.Peak, t.End.RSS)) / (1 << 20)
 		}
 	}
-	if cpu > 0 && memory > 0 {
+	if memory > 0 { // it uses no CPU while nothing changes
 		m.cpu, m.memory = append(m.cpu, Point{block, levels, cpu}), append(m.memory, Point{block, levels, memory})
 		m.peak, m.proxies = max(m.peak, peak), append(m.proxies, proxies)
 	}
@@ -51,12 +56,16 @@ func (g *group) controlSize(s Sizing, confidence float64) (size Size, ok bool) {
 		at[i] = s.At[axis]
 	}
 	band := func(points []Point) (*Curve, Band, error) {
-		over := make([]Point, len(points))
-		for i, p := range points {
-			over[i] = Point{Block: p.Block, Cost: p.Cost, At: make([]float64, len(axes))}
-			for j, axis := range axes {
-				over[i].At[j] = p.At[slices.Index(all, axis)]
+		var over []Point
+		for _, p := range points {
+			if p.Cost == 0 {
+				continue
 			}
+			at := make([]float64, len(axes))
+			for j, axis := range axes {
+				at[j] = p.At[slices.Index(all, axis)]
+			}
+			over = append(over, Point{Block: p.Block, Cost: p.Cost, At: at})
 		}
 		c, err := Fit(over, axes, confidence)
 		if err != nil {
@@ -82,3 +91,192 @@ func (g *group) controlSize(s Sizing, confidence float64) (size Size, ok bool) {
 
 // loadAxes are the axes of requests and connections, on which a control plane does not depend.
 var loadAxes = []string{experiment.RateFactor, experiment.ConnectionsFactor, experiment.ConnectionRateFactor, experiment.RequestSizeFactor, experiment.ResponseSizeFactor}
+
+// ControlCost is the cost of a control plane in a forecast. It depends on what it configures, and not on requests.
+type ControlCost struct {
+	From   string  `json:"from"`            // results directory
+	CPU    Amount  `json:"cpu"`             // cores of all its tasks
+	Memory Amount  `json:"memory"`          // MiB
+	Month  *Amount `json:"month,omitempty"` // money, for a month of CPU and memory as used
+	// Configured are proxies, services, and changes per second of endpoints.
+	Configured []Configured `json:"configured"`
+	// Grows: the run has a curve over proxies or services. Otherwise the cost is as measured.
+	Grows bool `json:"grows,omitempty"`
+}
+
+// Configured is a number of things that a control plane configures.
+type Configured struct {
+	Axis            // as measured
+	Wanted *float64 `json:"wanted"` // of the application, null if unknown
+	At     float64  `json:"at"`     // at which the cost is
+}
+
+// controlAxes are the numbers of which the cost of a control plane is a function.
+var controlAxes = []string{"proxies", "services", "changes per second"}
+
+// changesAxis is the index of the changes: a graph does not have them.
+const changesAxis = 2
+
+// configuredIn are the numbers of a trial with one service, and simulated ones.
+func configuredIn(r *result.Record) []float64 {
+	at := []float64{0, 1, 0}
+	for _, t := range r.Tasks {
+		if t.Plane == metric.Data {
+			at[0]++
+		}
+	}
+	if b := r.Background; b != nil {
+		at[1], at[changesAxis] = at[1]+float64(b.Services), b.Asked
+		if b.Pushes != nil {
+			at[0] += float64(b.Pushes.Proxies)
+		}
+	}
+	return at
+}
+
+// controlPlane are the runs with the control plane of a mesh, whatever else differs.
+type controlPlane struct {
+	key  string
+	runs []*controlRun
+}
+
+type controlRun struct {
+	dir string
+	controlMeasured
+}
+
+// run returns the trials of a results directory.
+func (c *controlPlane) run(dir string) *controlRun {
+	i := slices.IndexFunc(c.runs, func(r *controlRun) bool { return r.dir == dir })
+	if i < 0 {
+		i = len(c.runs)
+		c.runs = append(c.runs, &controlRun{dir: dir})
+	}
+	return c.runs[i]
+}
+
+// cost returns the cost of the control plane of a graph: from the first run with several numbers of proxies or services, or
+// else as measured. It is nil if no run measured one. The error is of the runs that do not have the graph.
+func (c *controlPlane) cost(g Graph, sidecars bool, prices *Prices, confidence float64) (cost *ControlCost, err error) {
+	wanted := []float64{math.NaN(), float64(len(g.Services)), math.NaN()}
+	if sidecars {
+		wanted[0] = 0
+		for _, s := range g.Services {
+			wanted[0] += float64(max(1, s.Replicas))
+		}
+	}
+	var refused error
+	for _, r := range c.runs {
+		if len(r.cpu) == 0 {
+			continue
+		}
+		found, err := r.cost(wanted, prices, confidence)
+		if err != nil {
+			refused = errors.Join(refused, fmt.Errorf("%s: %w", r.dir, err))
+		} else if cost == nil || found.Grows && !cost.Grows {
+			cost = found
+		}
+	}
+	return cost, refused
+}
+
+// cost reads the cost at a wanted number. Fewer than measured cost as much as the fewest.
+func (r *controlRun) cost(wanted []float64, prices *Prices, confidence float64) (*ControlCost, error) {
+	cpu, axis := arm(r.cpu)
+	memory, _ := arm(r.memory)
+	cost := &ControlCost{From: r.dir, Grows: axis >= 0}
+	for i, name := range controlAxes {
+		levels := levelsOf(cpu, i)
+		x := Configured{Axis: Axis{Name: name, From: levels[0], To: levels[len(levels)-1], Levels: len(levels)}, At: levels[0]}
+		if w := wanted[i]; !math.IsNaN(w) {
+			x.Wanted, x.At = &w, min(max(w, x.From), x.To)
+		}
+		if i == axis && x.Wanted != nil && *x.Wanted > x.To {
+			return nil, fmt.Errorf("%g %s were not measured, only %s", *x.Wanted, name, x.span(x.From, x.To))
+		}
+		cost.Configured = append(cost.Configured, x)
+	}
+	read := func(points []Point) (Amount, error) {
+		if axis < 0 {
+			return constant(points, confidence)
+		}
+		over := make([]Point, len(points))
+		for i, p := range points {
+			over[i] = Point{Block: p.Block, At: p.At[axis : axis+1], Cost: p.Cost}
+		}
+		curve, err := Fit(over, controlAxes[axis:axis+1], confidence)
+		if err != nil {
+			return Amount{}, err
+		}
+		b, err := curve.At(cost.Configured[axis].At)
+		return amountOf(b), err
+	}
+	var err error
+	if cost.CPU, err = read(cpu); err != nil {
+		return nil, err
+	}
+	if cost.Memory, err = read(memory); err != nil {
+		return nil, err
+	}
+	if prices != nil {
+		cost.Month = monthOf(cost.CPU, cost.Memory, *prices)
+	}
+	return cost, nil
+}
+
+// arm returns the points that differ in one number alone, proxies or else services, with three levels at least, and its
+// axis. Studies vary one number at a time, so how numbers work together is unknown. Without such points it returns those
+// at the fewest, and -1.
+func arm(points []Point) (chosen []Point, axis int) {
+	for axis := range changesAxis {
+		arms := map[string][]Point{}
+		var best string
+		for _, p := range points {
+			others := slices.Delete(slices.Clone(p.At), axis, axis+1)
+			arms[fmt.Sprint(others)] = append(arms[fmt.Sprint(others)], p)
+		}
+		for _, key := range slices.Sorted(maps.Keys(arms)) {
+			if best == "" || len(levelsOf(arms[key], axis)) > len(levelsOf(arms[best], axis)) {
+				best = key
+			}
+		}
+		if len(levelsOf(arms[best], axis)) >= minRates {
+			return arms[best], axis
+		}
+	}
+	fewest := slices.MinFunc(points, func(p, q Point) int { return slices.Compare(p.At, q.At) })
+	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !slices.Equal(p.At, fewest.At) }), -1
+}
+
+// constant is the mean of deployments, of which a cost may be 0.
+func constant(points []Point, confidence float64) (Amount, error) {
+	blocks := grouped(points)
+	if len(blocks) < minBlocks {
+		return Amount{}, fmt.Errorf("the control plane has valid trials in %d blocks, and needs %d", len(blocks), minBlocks)
+	}
+	var means []float64
+	for _, b := range blocks {
+		var sum float64
+		for _, p := range b {
+			sum += p.Cost
+		}
+		means = append(means, sum/float64(len(b)))
+	}
+	mean, half := stats.Mean(means), stats.HalfWidth(stats.SD(means), len(means), confidence)
+	another := half * math.Sqrt(float64(len(means)+1))
+	return amountOf(Band{mean, mean - half, mean + half, mean - another, mean + another}), nil
+}
+
+// amountOf is the amount of a band.
+func amountOf(b Band) Amount {
+	mean, another := b.High-b.Estimate, b.NewHigh-b.Estimate
+	c := Causes{Curve: mean, Deployment: math.Sqrt(max(0, another*another-mean*mean))}
+	return Amount{b.Estimate, max(0, b.Estimate-c.half()), b.Estimate + c.half(), c}
+}
+
+// monthOf is the money for a month. CPU and memory deviate together, the widest.
+func monthOf(cpu, memory Amount, p Prices) *Amount {
+	of := func(cores, mib float64) float64 { return cores*p.Core + mib*p.MiB }
+	return &Amount{of(cpu.Estimate, memory.Estimate), of(cpu.Low, memory.Low), of(cpu.High, memory.High),
+		Causes{Curve: of(cpu.Causes.Curve, memory.Causes.Curve), Deployment: of(cpu.Causes.Deployment, memory.Causes.Deployment)}}
+}

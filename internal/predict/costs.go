@@ -38,6 +38,7 @@ type Costs struct {
 	confidence float64
 	sources    []*source
 	called     []*source // runs of services that call others, for the memory of that alone
+	control    *controlPlane
 }
 
 // callAxes are the quantities that the cost of a call depends on.
@@ -108,6 +109,10 @@ func CostsOf(sources []Source) (all []*Costs, err error) {
 			s.fitCalled(c.confidence)
 		}
 	}
+	measured := slices.Clone(all)
+	all = slices.DeleteFunc(all, func(c *Costs) bool { // a study of a control plane beside curves of its mesh
+		return !c.hasCurves() && slices.ContainsFunc(measured, func(other *Costs) bool { return other.control == c.control && other.hasCurves() })
+	})
 	if len(all) == 0 {
 		return nil, hint.New("measure a mesh on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the runs has a proxy of a service that calls no other")
 	}
@@ -119,6 +124,7 @@ func (s Source) collect(all *[]*Costs) error {
 	type at struct {
 		place
 		protocol string
+		control  string // key of treatments with the same control plane
 	}
 	places := map[string]at{}
 	for _, t := range s.Run.Plan.Treatments {
@@ -129,7 +135,11 @@ func (s Source) collect(all *[]*Costs) error {
 		own.Factors = maps.Clone(t.Factors)
 		delete(own.Factors, protocolFactor)
 		if p, ok := placeOf(s.Run, own, callAxes); ok {
-			places[t.ID] = at{p, cmp.Or(t.Levels.Protocol, app.HTTP1)}
+			for _, factor := range []string{experiment.BackgroundServicesFactor, experiment.BackgroundChangesFactor, experiment.BackgroundProxiesFactor} {
+				delete(own.Factors, factor)
+			}
+			same, _ := placeOf(s.Run, own, callAxes)
+			places[t.ID] = at{p, cmp.Or(t.Levels.Protocol, app.HTTP1), same.key}
 		}
 	}
 	lowest := map[string][]float64{} // levels of each mesh: there calls themselves have least memory
@@ -157,7 +167,7 @@ func (s Source) collect(all *[]*Costs) error {
 		}
 		if r.Edges > 1 {
 			if slices.Equal(p.levels, lowest[p.key]) {
-				costsFor(all, p.place, s.Run.Confidence()).callersFor(s.Dir).addCallers(r, t.Block)
+				costsFor(all, p.place, p.control, s.Run.Confidence()).callersFor(s.Dir).addCallers(r, t.Block)
 			}
 			continue
 		}
@@ -165,8 +175,10 @@ func (s Source) collect(all *[]*Costs) error {
 		if len(sides)+len(kinds) == 0 {
 			continue
 		}
-		src := costsFor(all, p.place, s.Run.Confidence()).sourceFor(s.Dir, p.protocol)
+		costs := costsFor(all, p.place, p.control, s.Run.Confidence())
+		src := costs.sourceFor(s.Dir, p.protocol)
 		perSecond := t.Metrics[metric.Rate] / float64(r.Load.Completed)
+		costs.control.run(s.Dir).add(r, t.Block, configuredIn(r), perSecond)
 		for _, side := range sides {
 			var m measured
 			m.add(t.Block, perProxy(callAxes, p.levels, float64(len(side.tasks))), perSecond, side.tasks)
@@ -223,16 +235,24 @@ func sidecarsOf(r *result.Record) (all []side) {
 	return all
 }
 
-// costsFor returns the costs of a mesh, new ones for the first trial with it.
-func costsFor(all *[]*Costs, p place, confidence float64) *Costs {
-	for _, c := range *all {
-		if c.key == p.key {
-			return c
+// costsFor returns the costs of a mesh, new ones for the first trial with it. Costs with the same control plane share it.
+func costsFor(all *[]*Costs, p place, control string, confidence float64) *Costs {
+	c := &Costs{Factors: p.factors, Mesh: p.mesh, key: p.key, confidence: confidence, control: &controlPlane{key: control}}
+	for _, known := range *all {
+		if known.key == p.key {
+			return known
+		}
+		if known.control.key == control {
+			c.control = known.control
 		}
 	}
-	c := &Costs{Factors: p.factors, Mesh: p.mesh, key: p.key, confidence: confidence}
 	*all = append(*all, c)
 	return c
+}
+
+// hasCurves reports whether a source has a curve.
+func (c *Costs) hasCurves() bool {
+	return slices.ContainsFunc(c.sources, func(s *source) bool { return len(s.curves) > 0 })
 }
 
 func (c *Costs) sourceFor(dir, protocol string) *source {

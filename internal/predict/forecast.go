@@ -17,7 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Forecast is the predicted cost of the proxies of one mesh around an application. Its control plane is not in it.
+// Forecast is the predicted cost of one mesh around an application: of its proxies, and of its control plane by itself.
 type Forecast struct {
 	Mesh       string       `json:"mesh"`    // name of the definition
 	Factors    plan.Factors `json:"factors"` // of the treatments that were measured, without rate, sizes and protocol
@@ -39,6 +39,10 @@ type Forecast struct {
 	Services []ServiceCost `json:"services"` // in the order of the graph
 	Shared   []SharedCost  `json:"shared,omitempty"`
 	Curves   []Used        `json:"curves"` // that the costs are read from
+
+	Control *ControlCost `json:"control_plane,omitempty"`
+	// NoControl is the reason why the control plane of a run is not used.
+	NoControl string `json:"no_control_plane,omitempty"`
 
 	// Growing is the memory of the sidecars that grew fastest at the end, nil if none did.
 	Growing *Growing `json:"growing,omitempty"`
@@ -139,6 +143,9 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 			CPU: e.amount(proxies, cpu), Memory: ofMemory.amount(proxies, memory)})
 	}
 	f.Curves, f.Growing = usedCurves(proxies), c.growing(proxies)
+	if f.Control, err = c.control.cost(g, c.has(inboundCPU), prices, c.confidence); err != nil {
+		f.NoControl = err.Error()
+	}
 	latency, path, used, err := c.latency(g, flow, rates)
 	if err != nil {
 		f.NoLatency, f.Unmeasured = err.Error(), errors.As(err, new(unmeasuredError))

@@ -83,7 +83,7 @@ func (m machine) measured(blocks int) *Costs {
 		}
 	}
 	s.fit(0.95)
-	return &Costs{Mesh: "envoy", confidence: 0.95, sources: []*source{s}, called: []*source{m.callers(blocks)}}
+	return &Costs{Mesh: "envoy", confidence: 0.95, sources: []*source{s}, called: []*source{m.callers(blocks)}, control: &controlPlane{}}
 }
 
 // callers are the memory of sidecars of services that call others.

@@ -41,12 +41,19 @@ func written(t *testing.T) *compare.Run {
 // overRates is a run of a mesh at five rates, whose proxies are what of makes of the first of two synthetic sidecars.
 func overRates(t *testing.T, name string, of func(*result.Record, result.TaskUsage) []result.TaskUsage) *compare.Run {
 	t.Helper()
+	return overLevels(t, name, "rate", []float64{200, 400, 800, 1600, 3200}, of)
+}
+
+// overLevels is a run of a mesh at levels of a factor, otherwise at 400 requests/s.
+func overLevels(t *testing.T, name, factor string, levels []float64, of func(*result.Record, result.TaskUsage) []result.TaskUsage) *compare.Run {
+	t.Helper()
 	s := answertest.Quickstart()
 	s.RateFactor, s.Bare, s.Blocks, s.Drift = true, true, 6, 0
 	s.Treatments = nil
-	for _, rate := range []float64{200, 400, 800, 1600, 3200} {
-		s.Treatments = append(s.Treatments, answertest.Treatment{ID: name + "-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": name, "rate": rate},
+	for _, level := range levels {
+		s.Treatments = append(s.Treatments, answertest.Treatment{ID: name + "-" + factor + strconv.Itoa(int(level)), Factors: plan.Factors{"mesh": name, "rate": 400.0},
 			Truth: answertest.Truth{AppUS: 60, DataUS: 600 / 1.1, LoadUS: 20, AppMiB: 14, DataMiB: 120, MedianMS: 1}})
+		s.Treatments[len(s.Treatments)-1].Factors[factor] = level
 	}
 	s.Change = func(r *result.Record) {
 		var tasks []result.TaskUsage

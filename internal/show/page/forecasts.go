@@ -9,6 +9,9 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
+// mostLinked are the curves that contents have. With more, they have those of CPU alone.
+const mostLinked = 6
+
 // WriteForecasts writes the page of tare forecast.
 func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 	p := Prediction{
@@ -26,6 +29,7 @@ func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 		p.Parts = append(p.Parts, part)
 		for _, u := range x.Curves {
 			drawn := usedCurve(u)
+			drawn.Unlinked = len(x.Curves) > mostLinked && u.Kind != predict.CPU
 			if len(f.Forecasts) > 1 {
 				drawn.Title = x.Mesh + ", " + drawn.Title
 			}

@@ -2,6 +2,8 @@ package page_test
 
 import (
 	"bytes"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -35,10 +37,19 @@ func TestCurvesOfForecastsHaveTheirOwnTitles(t *testing.T) {
 	}
 	var b bytes.Buffer
 	must.OK(t, page.WriteForecasts(&b, report.Forecasts{Schema: "tare.forecast/v1", Graph: "shop", Rates: map[string]float64{"front": 300}, Forecasts: []predict.Forecast{f}}, "v1"))
+	if strings.Contains(b.String(), `"unlinked":true`) {
+		t.Error("contents without one of four curves")
+	}
 	must.Contain(t, b.String(),
 		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"CPU, thousandths of a core"`,
 		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Memory, MiB"`,
 		`"title":"each of 3 calls with the mesh, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Share of the median response, ms"`,
 		`"title":"each of 3 calls without a mesh, http1, responseSize 2KiB, connections 5"`,
 		". Marks are at all measured levels of responseSize and connections")
+	f.Curves = slices.Concat(f.Curves, f.Curves)
+	b.Reset()
+	must.OK(t, page.WriteForecasts(&b, report.Forecasts{Schema: "tare.forecast/v1", Graph: "shop", Rates: map[string]float64{"front": 300}, Forecasts: []predict.Forecast{f}}, "v1"))
+	if got := strings.Count(b.String(), `"unlinked":true`); got != 6 {
+		t.Errorf("%d of 8 curves are not in the contents, want 6: all but those of CPU", got)
+	}
 }

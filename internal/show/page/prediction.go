@@ -41,6 +41,8 @@ type Curve struct {
 	Line   []Band       `json:"line"`
 	Wanted []Band       `json:"wanted,omitempty"` // the places that were asked for
 	About  string       `json:"about"`            // the reason of its form
+
+	Unlinked bool `json:"unlinked,omitempty"` // it is not in the contents of the page
 }
 
 // Band is a cost at a place: the mean with its interval, and the interval of one more deployment.

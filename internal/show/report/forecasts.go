@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 )
@@ -39,6 +41,12 @@ func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all 
 		f.Next = []NextRun{{predict.Step{What: "what was not measured: every rate, size and protocol of the graph"}, f.Command}}
 	}
 	f.Next = append(f.Next, nextRuns("", next)...)
+	for _, x := range all {
+		if d, err := mesh.Load(x.Mesh); x.Control != nil && !x.Control.Grows && err == nil && d.Local != nil && d.Local.Background != nil && d.Local.Background.Proxies != "" {
+			f.Next = append(f.Next, NextRun{predict.Step{What: "how the control plane grows with proxies, services and changes: name this run too"},
+				fmt.Sprintf("tare run examples/churn.yaml --set 'factors.mesh=[%s]' --out runs/churn", x.Mesh)})
+		}
+	}
 	return f, nil
 }
 
@@ -130,10 +138,20 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 	if x.Month != nil {
 		row("a month, as used", moneyWords(f, *x.Month))
 	}
+	without := "the application itself, the control plane (" + cmp.Or(x.NoControl, "the runs have none") + "), "
+	if c := x.Control; c != nil {
+		without = "the application itself, "
+		row("control plane", controlWords(f, *c))
+		row("its configuration", configuredWords(*c))
+		row("its range", causeWords(c.CPU, cpuWidened))
+		if x.NoControl != "" {
+			row("not used", x.NoControl)
+		}
+	}
 	row("in brackets", "the range of a new deployment: "+nineteen(x.Confidence)+" of 20 lie in it")
 	row("why the CPU has a range", causeWords(x.CPU, cpuWidened))
 	row("why the memory has a range", causeWords(x.Memory, mibWidened))
-	row("not in it", "the application itself, the control plane, and the waiting of requests for one another")
+	row("not in it", without+"and the waiting of requests for one another")
 	_, common := splitFactors(x.Factors, f.factors())
 	row("from", strings.Join(append([]string{fmt.Sprintf("%s, measured %d times (blocks)", printable.And(x.From), x.Blocks)}, common...), ", "))
 	return facts
@@ -179,17 +197,25 @@ func ForecastServices(x predict.Forecast) LevelTable {
 func mibWidened(mib float64) string { return fmt.Sprintf("±%.1f MiB", mib) }
 
 // cpuWidened is half of a range of CPU that comes from one cause.
-func cpuWidened(cores float64) string {
-	if cores == 0 {
+func cpuWidened(half float64) string {
+	if half == 0 {
 		return "0"
 	}
-	if cores < 0.01 {
-		return fmt.Sprintf("±%.2gm", cores*1000)
-	}
-	return "±" + cpuQuantity(cores)
+	return "±" + cores(half)
 }
 
-// ForecastsAnswer has two sentences for each forecast: the costs, and what their ranges are.
+// cores is CPU with two digits at least, as a request does not have them.
+func cores(n float64) string {
+	switch {
+	case n == 0:
+		return "0"
+	case n < 0.01:
+		return fmt.Sprintf("%.2gm", n*1000)
+	}
+	return cpuQuantity(n)
+}
+
+// ForecastsAnswer has the sentences of each forecast: its costs, and what their ranges are.
 func ForecastsAnswer(f Forecasts) (sentences []string) {
 	for _, x := range f.Forecasts {
 		if x.Refused != "" {
@@ -204,6 +230,9 @@ func ForecastsAnswer(f Forecasts) (sentences []string) {
 			costs = append(costs, moneyWords(f, *x.Month)+" a month")
 		}
 		sentences = append(sentences, fmt.Sprintf("%s: %s.", printable.And(costs), ForecastFor(f, x)))
+		if x.Control != nil {
+			sentences = append(sentences, "Control plane: "+controlWords(f, *x.Control)+".")
+		}
 		if x.Latency == nil {
 			sentences = append(sentences, "The median response has no forecast: "+x.NoLatency+".")
 		}
@@ -237,6 +266,46 @@ func causeWords(a predict.Amount, widened func(half float64) string) string {
 	return text
 }
 
+// controlWords are the costs of a control plane.
+func controlWords(f Forecasts, c predict.ControlCost) string {
+	text := fmt.Sprintf("CPU %s and memory %s", cpuAmount(c.CPU), memoryAmount(c.Memory))
+	if c.Month != nil {
+		text += ", " + moneyWords(f, *c.Month) + " a month"
+	}
+	return text
+}
+
+// configuredWords are the numbers of what a control plane configures: those of its cost, and those of the application.
+func configuredWords(c predict.ControlCost) string {
+	var at, wanted []string
+	for _, x := range c.Configured {
+		words := func(n float64) string {
+			name := x.Name
+			if n == 1 {
+				name = strings.Replace(strings.Replace(name, "proxies", "proxy", 1), "services", "service", 1)
+			}
+			return Level(n) + " " + name
+		}
+		switch {
+		case x.Levels > 1 && *x.Wanted < x.From:
+			at = append(at, words(x.At)+" (the fewest measured)")
+		default:
+			at = append(at, words(x.At))
+		}
+		if x.Wanted != nil && *x.Wanted != x.At {
+			wanted = append(wanted, words(*x.Wanted))
+		}
+	}
+	text := fmt.Sprintf("%s, from %s", printable.And(at), c.From)
+	if wanted != nil {
+		text += "; the application has " + printable.And(wanted)
+	}
+	if !c.Grows {
+		text += ". It grows with these, which the run does not show, and not with requests"
+	}
+	return text
+}
+
 // forecastMark is the mark of memory that was still growing in the measured runs. The growth is of one sidecar.
 func forecastMark(x predict.Forecast) string {
 	if x.Growing == nil {
@@ -246,7 +315,7 @@ func forecastMark(x predict.Forecast) string {
 }
 
 func cpuAmount(a predict.Amount) string {
-	return fmt.Sprintf("%s (%s to %s)", cpuQuantity(a.Estimate), cpuQuantity(a.Low), cpuQuantity(a.High))
+	return fmt.Sprintf("%s (%s to %s)", cores(a.Estimate), cores(a.Low), cores(a.High))
 }
 
 func memoryAmount(a predict.Amount) string {

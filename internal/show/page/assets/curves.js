@@ -9,7 +9,7 @@ globalThis.tareCurves = function (Plot, content) {
     const points = c.points.map(([x, y]) => ({ x, y, tip: `measured: ${amount(y)} at ${amount(x)}` }));
     const wanted = (c.wanted ?? []).map((w) => ({ ...w, tip: `${w.name ?? "wanted"}: ${amount(w.estimate)} at ${amount(w.x)}\naverage ${amount(w.low)} to ${amount(w.high)}\none more deployment ${amount(w.newLow)} to ${amount(w.newHigh)}` }));
     return {
-      id, title: c.y.split(",")[0] + ": " + c.title,
+      id, unlinked: c.unlinked, title: c.y.split(",")[0] + ": " + c.title,
       caption: `The line is the average deployment, which is in the dark band. One more deployment is in the light band. Each small mark is one measured trial. The line consists of ${c.about}.`,
       columns: ["what", c.x, c.y, "low", "high", "one more, low", "one more, high"],
       rows: [...wanted.map((w) => [w.name ?? "wanted", w.x, w.estimate, w.low, w.high, w.newLow, w.newHigh]), ...c.line.map((b) => ["curve", b.x, b.estimate, b.low, b.high, b.newLow, b.newHigh]), ...c.points.map(([x, y]) => ["measured", x, y])],

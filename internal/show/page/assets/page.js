@@ -117,13 +117,13 @@
     const whole = h("section", { id: "figure-" + id, class: "figure", "aria-labelledby": "title-" + id },
       h("h2", { id: "title-" + id }, figure.title), h("p", { class: "caption" }, figure.caption), controls, panels, h("div", { class: "below" }, data, buttons));
     new ResizeObserver(() => { if (panels.clientWidth !== drawn) draw(); }).observe(panels);
-    return { whole, draw, title: figure.title, id };
+    return { whole, draw, title: figure.title, id, unlinked: figure.unlinked };
   }
 
   const figures = document.getElementById("figures");
   const sections = all.ids.map(section);
   figures.replaceChildren(...sections.map((s) => s.whole));
-  document.getElementById("figure-links").replaceWith(...sections.map((s) => h("li", {}, h("a", { href: "#figure-" + s.id }, s.title))));
+  document.getElementById("figure-links").replaceWith(...sections.filter((s) => !s.unlinked).map((s) => h("li", {}, h("a", { href: "#figure-" + s.id }, s.title))));
   for (const s of sections) s.draw();
 
   const root = document.documentElement, toggle = document.getElementById("theme");
