@@ -60,6 +60,8 @@ func newReport(run *compare.Run) *Report {
 	r.markGrowth(seconds)
 	r.addChangeParts(run.Confidence())
 	r.ChangeTimes = changeTimes(run, r.Treatments)
+	r.ChangeMedians = changeMedians(&run.File)
+	r.Unrestarted = unrestarted(run)
 	r.Stopping = stopping(run, r)
 	r.Warnings = append(reportWarnings(run, r), compared.Diagnoses()...)
 	return r

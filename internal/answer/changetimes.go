@@ -1,6 +1,9 @@
 package answer
 
 import (
+	"slices"
+	"time"
+
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -55,4 +58,39 @@ func extent(spans []*result.Span) (from float64, to *float64) {
 		}
 	}
 	return from, to
+}
+
+// ChangeMedians are the settings with which each kind of change has a median: changes.count and phases.measure.
+type ChangeMedians struct {
+	Each           int     `json:"each"` // changes of a kind that a trial needs
+	Count          int     `json:"count"`
+	MeasureSeconds float64 `json:"measure_seconds"`
+}
+
+// changeMedians is nil if the experiment has enough changes, or none.
+func changeMedians(f *compare.File) *ChangeMedians {
+	each := metric.ChangeQuantiles[0].From
+	count := each * len(f.Changes.Kinds)
+	if f.Changes.Count >= count {
+		return nil
+	}
+	last := time.Duration(f.Changes.Every) * time.Duration(count+1)
+	return &ChangeMedians{each, count, max(time.Duration(f.Phases.Measure), last).Seconds()}
+}
+
+// Unrestarted is a kind of restart with a treatment without a mesh: requests that failed then failed without a change.
+type Unrestarted struct {
+	Treatment string `json:"treatment"`
+	Kind      string `json:"kind"`
+}
+
+func unrestarted(run *compare.Run) (all []Unrestarted) {
+	for i, trial := range run.Trials {
+		for _, c := range run.Records[i].Changes {
+			if of := (Unrestarted{trial.Treatment, c.Kind}); c.NothingRestarted() && !slices.Contains(all, of) {
+				all = append(all, of)
+			}
+		}
+	}
+	return all
 }

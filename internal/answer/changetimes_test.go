@@ -19,6 +19,9 @@ func TestTimesOfFewChanges(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks = 3
 	s.Change = func(r *result.Record) {
+		if r.Treatment == "none" {
+			r.Changes = []result.Change{{Kind: metric.ProxyRestarted}, {Kind: metric.RouteChanged}}
+		}
 		if r.Treatment != "envoy" {
 			return
 		}
@@ -29,7 +32,7 @@ func TestTimesOfFewChanges(t *testing.T) {
 			if r.Block == 1 && i == 1 {
 				span.BeforeMS = nil
 			}
-			r.Changes = append(r.Changes, result.Change{Kind: kind, LastOld: span})
+			r.Changes = append(r.Changes, result.Change{Kind: kind, Task: "echo-0/sidecar", LastOld: span})
 		}
 	}
 	r := must.Get(answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{}))(t)
@@ -43,6 +46,9 @@ func TestTimesOfFewChanges(t *testing.T) {
 			(got.ToMS == nil) != (want[i].ToMS == nil) || got.ToMS != nil && *got.ToMS != *want[i].ToMS {
 			t.Errorf("%+v (to %v) is not wanted", got, got.ToMS)
 		}
+	}
+	if want := []answer.Unrestarted{{Treatment: "none", Kind: metric.ProxyRestarted}}; !slices.Equal(r.Unrestarted, want) {
+		t.Errorf("nothing restarted in %+v, want %+v", r.Unrestarted, want)
 	}
 	if len(r.ChangeTimes) != len(want) {
 		t.Errorf("%d kinds have times, want %d", len(r.ChangeTimes), len(want))

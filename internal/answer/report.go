@@ -43,6 +43,10 @@ type Report struct {
 	Trends []Trend `json:"trends,omitempty"`
 	// ChangeTimes are of changes that are too few for a median.
 	ChangeTimes []ChangeTimes `json:"change_times,omitempty"`
+	// ChangeMedians is what medians of changes need, present if an experiment has too few changes for them.
+	ChangeMedians *ChangeMedians `json:"change_medians,omitempty"`
+	// Unrestarted are the restarts that ended no process, because there is no mesh.
+	Unrestarted []Unrestarted `json:"unrestarted,omitempty"`
 	// ChangeParts is where the time of changes went, as control plane and proxies count it.
 	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
 	// Noise is present with interleaved trials.

@@ -634,6 +634,24 @@ func TestChangesOfProcesses(t *testing.T) {
 	}
 }
 
+// No mesh is the baseline of restarts: nothing ends there, and no request fails.
+func TestRestartsBesideNoMesh(t *testing.T) {
+	r, code := carriedOut(t, "route-change.yaml", "blocks=1", "control=false", "factors={mesh: [none, envoy-xds], rate: [300], connections: [8], replicas: [2]}", "meshes={}",
+		"changes={every: 1s, count: 4, kinds: [proxy-restarted, control-restarted]}", "phases={warmup: 1s, measure: 6s, drain: 1s}")
+	if code != console.Done || len(r.Treatments) != 2 || r.Treatments[0].N+r.Treatments[1].N != 2 {
+		t.Fatalf("exit code %d: %+v", code, r.Warnings)
+	}
+	for _, tr := range r.Treatments {
+		restarted, failed := tr.Factors["mesh"] != "none", tr.Metrics["change_failed_requests/proxy-restarted"]
+		if made := tr.Metrics["changes_made/proxy-restarted"].Estimate; made != 2 || restarted != (failed.Estimate > 0) {
+			t.Errorf("%s: %v changes, %v failed requests per change", tr.ID, made, failed.Estimate)
+		}
+		if marked := slices.Contains(r.Unrestarted, answer.Unrestarted{Treatment: tr.ID, Kind: "proxy-restarted"}); marked == restarted {
+			t.Errorf("%s: marked as not restarted: %v", tr.ID, marked)
+		}
+	}
+}
+
 // Reloads of the real proxies reach the answers, without an invalid trial.
 func TestReloadsRun(t *testing.T) {
 	t.Parallel()

@@ -62,8 +62,10 @@ type File struct {
 	Validity struct {
 		Unattributed float64 `yaml:"unattributed"`
 	} `yaml:"validity"`
-	Phases struct {
-		Soak string `yaml:"soak"`
+	Changes experiment.Changes `yaml:"changes"`
+	Phases  struct {
+		Measure experiment.Duration `yaml:"measure"`
+		Soak    string              `yaml:"soak"`
 	} `yaml:"phases"`
 	Decide struct {
 		Gates  []string         `yaml:"gates"`

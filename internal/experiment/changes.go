@@ -116,6 +116,13 @@ func (v changeRules) able(path, kind string) {
 	if !v.doc.Has(path) {
 		path = "changes"
 	}
+	restarts := func(name string) bool {
+		d, known := v.definition(name)
+		return !known || !d.NothingRestarts(on, kind)
+	}
+	if !slices.ContainsFunc(meshesOf(v.e), restarts) {
+		v.report(path, "add a mesh to factors.mesh", "%s restarts nothing without a mesh", kind)
+	}
 	for _, name := range meshesOf(v.e) {
 		d, known := v.definition(name)
 		if !known {
@@ -125,7 +132,9 @@ func (v changeRules) able(path, kind string) {
 			v.report(path, "compare them in two experiments", "mesh %s cannot make %s beside %s", name, kind, other)
 		}
 		if err := d.CanChange(on, kind); err != nil {
-			can := metric.ChangeNames(func(k metric.ChangeKind) bool { return d.CanChange(on, k.Name) == nil })
+			can := metric.ChangeNames(func(k metric.ChangeKind) bool {
+				return d.CanChange(on, k.Name) == nil && !d.NothingRestarts(on, k.Name)
+			})
 			v.report(path, fmt.Sprintf("%s can make: %s; meshes that can make %s: %s", name, listOr(can, "none"), kind, listOr(v.meshesThatChange(on, kind), "none")),
 				"mesh %s cannot make %s: %v", name, kind, err)
 		} else if d.Local != nil && on == mesh.OnLocal {
@@ -152,7 +161,7 @@ func (v changeRules) excluded(d mesh.Definition, kind string) string {
 // meshesThatChange lists the meshes that can make a kind of change on a platform.
 func (v changeRules) meshesThatChange(on, kind string) (names []string) {
 	for _, name := range v.names.Meshes {
-		if d, known := v.definition(name); known && d.On(on) == nil && d.CanChange(on, kind) == nil {
+		if d, known := v.definition(name); known && d.On(on) == nil && d.CanChange(on, kind) == nil && !d.NothingRestarts(on, kind) {
 			names = append(names, name)
 		}
 	}
@@ -201,7 +210,7 @@ func changeRows() []fieldRow {
 		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load shows their effect, or a probe.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},
 		{"changes.count", "Number of changes in each trial. A median needs 30, the 99 % quantile 1000.", someChanges, between(1, maxChanges, "")},
-		{"changes.kinds", "Kinds, in random order and equally often. " + strings.Join(kinds, " "), nil, form(levelList)},
+		{"changes.kinds", "Kinds, in random order and equally often. " + strings.Join(kinds, " ") + " Without a mesh no process of one restarts: requests that fail then fail without a change.", nil, form(levelList)},
 		{"changes.probe", "Requests beside the load, on this machine, that show the effect in its place, so that the load can be slow or a closed loop. A change is known to the time between two requests of a connection. Costs per request contain the probe's requests, rate and response times do not.", nil, nil},
 		{"changes.probe.rate", "Requests per second.", nil, between(0.0, float64(load.MaxRate), "")},
 		{"changes.probe.connections", "Their connections: several for each worker of a proxy.", someProbes, between(1, maxConnections, "")},

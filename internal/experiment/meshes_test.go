@@ -113,6 +113,36 @@ changes: {every: 1s, kinds: [weight-shifted, certificate-renewed, control-restar
 	}
 }
 
+// No mesh is the baseline of restarts, on every platform. Alone it restarts nothing, but for pods of a cluster.
+func TestRestartsWithoutMesh(t *testing.T) {
+	for platform, mesh := range map[string]string{"local": "envoy-xds", "kubernetes": "istio"} {
+		for _, meshes := range []string{"none, " + mesh, "none"} {
+			_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+platform: {kind: `+platform+`}
+factors: {mesh: [`+meshes+`]}
+phases: {measure: 40s}
+changes: {every: 1s, kinds: [control-restarted, proxy-restarted]}
+`), withMeshes())
+			want := ""
+			if meshes == "none" {
+				want = "bad.yaml:7:30: changes.kinds[0]: control-restarted restarts nothing without a mesh\n  hint: add a mesh to factors.mesh\n"
+				if platform == "local" {
+					want += "bad.yaml:7:49: changes.kinds[1]: proxy-restarted restarts nothing without a mesh\n  hint: add a mesh to factors.mesh\n"
+				}
+			}
+			got := ""
+			if err != nil {
+				got = printed(err)
+			}
+			if got != want {
+				t.Errorf("%s, %s: got\n%s\nwant\n%s", platform, meshes, got, want)
+			}
+		}
+	}
+}
+
 // A mesh that cannot make a kind of change is named before the run, with the kinds that it can and the meshes that can.
 func TestMeshesThatCannotChange(t *testing.T) {
 	_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1

@@ -147,7 +147,7 @@ type Change struct {
 	Kind            string   `json:"kind"`                      // kind of change
 	Version         int      `json:"version,omitempty"`         // of the route after it
 	Endpoint        string   `json:"endpoint,omitempty"`        // that was removed or added, or got a new certificate
-	Task            string   `json:"task,omitempty"`            // that ended and was started again
+	Task            string   `json:"task,omitempty"`            // that ended and was started again, absent if nothing did without a mesh
 	DueSeconds      float64  `json:"dueSeconds"`                // when it was due
 	SentSeconds     float64  `json:"sentSeconds"`               // when its request was sent
 	PreparedSeconds float64  `json:"preparedSeconds,omitempty"` // when the control plane of a version change was ready
@@ -165,6 +165,12 @@ type Change struct {
 	Parts    *ChangeParts `json:"parts,omitempty"`    // what control plane and proxies count of it, of every fifth change
 	CPU      *ChangeCPU   `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
 	FailedMS []float64    `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most
+}
+
+// NothingRestarted reports whether a restart was due and no process ended, because there is no mesh.
+func (c *Change) NothingRestarted() bool {
+	kind, _ := metric.ChangeKindOf(c.Kind)
+	return kind.Plane != "" && c.Task == ""
 }
 
 // Time is the time by which a kind of change is judged: its convergence, or its first effect if no answer shows the former.

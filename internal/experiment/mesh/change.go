@@ -51,10 +51,23 @@ type ControlMoment struct {
 // reloads are the kinds of changes that a proxy makes by reading its configuration again.
 var reloads = []string{metric.RouteChanged, metric.EndpointRemoved, metric.EndpointAdded, metric.CertificateRenewed}
 
-// CanChange returns an error with the reason if nothing on a platform makes a kind of change. Without a mesh, the
-// application itself changes its version.
-func (d Definition) CanChange(platform, kind string) error {
+// NothingRestarts reports whether a kind of change ends processes of a mesh, and there is no mesh. On a cluster a pod has a restart
+// without a proxy too.
+func (d Definition) NothingRestarts(platform, kind string) bool {
+	described, _ := metric.ChangeKindOf(kind)
 	if platform == OnKubernetes {
+		return d.Kubernetes == nil && described.Plane == metric.Control
+	}
+	return d.Local == nil && described.Plane != ""
+}
+
+// CanChange returns an error with the reason if nothing on a platform makes a kind of change. Without a mesh, the
+// application itself changes its version, and nothing restarts: requests then fail without a change, if any.
+func (d Definition) CanChange(platform, kind string) error {
+	switch {
+	case d.NothingRestarts(platform, kind):
+		return nil
+	case platform == OnKubernetes:
 		return d.canChangeInCluster(kind)
 	}
 	described, _ := metric.ChangeKindOf(kind)

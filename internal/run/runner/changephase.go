@@ -32,7 +32,8 @@ type changePhase struct {
 
 // plan plans the changes. There are none in a trial without.
 func (c *changePhase) plan() (err error) {
-	c.changes, err = timeline.NewChanges(c.setup.Experiment.Changes, c.setup.of.Seed, c.setup.topology.EntryName(), c.deployment)
+	meshed := c.setup.mesh.Local != nil || c.setup.mesh.Kubernetes != nil
+	c.changes, err = timeline.NewChanges(c.setup.Experiment.Changes, c.setup.of.Seed, c.setup.topology.EntryName(), meshed, c.deployment)
 	if local := c.setup.mesh.Local; err == nil && local != nil && local.Sidecar.Reload != nil {
 		c.changes.Restarts = true // of workers
 	}
@@ -84,8 +85,11 @@ func (c *changePhase) received(ctx context.Context) error {
 }
 
 func (c *changePhase) show(made result.Change) {
-	c.journal.emit(result.Event{Kind: result.KindChange, Change: &made,
-		Message: fmt.Sprintf("%s, accepted after %.1f ms", made.Kind, 1000*(made.AcceptedSeconds-made.SentSeconds))})
+	message := fmt.Sprintf("%s, accepted after %.1f ms", made.Kind, 1000*(made.AcceptedSeconds-made.SentSeconds))
+	if made.NothingRestarted() {
+		message = made.Kind + ": nothing restarts without a mesh"
+	}
+	c.journal.emit(result.Event{Kind: result.KindChange, Change: &made, Message: message})
 }
 
 // clocks reads the CPU time of each plane. It is unknown if a task ended meanwhile.

@@ -217,12 +217,17 @@ func rateMissed(s seen) string {
 	if s.load.Loop == "paced" {
 		intended = max(intended, int64(s.load.AskedRate*s.load.MeasureSeconds))
 	}
-	got := float64(s.load.Completed) / float64(intended)
+	ended, how := s.load.Completed, "answered"
+	if s.suspends(experiment.Errors) { // requests that fail are judged by the errors outside faults and changes
+		ended += s.load.Classes[string(load.Conn)] + s.load.Classes[string(load.Timeout)]
+		how = "answered, or failed,"
+	}
+	got := float64(ended) / float64(intended)
 	if got >= 1-s.limits.RateShortfall {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d intended requests were answered within the measure phase (%.2f %%, minimum %.2f %%)",
-		s.load.Completed, intended, 100*got, 100*(1-s.limits.RateShortfall))
+	return fmt.Sprintf("%d of %d intended requests were %s within the measure phase (%.2f %%, minimum %.2f %%)",
+		ended, intended, how, 100*got, 100*(1-s.limits.RateShortfall))
 }
 
 // rateExceeded finds answers in the measure phase to requests that were due before it.

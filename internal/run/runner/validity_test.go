@@ -129,6 +129,8 @@ func TestChecks(t *testing.T) {
 			t.journal.record.Load.Completed = 9949
 			t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
 		}, "rate-missed", "9949 of 10000", invalidates},
+		{"requests that fail in a change", func(t *trial) { change(t, 9900, 90) }, "", "", warns},
+		{"a missed rate in a change", func(t *trial) { change(t, 9900, 49) }, "rate-missed", "9949 of 10000 intended requests were answered, or failed,", invalidates},
 		{"a missed rate after a fault that delays no answer", func(t *trial) {
 			t.journal.record.Load.Completed = 5000
 			inject(t)
@@ -277,6 +279,14 @@ func TestChecks(t *testing.T) {
 func inject(t *trial) {
 	t.setup.Experiment.Faults = []experiment.Fault{{Kind: "pause"}}
 	t.journal.record.Faults = []result.Fault{{Kind: "pause"}}
+	t.seen.seconds = []second{}
+}
+
+// change makes a change of a route, and some requests unanswered, of which the connections of some failed.
+func change(t *trial, answered, failed int64) {
+	t.journal.record.Changes = []result.Change{{Kind: metric.RouteChanged}}
+	t.journal.record.Load.Completed = answered
+	t.journal.record.Load.Classes = map[string]int64{"2xx": answered, "conn": failed}
 	t.seen.seconds = []second{}
 }
 

@@ -49,7 +49,7 @@ func TestRenewalOfAllCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{after: 3 * time.Second}
 		x := experiment.Changes{Every: experiment.Duration(12 * time.Second), Count: 6, Kinds: []string{metric.CertificateRenewed}}
-		changes := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: a, Certificates: a}))(t)
+		changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Certificates: a}))(t)
 		start, endpoints := time.Now(), map[string]bool{}
 		must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
 		for i, m := range changes.Made() {

@@ -49,15 +49,16 @@ type change struct {
 	at        time.Duration // from the start of the measure phase
 }
 
-// NewChanges plans the changes of a trial, of a service. Trials of a seed have the same.
-func NewChanges(c experiment.Changes, seed uint64, entry string, d *platform.Deployment) (*Changes, error) {
+// NewChanges plans the changes of a trial, of a service. Trials of a seed have the same. Without a mesh, a plane without processes
+// is no error: nothing restarts when its changes are due.
+func NewChanges(c experiment.Changes, seed uint64, entry string, meshed bool, d *platform.Deployment) (*Changes, error) {
 	if c.Every == 0 {
 		return &Changes{}, nil
 	}
 	if d.Changer == nil {
 		return nil, fmt.Errorf("changes: %w by the platform", errors.ErrUnsupported)
 	}
-	p := planner{random: rand.New(rand.NewPCG(seed, 0x636861)), endpoints: d.Changer.Endpoints(), tasks: map[metric.Plane][]string{}}
+	p := planner{random: rand.New(rand.NewPCG(seed, 0x636861)), endpoints: d.Changer.Endpoints(), meshed: meshed, tasks: map[metric.Plane][]string{}}
 	if d.Restarter != nil {
 		for _, plane := range []metric.Plane{metric.Data, metric.Control} {
 			p.tasks[plane] = d.Restarter.Restartable(plane)
@@ -78,6 +79,7 @@ func NewChanges(c experiment.Changes, seed uint64, entry string, d *platform.Dep
 type planner struct {
 	random    *rand.Rand
 	endpoints []string
+	meshed    bool
 	tasks     map[metric.Plane][]string
 }
 
@@ -103,6 +105,7 @@ func (p planner) plan(c experiment.Changes) (all []change, err error) {
 			next.Endpoint, listed = out, p.endpoints
 		case kind.Shown == metric.Certificate:
 			next.Endpoint = p.draw(p.endpoints)
+		case kind.Plane != "" && len(p.tasks[kind.Plane]) == 0 && !p.meshed: // nothing restarts
 		case kind.Plane != "" && len(p.tasks[kind.Plane]) == 0:
 			return nil, fmt.Errorf("changes: %s: %w: the deployment has no such process", next.Kind, errors.ErrUnsupported)
 		case kind.Plane != "":
@@ -178,6 +181,7 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 	switch {
 	case next.task != "":
 		err = c.restart(ctx, next)
+	case next.described.Plane != "": // without a mesh
 	case next.described.Shown == metric.Certificate:
 		err = c.renew(ctx, next.Change, sent, &made)
 	default:

@@ -49,7 +49,7 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &changer{takes: 3 * time.Second} // six times the time between them
 		x := experiment.Changes{Every: experiment.Duration(500 * time.Millisecond), Count: 12, Kinds: calledKinds}
-		changes := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: c}))(t)
+		changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: c}))(t)
 		start := time.Now()
 		must.OK(t, changes.Run(t.Context(), start, start.Add(time.Second), start.Add(time.Minute), ignored))
 		made := changes.Made()
@@ -80,7 +80,7 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 				t.Errorf("change %d (%s) leaves %d endpoints, want %d", i, m.Kind, len(m.Endpoints), want)
 			}
 		}
-		again := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: &changer{}}))(t)
+		again := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: &changer{}}))(t)
 		must.OK(t, again.Run(t.Context(), start, time.Now(), time.Now().Add(time.Minute), ignored))
 		for i, m := range again.Made() {
 			if m.Kind != made[i].Kind || m.Endpoint != made[i].Endpoint {
@@ -90,12 +90,34 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 	})
 }
 
+// Without a mesh nothing restarts when a restart is due. A mesh without the process is an error.
+func TestRestartsWithoutMesh(t *testing.T) {
+	x := experiment.Changes{Every: experiment.Duration(time.Second), Count: 4, Kinds: []string{metric.ProxyRestarted, metric.ControlRestarted}}
+	_, err := timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: &changer{}})
+	must.Fail(t, err, "the deployment has no such process")
+	synctest.Test(t, func(t *testing.T) {
+		c := &changer{}
+		changes := must.Get(timeline.NewChanges(x, 1, "web", false, &platform.Deployment{Changer: c}))(t)
+		start := time.Now()
+		must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Minute), ignored))
+		made := changes.Made()
+		for i, m := range made {
+			if !m.NothingRestarted() || m.SentSeconds != float64(i+1) || m.AcceptedSeconds != m.SentSeconds {
+				t.Errorf("change %d: %+v", i, m)
+			}
+		}
+		if len(made) != 4 || len(c.made) > 0 || changes.Restarts {
+			t.Errorf("%d changes, %d of them made; want 4 that are not", len(made), len(c.made))
+		}
+	})
+}
+
 // A control plane uses 40 % of a CPU, and 3 ms more soon after each change. The halves of the time between changes show it.
 func TestCPUAroundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const every = 100 * time.Millisecond
 		c := &changer{takes: time.Millisecond}
-		changes, err := timeline.NewChanges(experiment.Changes{Every: experiment.Duration(every), Count: 5, Kinds: []string{metric.RouteChanged}}, 1, "web", &platform.Deployment{Changer: c})
+		changes, err := timeline.NewChanges(experiment.Changes{Every: experiment.Duration(every), Count: 5, Kinds: []string{metric.RouteChanged}}, 1, "web", true, &platform.Deployment{Changer: c})
 		if err != nil {
 			t.Fatal(err)
 		}

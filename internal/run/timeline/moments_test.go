@@ -68,7 +68,7 @@ func TestPartsOfChanges(t *testing.T) {
 			m := c.mesh
 			m.takes = 4 * time.Millisecond
 			x := experiment.Changes{Every: experiment.Duration(500 * time.Millisecond), Count: 10, Kinds: []string{metric.RouteChanged}}
-			changes := must.Get(timeline.NewChanges(x, 1, "web", &platform.Deployment{Changer: m, Moments: m}))(t)
+			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: m, Moments: m}))(t)
 			start := time.Now()
 			must.OK(t, changes.Run(t.Context(), start, start.Add(time.Second), start.Add(time.Minute), ignored))
 			made := changes.Made()

@@ -122,46 +122,49 @@ func latest(c *result.Change) int64 {
 }
 
 // interrupted adds the requests that failed after a process had ended. The first effect is the first answer to a request that was sent
-// after a failed one, and convergence the last failure. Without a failure both are before the first answer.
+// after a failed one, and convergence the last failure. Without a failure both are before the first answer. Where nothing restarted,
+// both are unknown. A request that is under way at the next change, and fails then, is of that one.
 func interrupted(c *result.Change, connections map[int][]seen, until int64) {
 	sent := nanoseconds(c.SentSeconds)
+	var all []seen
 	var begin, end int64 = never, 0 // when the first and the last failed request were sent
-	for _, all := range connections {
-		for _, a := range between(all, sent, until) {
-			if a.ok {
+	for _, one := range connections {
+		for _, a := range between(one, sent, until) {
+			switch {
+			case a.ok:
 				c.Probes++
+			case a.end > until:
 				continue
+			default:
+				c.Failed++
+				begin, end = min(begin, a.sent), max(end, a.sent)
 			}
-			c.Failed++
-			begin, end = min(begin, a.sent), max(end, a.sent)
+			all = append(all, a)
 		}
+	}
+	if len(all) == 0 || c.NothingRestarted() {
+		return
 	}
 	if c.Failed == 0 {
 		begin = 0
 	}
 	answered := func(after int64) (first seen) { // the first answer to a request that was sent after an instant
 		first = seen{sent: never, end: never}
-		for _, all := range connections {
-			for _, a := range between(all, sent, until) {
-				if a.ok && a.sent > after && a.end < first.end {
-					first = a
-				}
+		for _, a := range all {
+			if a.ok && a.sent > after && a.end < first.end {
+				first = a
 			}
 		}
 		return first
 	}
 	first, last := answered(begin), bounds{end, answered(end).end}
 	up := bounds{0, first.end}
-	for _, all := range connections {
-		for _, a := range between(all, sent, until) {
-			if !a.ok && a.sent < first.sent {
-				up.after = max(up.after, a.sent)
-			}
+	for _, a := range all {
+		if !a.ok && a.sent < first.sent {
+			up.after = max(up.after, a.sent)
 		}
 	}
-	if c.Probes+c.Failed > 0 {
-		c.FirstNew, c.LastOld = up.span(sent), last.span(sent)
-	}
+	c.FirstNew, c.LastOld = up.span(sent), last.span(sent)
 }
 
 // failures are the requests that failed, of those that were sent or under way from an instant to another.

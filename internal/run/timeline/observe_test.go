@@ -163,6 +163,32 @@ func TestEndpoints(t *testing.T) {
 	contains(t, "addition", all[0].FirstNew, 44*time.Millisecond, 2) // its turn comes 4 ms after the addition
 }
 
+// A restart ends half a second before the next one. A request that was under way then is of the next, and of both without a task
+// there are failures, but no times.
+func TestRestarts(t *testing.T) {
+	const down, again, next = 10 * time.Millisecond, 60 * time.Millisecond, 500*time.Millisecond + answerTime/2
+	answers := probes(func(_ int, now time.Duration) (string, bool) {
+		return "", (now < down || now >= again) && (now < 500*time.Millisecond || now >= 520*time.Millisecond)
+	})
+	for task, restarted := range map[string]bool{"echo-0/sidecar": true, "": false} {
+		second := result.Change{Kind: metric.ProxyRestarted, Task: task, SentSeconds: (changed + next).Seconds()}
+		first := observed(result.Change{Kind: metric.ProxyRestarted, Task: task}, answers, second)
+		all := []result.Change{second}
+		timeline.Observe(all, answers, seen)
+		if first.Failed != 50 || all[0].Failed != 20 || len(first.FailedMS) != 50 {
+			t.Errorf("task %q: %d and %d requests failed, %d with an instant; want 50, 20 and 50", task, first.Failed, all[0].Failed, len(first.FailedMS))
+		}
+		if !restarted {
+			if first.FirstNew != nil || first.LastOld != nil {
+				t.Errorf("nothing restarted, and it took %+v and %+v", first.FirstNew, first.LastOld)
+			}
+			continue
+		}
+		contains(t, "last failure", first.LastOld, again-time.Millisecond+1, 2)
+		contains(t, "last failure of the next", all[0].LastOld, 20*time.Millisecond-answerTime, 2)
+	}
+}
+
 func TestLoadWithoutAnswers(t *testing.T) {
 	c := observed(route, nil)
 	if c.FirstNew != nil || c.LastOld != nil || c.Probes != 0 {

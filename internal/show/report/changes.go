@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -34,6 +35,11 @@ func changesSection(t text) {
 			}
 		}
 		t.page.table(columns, labels)
+		for _, tr := range t.view.r.Treatments {
+			if t.view.unrestarted(kind.Name, tr.ID) && !tr.Control {
+				t.page.prose("Nothing restarts " + with(t.view.label.describe(tr.Factors)) + ": a failure there has another cause.")
+			}
+		}
 	}
 }
 
@@ -123,6 +129,17 @@ func changeAnswers(v view) (lines []string) {
 	return lines
 }
 
+// changeMedians is what medians of all kinds need: "30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s".
+func changeMedians(need answer.ChangeMedians) string {
+	return fmt.Sprintf("%d of each kind in a trial: changes.count: %d and phases.measure: %v", need.Each, need.Count,
+		time.Duration(math.Ceil(need.MeasureSeconds))*time.Second)
+}
+
+// unrestarted reports whether restarts of a kind ended no process with a treatment.
+func (v view) unrestarted(kind, treatment string) bool {
+	return slices.Contains(v.r.Unrestarted, answer.Unrestarted{Treatment: treatment, Kind: kind})
+}
+
 // fewChanges are the times of changes that are too few for a median: "Too few proxy restarts for a median: 2 are over within
 // 3100 to 3600 ms with istio."
 func fewChanges(v view, kind metric.ChangeKind) string {
@@ -140,7 +157,11 @@ func fewChanges(v view, kind metric.ChangeKind) string {
 	if all == nil {
 		return ""
 	}
-	return fmt.Sprintf("Too few %s for a median: %s.", kind.Many, strings.Join(firstOf(all, mostAnswers), ", "))
+	few := "Too few " + kind.Many + " for a median"
+	if need := v.r.ChangeMedians; need != nil {
+		few += fmt.Sprintf(" (it needs %s)", changeMedians(*need))
+	}
+	return fmt.Sprintf("%s: %s.", few, strings.Join(firstOf(all, mostAnswers), ", "))
 }
 
 // changeUnchanged are the connections that never follow a change, where at least one does not on average.
@@ -172,10 +193,14 @@ func changeFailures(v view, kind, one string) string {
 		return ""
 	case any:
 		return fmt.Sprintf("Failed requests during %s: %s.", one, eachTreatment(v, failed, func(tr compare.Treatment, e compare.Estimate) string {
+			words := rough(e.Estimate) + rangeWords(e)
 			if e.Estimate == 0 {
-				return fmt.Sprintf("none in %d", changesOf(tr, made))
+				words = fmt.Sprintf("none in %d", changesOf(tr, made))
 			}
-			return rough(e.Estimate) + rangeWords(e)
+			if v.unrestarted(kind, tr.ID) {
+				words += " (nothing restarts)"
+			}
+			return words
 		}))
 	}
 	return fmt.Sprintf("No request failed during %s. With none in %d for each treatment, at most %s %% of them have failures (95 %%).",
@@ -190,7 +215,7 @@ func changeCPU(v view, kind string) string {
 		var parts []string
 		for _, plane := range []struct{ part, words string }{{"control", "the control plane"}, {"proxy", "each proxy"}, {"app", "the application"}} {
 			e, known := tr.Metrics[metric.Of(metric.ChangeCPU, kind+"-"+plane.part)]
-			if !known || e.N == 0 || tr.Control || plane.part == "app" && parts != nil {
+			if !known || e.N == 0 || tr.Control || plane.part == "app" && parts != nil || v.unrestarted(kind, tr.ID) {
 				continue
 			}
 			of := ""

@@ -74,6 +74,23 @@ func TestChanges(t *testing.T) {
 	}
 }
 
+// Failures without a restart are marked, and its CPU is no cost of one.
+func TestUnrestarted(t *testing.T) {
+	r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 4)}, Unrestarted: []answer.Unrestarted{{Treatment: "none", Kind: metric.RouteChanged}}}
+	v := view{r: r, label: newLabels(r)}
+	got := strings.Join(changeAnswers(v), "\n")
+	for _, want := range []string{"none in 72 (nothing restarts) without a mesh, 4.0 with istio.", "A route change costs the application 0.50 ms of CPU with istio."} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	p := newPage(Options{}, false, "")
+	changesSection(text{p, v})
+	if got := p.out.String(); strings.Count(got, "Nothing restarts without a mesh: a failure there has another cause.") != 1 {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 // Changes that are too few for a median have the range of what was seen.
 func TestFewChanges(t *testing.T) {
 	treatments := []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 0)}
@@ -81,10 +98,10 @@ func TestFewChanges(t *testing.T) {
 		delete(tr.Metrics, metric.Of(metric.ChangeLastOld, metric.RouteChanged))
 	}
 	to := 52.4
-	r := &answer.Report{Treatments: treatments, ChangeTimes: []answer.ChangeTimes{
+	r := &answer.Report{Treatments: treatments, ChangeMedians: &answer.ChangeMedians{Each: 30, Count: 60, MeasureSeconds: 121.2}, ChangeTimes: []answer.ChangeTimes{
 		{Treatment: "none", Kind: metric.RouteChanged, Changes: 6, FromMS: 31.2, ToMS: &to},
 		{Treatment: "istio", Kind: metric.RouteChanged, Changes: 4, FromMS: 180}}}
-	const want = "Too few route changes for a median: 6 reach every connection within 31 to 52 ms without a mesh, 4 reach every connection after more than 180 ms with istio."
+	const want = "Too few route changes for a median (it needs 30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s): 6 reach every connection within 31 to 52 ms without a mesh, 4 reach every connection after more than 180 ms with istio."
 	if got := changeAnswers(view{r: r, label: newLabels(r)}); got[0] != want {
 		t.Errorf("got %q, want %q", got[0], want)
 	}
