@@ -60,8 +60,8 @@ type handshake struct {
 	serial    string // empty: it failed
 }
 
-// renew changes a certificate, while handshakes at a fixed rate show which one is in use: until the time to the next change is
-// over, or the new one was seen for as long as it took.
+// renew changes a certificate, while handshakes at a fixed rate show which one is in use. They end when the new one was seen for as
+// long as it took, or after half of the time to the next change, or before it without a new one.
 func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.Time, made *result.Change) error {
 	c.mu.Lock()
 	old := c.serials[change.Endpoint]
@@ -81,7 +81,7 @@ func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.T
 	wait.Every(probing, handshakeEvery, maxHandshakes, func() {
 		h := handshake{sent: time.Since(sent)}
 		mu.Lock()
-		over := seen != math.MaxInt64 && h.sent-seen > max(seen, handshakesAfter)
+		over := seen != math.MaxInt64 && (h.sent-seen > max(seen, handshakesAfter) || h.sent >= c.every/2-clockLead)
 		due := float64(h.sent-latest) >= handshakeShare*float64(h.sent)
 		if due {
 			latest = h.sent
@@ -108,9 +108,24 @@ func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.T
 		return err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.serials[change.Endpoint] = presented(all, old, made)
-	return ctx.Err()
+	c.mu.Unlock()
+	return c.repeat(ctx, change.Endpoint, sent, all)
+}
+
+// repeat makes the handshakes of a change again in the second half of the time to the next, after one for the reading before it. That
+// half has the level of CPU without a change, so that no handshake of tare is in the CPU of the change.
+func (c *Changes) repeat(ctx context.Context, endpoint string, sent time.Time, all []handshake) error {
+	for _, h := range append([]handshake{{}}, all...) {
+		if h.sent >= c.every/2-clockLead { // late, or the clocks were read before
+			continue
+		}
+		if err := wait.For(ctx, time.Until(sent.Add(c.every/2+h.sent))); err != nil {
+			return err
+		}
+		_, _ = c.deployment.Certificates.Serial(ctx, endpoint) // only its CPU counts
+	}
+	return nil
 }
 
 // presented adds to a change what handshakes show of it, and returns the certificate after it.

@@ -22,6 +22,7 @@ type authority struct {
 
 	mu    sync.Mutex
 	since []time.Time // of each renewal
+	hands []time.Time // of each handshake
 }
 
 func (a *authority) Change(context.Context, platform.Change) error {
@@ -35,6 +36,7 @@ func (a *authority) Serial(context.Context, string) (string, error) {
 	defer time.Sleep(time.Millisecond) // a handshake takes time
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.hands = append(a.hands, time.Now())
 	n := 0
 	for _, at := range a.since {
 		if !time.Now().Before(at) {
@@ -68,4 +70,29 @@ func TestRenewalOfAllCertificates(t *testing.T) {
 			t.Errorf("%d changes at %v, want 6 at both endpoints", len(a.since), endpoints)
 		}
 	})
+}
+
+// Both halves of the time to the next change have the same handshakes, so that none is in the CPU of the change.
+func TestHandshakesAreInTheLevel(t *testing.T) {
+	for _, after := range []time.Duration{40 * time.Millisecond, 700 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			const every, count = 2 * time.Second, 3
+			a := &authority{after: after}
+			x := experiment.Changes{Every: experiment.Duration(every), Count: count, Kinds: []string{metric.CertificateRenewed}}
+			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Certificates: a}))(t)
+			start := time.Now()
+			must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
+			halves := make([]int, 2*count)
+			for _, at := range a.hands {
+				if half := int((at.Sub(start)+time.Millisecond)/(every/2)) - 2; half >= 0 && half < len(halves) { // the clocks are read a millisecond before
+					halves[half]++
+				}
+			}
+			for i := 0; i < len(halves); i += 2 {
+				if halves[i] < 20 || halves[i] != halves[i+1] {
+					t.Errorf("renewed after %v, change %d: %d handshakes in the first half of the time to the next, %d in the second", after, i/2+1, halves[i], halves[i+1])
+				}
+			}
+		})
+	}
 }

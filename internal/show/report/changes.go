@@ -157,11 +157,11 @@ func fewChanges(v view, kind metric.ChangeKind) string {
 	if all == nil {
 		return ""
 	}
-	few := "Too few " + kind.Many + " for a median"
+	few := fmt.Sprintf("Too few %s for a median: %s.", kind.Many, strings.Join(firstOf(all, mostAnswers), ", "))
 	if need := v.r.ChangeMedians; need != nil {
-		few += fmt.Sprintf(" (it needs %s)", changeMedians(*need))
+		few += fmt.Sprintf(" It needs %s.", changeMedians(*need))
 	}
-	return fmt.Sprintf("%s: %s.", few, strings.Join(firstOf(all, mostAnswers), ", "))
+	return few
 }
 
 // changeUnchanged are the connections that never follow a change, where at least one does not on average.

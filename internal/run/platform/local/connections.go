@@ -82,13 +82,29 @@ func judge(c *check.Check, sockets map[string]netip.AddrPort, to netip.AddrPort,
 			continue
 		}
 		name, pid := ownerOf(socket)
-		if pid == 0 || allowed(pids[pid]) || !isOpen(socket, to) {
+		if pid == 0 || allowed(sidecarOf(pids, pid)) || !isOpen(socket, to) {
 			continue // it was closed, or opened by a sidecar a moment ago
 		}
 		c.OK, c.Hint = false, pathHint
 		c.Detail = fmt.Sprintf("a connection from %s belongs to %s (process %d), not to the proxy", from, name, pid)
 	}
 	return n
+}
+
+// sidecarOf returns the pod of which a process, or one of its ancestors, is the sidecar: a reload starts new workers at any time.
+func sidecarOf(pids map[int]*pod, pid int) *pod {
+	for pid > 1 && pids[pid] == nil {
+		process, err := procfs.NewProc(pid)
+		if err != nil {
+			return nil
+		}
+		stat, err := process.Stat()
+		if err != nil {
+			return nil
+		}
+		pid = stat.PPID
+	}
+	return pids[pid]
 }
 
 // isOpen reports whether a socket is still connected to an address.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -257,4 +259,19 @@ func dialed(t *testing.T, at string) net.Conn {
 	must.Get(io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: echo\r\n\r\n"))(t)
 	must.Get(c.Read(make([]byte, 1)))(t)
 	return c
+}
+
+// A worker that a sidecar starts after the processes were listed is the sidecar's, and its parent is not.
+func TestWorkersOfSidecars(t *testing.T) {
+	worker := exec.Command("sleep", "60")
+	must.OK(t, worker.Start())
+	t.Cleanup(func() { _, _ = worker.Process.Kill(), worker.Wait() })
+	sidecar := &pod{}
+	pids := map[int]*pod{os.Getpid(): sidecar}
+	if sidecarOf(pids, worker.Process.Pid) != sidecar || sidecarOf(pids, os.Getpid()) != sidecar {
+		t.Error("a process of the sidecar is not found")
+	}
+	if sidecarOf(pids, os.Getppid()) != nil {
+		t.Error("the parent of the sidecar is taken for it")
+	}
 }
