@@ -53,6 +53,12 @@ func (m memoryTraces) keep(tasks []result.TaskUsage, interleaved bool) {
 		u := &tasks[i]
 		if t := m[u.ID]; t != nil && u.Missing == "" && !u.Ended {
 			u.Memory = t.between(u.Start.At, u.End)
+			if u.End.Peak > 0 { // the kernel's peak begins again if a reload executes the program again, as HAProxy's does
+				u.End.Peak = max(u.End.Peak, u.Start.Peak)
+				for _, m := range u.Memory {
+					u.End.Peak = max(u.End.Peak, m.RSS)
+				}
+			}
 			if n := len(u.Memory); n > 0 && interleaved {
 				u.Memory[n-1].CPU = 0
 			}

@@ -37,3 +37,22 @@ func TestMemoryIsThinnedOut(t *testing.T) {
 		t.Errorf("a task without readings of memory has %v", tasks[1].Memory)
 	}
 }
+
+// A program that a reload executes again has a peak from then on. The peak of its usage is no lower than an earlier reading.
+func TestPeakAfterReload(t *testing.T) {
+	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	reading := func(seconds int, rss, peak int64) result.Reading {
+		return result.Reading{At: began.Add(time.Duration(seconds) * time.Second), RSS: rss, Peak: peak}
+	}
+	for highest, start := range map[int64]int64{15: 14, 17: 17} {
+		traces := memoryTraces{}
+		for i, rss := range []int64{12, 15, 13} {
+			traces.add(map[string]result.Reading{"proxy": reading(i, rss, 0)})
+		}
+		tasks := []result.TaskUsage{{Task: mesh.Task{ID: "proxy"}, Start: reading(0, 12, start), End: reading(2, 13, 13)}}
+		traces.keep(tasks, false)
+		if got := tasks[0].End.Peak; got != highest {
+			t.Errorf("a peak of %d, want %d", got, highest)
+		}
+	}
+}
