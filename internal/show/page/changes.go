@@ -42,7 +42,7 @@ func changesOf(s Source) (all []changed) {
 }
 
 func changesWith(records []result.Record, treatment, kind string) changed {
-	of := changed{Treatment: treatment, Kind: kind}
+	of := changed{Treatment: treatment, Kind: kind, Times: [][2]float64{}} // the page needs a list, also of none
 	var pooled []stats.Censored
 	var trials []stats.Distribution
 	var failed []float64
