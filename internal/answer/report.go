@@ -43,7 +43,7 @@ type Report struct {
 	Trends []Trend `json:"trends,omitempty"`
 	// ChangeTimes are of changes that are too few for a median.
 	ChangeTimes []ChangeTimes `json:"change_times,omitempty"`
-	// ChangeMedians is what medians of changes need, present if an experiment has too few changes for them.
+	// ChangeMedians are the settings for medians of changes, present if an experiment has too few changes for them.
 	ChangeMedians *ChangeMedians `json:"change_medians,omitempty"`
 	// Unrestarted are the restarts that ended no process, because there is no mesh.
 	Unrestarted []Unrestarted `json:"unrestarted,omitempty"`

@@ -129,7 +129,7 @@ func changeAnswers(v view) (lines []string) {
 	return lines
 }
 
-// changeMedians is what medians of all kinds need: "30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s".
+// changeMedians prints the settings for medians of all kinds: "30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s".
 func changeMedians(need answer.ChangeMedians) string {
 	return fmt.Sprintf("%d of each kind in a trial: changes.count: %d and phases.measure: %v", need.Each, need.Count,
 		time.Duration(math.Ceil(need.MeasureSeconds))*time.Second)
