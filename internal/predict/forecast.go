@@ -299,6 +299,7 @@ type estimator struct {
 // amount is the sum of the costs of proxies. The error of curves is common to all. Of the deviation of a new deployment a
 // part is common too, because the machine is slow for all at once, and the rest is of each proxy by itself.
 func (e estimator) amount(proxies []proxy, w weights) Amount {
+	priced := partsOf(proxies, w)
 	counts := func(i int) bool { return e.only == nil || slices.Contains(e.only, i) }
 	sum := func(all []proxy, value func(part) float64) (total float64) {
 		for i, p := range all {
@@ -314,7 +315,7 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 		if !counts(i) {
 			continue
 		}
-		v := e.newOne(partsOf([]proxy{p}), func(value func(part) float64) float64 { return p.cost(w, value) })
+		v := e.newOne(partsOf([]proxy{p}, w), func(value func(part) float64) float64 { return p.cost(w, value) })
 		apart.add(v.times(1 / p.replicas))
 		if sd := math.Sqrt(v.sum()); sd > 0 {
 			together.add(v.times(1 / sd)) // deviations that are common add up, not their squares
@@ -325,14 +326,14 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 	}
 	deployment := together.times(e.common * together.sum())
 	deployment.add(apart.times(1 - e.common))
-	curve, _ := spread(partsOf(proxies), func(value func(part) float64) float64 { return sum(proxies, value) })
+	curve, _ := spread(priced, func(value func(part) float64) float64 { return sum(proxies, value) })
 	estimate := sum(proxies, mean)
 	var graph float64
 	for _, counted := range e.more {
 		by := sum(counted, mean) - estimate
 		graph += by * by
 	}
-	return e.newAmount(estimate+assumed, curve, deployment, graph, Causes{Range: unsure, Connections: connections, Called: assumed}, partsOf(proxies))
+	return e.newAmount(estimate+assumed, curve, deployment, graph, Causes{Range: unsure, Connections: connections, Called: assumed}, priced)
 }
 
 // newOne is the variance of a sum of parts in one more deployment.
@@ -459,16 +460,22 @@ func spread(parts []part, sum func(value func(part) float64) float64) (ofMean, o
 	return ofMean, ofOne
 }
 
-func partsOf(proxies []proxy) (all []part) {
+// partsOf returns the parts of proxies that have a price.
+func partsOf(proxies []proxy, w weights) (all []part) {
 	for _, p := range proxies {
-		all = append(append(all, p.cpu...), p.memory...)
+		if w.cores > 0 {
+			all = append(all, p.cpu...)
+		}
+		if w.mib > 0 {
+			all = append(all, p.memory...)
+		}
 	}
 	return all
 }
 
 // usedBy returns the runs of proxies, and the fewest blocks of a curve.
 func usedBy(proxies []proxy) (dirs []string, blocks int) {
-	for _, x := range partsOf(proxies) {
+	for _, x := range partsOf(proxies, weights{1, 1}) {
 		if !slices.Contains(dirs, x.source.dir) {
 			dirs = append(dirs, x.source.dir)
 		}

@@ -63,7 +63,7 @@ func (g *growths) fastest(confidence float64) (found *Growing) {
 
 // growing returns the fastest growth of memory in the sources of sidecars, or nil.
 func (c *Costs) growing(proxies []proxy) (fastest *Growing) {
-	for _, x := range partsOf(proxies) {
+	for _, x := range partsOf(proxies, weights{1, 1}) {
 		for _, g := range x.source.growths {
 			if found := g.fastest(c.confidence); found != nil && (fastest == nil || found.PerMinute.Estimate > fastest.PerMinute.Estimate) {
 				fastest = found
