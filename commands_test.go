@@ -94,7 +94,7 @@ const (
 // documented has every command of the pages.
 var documented = map[string]done{
 	"tare run examples/soak.yaml --set phases.soak=1h": {
-		add: isDryRun},
+		instead: "tare plan examples/soak.yaml --set phases.soak=1h"},
 	"tare services": {by: "TestServicesByHand"},
 	"tare services --target server --patch '{\"delay\": \"250ms\"}'": {by: "TestServicesByHand"},
 	"make quickstart":                  {not: makes},
@@ -146,7 +146,7 @@ var documented = map[string]done{
 	"tare forecast --graph traces.json --rate 300 --from runs/for-shop": {by: "TestScripts"},
 	"tare size --rate 800": {by: "TestScripts"},
 	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt": {instead: "printf 'a\\na\\nb\\n' > pods.txt"},
-	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {instead: "tare size --from runs/curve --rate 300 --connections 4 --pods pods.txt"},
+	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {not: "needs a curve of node proxies: TestSizesOfSharedProxies of internal/predict sizes one"},
 	"bin/tare cluster adopt":                     {by: "TestKubernetesUninstallLooksAtNodes"},
 	"bin/tare run values.yaml --out runs/values": {not: "needs Istio on a cluster; TestKubernetesIstioForeign measures a copied namespace under it"},
 	"bin/tare size --from runs/values --rate 150": {
