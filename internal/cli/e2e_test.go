@@ -475,7 +475,7 @@ func TestConsulChanges(t *testing.T) {
 	if testing.Short() || os.Getenv("TARE_TEST_ALL") == "" {
 		t.Skip("starts a real Consul, which takes twelve minutes to build: make e2e-all runs it")
 	}
-	r, code := carriedOut(t, "consul-changes.yaml", "blocks=1", "factors={mesh: [consul], rate: [100], connections: [4], replicas: [2]}", "phases={warmup: 2s, measure: 125s, drain: 1s}",
+	r, code := undisturbed(t, "consul-changes.yaml", "blocks=1", "factors={mesh: [consul], rate: [100], connections: [4], replicas: [2]}", "phases={warmup: 2s, measure: 125s, drain: 1s}",
 		"changes={every: 62s, count: 1, kinds: [certificate-renewed]}", "validity={rateShortfall: 0.3}")
 	if code != console.Done || len(r.Treatments) != 1 || r.Treatments[0].N != 1 {
 		t.Fatalf("exit code %d: %+v", code, r.Warnings)
@@ -487,10 +487,11 @@ func TestConsulChanges(t *testing.T) {
 		t.Errorf("the new certificate was not seen: %+v", times)
 	}
 	for _, kinds := range [][]string{
-		{"route-changed", "route-added", "policy-denied", "policy-allowed", "endpoint-removed", "endpoint-added", "proxy-restarted", "control-restarted"},
+		{"route-changed", "route-added"},
 		{"weight-shifted", "endpoint-removed", "endpoint-added"},
+		{"policy-denied", "policy-allowed", "proxy-restarted", "control-restarted"}, // apart: no change reaches a proxy meanwhile
 	} {
-		r, code := carriedOut(t, "consul-changes.yaml", "blocks=1", "factors={mesh: [consul], rate: [200], connections: [4], replicas: [2]}", "phases={warmup: 2s, measure: 34s, drain: 1s}",
+		r, code := undisturbed(t, "consul-changes.yaml", "blocks=1", "factors={mesh: [consul], rate: [200], connections: [4], replicas: [2]}", "phases={warmup: 2s, measure: 18s, drain: 3s}",
 			fmt.Sprintf("changes={every: 2s, count: %d, kinds: [%s]}", 2*len(kinds), strings.Join(kinds, ", ")), "validity={rateShortfall: 0.3}")
 		if code != console.Done || len(r.Treatments) != 1 || r.Treatments[0].N != 1 {
 			t.Fatalf("exit code %d: %+v", code, r.Warnings)
