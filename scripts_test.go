@@ -81,7 +81,7 @@ func TestIstioRunsIfChanged(t *testing.T) {
 		return strings.TrimSpace(string(out))
 	}
 	first := digest()
-	if again := digest("internal/show/report/added.txt", "internal/load/engine/added_test.go", "docs/added.md"); len(first) != 64 || again != first {
+	if again := digest("internal/show/report/added.txt", "internal/predict/added.txt", "internal/load/engine/added_test.go", "docs/added.md"); len(first) != 64 || again != first {
 		t.Fatalf("digests %q and, with files that are not inputs, %q", first, again)
 	}
 	for _, name := range []string{"internal/kube/meshes/testdata/added", "internal/cli/kubecli/added_test.go", "internal/run/runner/added.txt"} {

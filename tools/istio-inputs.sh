@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Prints a digest of the inputs of the tests with Istio: the packages that they import, the test cluster, examples and
 # versions. test/istio.sha256 has the digest of the last run of them in `make e2e-all` that passed. Not among the inputs are tests of the
-# imported packages, and what only reads results: figures, reports, pages, importers.
+# imported packages, and what only reads results: figures, predictions, reports, pages, importers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tested=(internal/kube/meshes internal/cli/kubecli)
 dirs=$(${GO:-go} list -deps -test -f '{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}' "${tested[@]/#/./}" ./cmd/...)
 mapfile -t dirs < <(sort -u <<<"$dirs")
 {
-  git ls-files -z --cached --others --exclude-standard -- "${dirs[@]}" | grep -Ezv '_test[.]go$|^internal/(answer|compare|figures|importer|show|stats|study)/'
+  git ls-files -z --cached --others --exclude-standard -- "${dirs[@]}" | grep -Ezv '_test[.]go$|^internal/(answer|compare|figures|importer|predict|show|stats|study)/'
   git ls-files -z --cached --others --exclude-standard -- "${tested[@]}" test/cluster test/injector tools/go.mod examples go.mod go.sum Makefile
 } | sort -zu | xargs -0 sha256sum | sha256sum | cut -d' ' -f1

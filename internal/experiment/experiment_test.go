@@ -90,6 +90,16 @@ func TestOverrides(t *testing.T) {
 	}
 }
 
+// null removes a field, as if the file did not have it.
+func TestNullRemovesFields(t *testing.T) {
+	whole := []byte(header + "factors:\n  mesh: [none, envoy]\n  connections: [4, 8]\nphases: {measure: 7s}\nblocks: 9\n")
+	without := []byte(header + "factors:\n  mesh: [none, envoy]\n")
+	got := must.Get(experiment.Parse("x.yaml", whole, known, "factors.connections=null", "phases.measure= ~", "blocks=null", "baseline.mesh=null"))(t)
+	if want := must.Get(experiment.Parse("x.yaml", without, known))(t); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want what the file without the fields has: %+v", got, want)
+	}
+}
+
 // A level that --set leaves out still has its name in the file. Without --set such a name is a mistake.
 func TestNamesOfLevelsLeftOut(t *testing.T) {
 	data := []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t, names: {none: alone, envoy: Envoy}}\nfactors: {mesh: [none]}\n")
@@ -107,6 +117,7 @@ func TestBrokenOverrides(t *testing.T) {
 	data := []byte(header + "factors:\n  mesh: [none, envoy]\n")
 	for override, want := range map[string]string{
 		"blocks":                 `override "blocks": expected key=value`,
+		"factors.mesh[0]=null":   "--set factors.mesh[0]: an element of a list cannot be removed",
 		"=1":                     "--set : found no key, expected key=value",
 		"blocks=":                "--set blocks: no value is given",
 		"blocks=six":             `--set blocks: blocks: found text "six", expected a whole number`,

@@ -104,8 +104,8 @@ func (c *Costs) addCalled(p *proxy, s app.Service) {
 		}
 		at := math.Min(n, curve.Axes[0].To)
 		p.memory = append(p.memory,
-			part{source: src, curve: curve, at: []float64{at}, weight: 1, calm: true},
-			part{source: src, curve: curve, at: []float64{0}, weight: -1, calm: true})
+			part{source: src, curve: curve, at: []float64{at}, weight: 1, withoutCalls: true},
+			part{source: src, curve: curve, at: []float64{0}, weight: -1, withoutCalls: true})
 		p.assumed = n - at
 		return
 	}
@@ -122,7 +122,7 @@ func (c *Costs) addMemory(p *proxy, call Call, q quantity, share float64) error 
 		return nil
 	}
 	base := p.memory[len(p.memory)-1]
-	base.at, base.weight, base.calm = make([]float64, len(base.curve.Axes)), share-1, true
+	base.at, base.weight, base.withoutCalls = make([]float64, len(base.curve.Axes)), share-1, true
 	for i, axis := range base.curve.Axes {
 		base.at[i] = axis.From
 	}

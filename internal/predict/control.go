@@ -10,7 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // controlMeasured are the trials with a control plane, of which all tasks are one.
@@ -58,9 +57,6 @@ func (g *group) controlSize(s Sizing, confidence float64) (size Size, ok bool) {
 	band := func(points []Point) (*Curve, Band, error) {
 		var over []Point
 		for _, p := range points {
-			if p.Cost == 0 {
-				continue
-			}
 			at := make([]float64, len(axes))
 			for j, axis := range axes {
 				at[j] = p.At[slices.Index(all, axis)]
@@ -197,18 +193,19 @@ func (r *controlRun) cost(wanted []float64, prices *Prices, confidence float64) 
 		cost.Configured = append(cost.Configured, x)
 	}
 	read := func(points []Point) (Amount, error) {
-		if axis < 0 {
-			return constant(points, confidence)
+		from, to, at := 0, 0, []float64{}
+		if axis >= 0 {
+			from, to, at = axis, axis+1, []float64{cost.Configured[axis].At}
 		}
 		over := make([]Point, len(points))
 		for i, p := range points {
-			over[i] = Point{Block: p.Block, At: p.At[axis : axis+1], Cost: p.Cost}
+			over[i] = Point{Block: p.Block, At: p.At[from:to], Cost: p.Cost}
 		}
-		curve, err := Fit(over, controlAxes[axis:axis+1], confidence)
+		curve, err := Fit(over, controlAxes[from:to], confidence)
 		if err != nil {
 			return Amount{}, err
 		}
-		b, err := curve.At(cost.Configured[axis].At)
+		b, err := curve.At(at...)
 		return amountOf(b), err
 	}
 	var err error
@@ -246,25 +243,6 @@ func arm(points []Point) (chosen []Point, axis int) {
 	}
 	fewest := slices.MinFunc(points, func(p, q Point) int { return slices.Compare(p.At, q.At) })
 	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !slices.Equal(p.At, fewest.At) }), -1
-}
-
-// constant is the mean of deployments, of which a cost may be 0.
-func constant(points []Point, confidence float64) (Amount, error) {
-	blocks := grouped(points)
-	if len(blocks) < minBlocks {
-		return Amount{}, fmt.Errorf("the control plane has valid trials in %d blocks, and needs %d", len(blocks), minBlocks)
-	}
-	var means []float64
-	for _, b := range blocks {
-		var sum float64
-		for _, p := range b {
-			sum += p.Cost
-		}
-		means = append(means, sum/float64(len(b)))
-	}
-	mean, half := stats.Mean(means), stats.HalfWidth(stats.SD(means), len(means), confidence)
-	another := half * math.Sqrt(float64(len(means)+1))
-	return amountOf(Band{mean, mean - half, mean + half, mean - another, mean + another}), nil
 }
 
 // amountOf is the amount of a band.

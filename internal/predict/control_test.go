@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // controlled is a run of one sidecar and a control plane at levels of a factor. The load takes 5 s. The control plane has
@@ -19,6 +20,7 @@ func controlled(t *testing.T, factor string, levels []float64, cost func(level f
 	t.Helper()
 	return overLevels(t, "envoy-xds", factor, levels, func(r *result.Record, task result.TaskUsage) []result.TaskUsage {
 		level := r.Factors[factor].(float64)
+		r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
 		cores, mib := cost(level)
 		if factor == "backgroundProxies" {
 			r.Background = &result.Background{Services: 100, Pushes: &result.Pushes{Proxies: int(level)}}
@@ -78,6 +80,27 @@ func TestForecastsOfControlPlanes(t *testing.T) {
 	}
 	if f := forecast(1, 300, predict.Source{Dir: "runs/x", Run: written(t)}); f.Control != nil || f.NoControl != "" {
 		t.Errorf("without a control plane: %+v, %q", f.Control, f.NoControl)
+	}
+}
+
+// Trials in which a control plane used no CPU count in its mean, in sizes and in forecasts alike.
+func TestMeanOfControlPlanesHasIdleTrials(t *testing.T) {
+	run := controlled(t, "rate", []float64{200, 400, 800}, func(rate float64) (float64, float64) {
+		return map[float64]float64{200: 0, 400: 0.03, 800: 0.06}[rate], 30
+	})
+	all := must.Get(predict.Sizes(run, predict.Sizing{Rate: 300}))(t)
+	if n := len(all); n != 2 || all[1].Proxy != predict.ControlPlane || math.Abs(all[1].CPU.Estimate-0.03) > 1e-6 || all[1].Memory.Estimate != 30 {
+		t.Fatalf("sizes %+v, want a control plane with the mean of 0, 0.03 and 0.06 cores, and 30 MiB", all)
+	}
+	// The blocks are alike, so that another trial deviates as the trials of a block do.
+	c := all[1].Curve
+	if sd := math.Sqrt(2*0.03*0.03/2) / 0.03; math.Abs(c.Noise-sd) > 1e-3 || all[1].CPU.High-all[1].CPU.Low > 1e-6 || all[1].CPU.NewLow != 0 {
+		t.Errorf("noise %v and band %+v, want a noise of %v of the mean, and no deviation of blocks", c.Noise, all[1].CPU, sd)
+	}
+	g := predict.Graph{Topology: app.Topology{Name: "one", Entry: "front", Services: []app.Service{{Name: "front"}}}}
+	costs := must.Get(predict.CostsOf([]predict.Source{{Dir: "runs/x", Run: run}}))(t)
+	if f := must.Get(predict.Forecasts(costs, g, map[string]float64{"front": 300}, nil))(t)[0]; f.Control.CPU.Estimate != all[1].CPU.Estimate || f.Control.CPU.High != all[1].CPU.NewHigh {
+		t.Errorf("forecast %+v, size %+v: want the same mean and range", f.Control.CPU, all[1].CPU)
 	}
 }
 

@@ -91,9 +91,9 @@ var (
 // quantities of every source. Outbound costs may be missing if no service of a graph calls another.
 var quantities = []quantity{inboundCPU, outboundCPU, inboundMemory, outboundMemory}
 
-// CostsOf returns the costs of each mesh that the runs measured. Shared proxies are measured whole. Costs of calls are those of a service that calls no other:
-// its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone. Runs of services that call others have
-// the memory of each called service.
+// CostsOf returns the costs of each mesh that the runs measured. Shared proxies are measured whole. Costs of calls come from
+// runs of a service that calls no other: its sidecar has inbound calls alone, and the sidecar of the load outbound calls alone.
+// Runs of services that call others have the memory of each called service.
 func CostsOf(sources []Source) (all []*Costs, err error) {
 	for _, s := range sources {
 		if err := s.collect(&all); err != nil {

@@ -64,9 +64,6 @@ var rateForms = []form{
 // formsOver returns the forms of the rate, each without and with work that grows with every other axis: work of its own,
 // of every request, and both. Forms with fewer terms come first.
 func formsOver(axes []Axis) []form {
-	if len(axes) == 0 {
-		return []form{{"mean", "the same at every load", []term{fixed}}}
-	}
 	all := slices.Clone(rateForms)
 	for i, a := range axes {
 		if i == 0 || a.Levels == 1 {
@@ -116,9 +113,13 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	if len(blocks) < minBlocks || rates < minRates {
 		return nil, &FewError{Rates: rates, Loads: levels, Blocks: begun, Complete: len(blocks)}
 	}
+	if len(axes) == 0 {
+		c.fitMean(blocks)
+		return c, nil
+	}
 	var chosen []float64
 	for _, f := range formsOver(c.Axes) {
-		if len(axes) > 0 && len(f.terms) >= levels { // it would go through every point
+		if len(f.terms) >= levels { // it would go through every point
 			continue
 		}
 		errs, ok := c.predicted(f, blocks)
@@ -184,6 +185,28 @@ func (c *Curve) fit(blocks [][]Point) {
 	c.Noise = math.Sqrt(sum / c.free)
 }
 
+// fitMean fits the mean of each block. Unlike the costs of other forms, some may be 0.
+func (c *Curve) fitMean(blocks [][]Point) {
+	c.form = form{"mean", "the same at every load", []term{fixed}}
+	c.Form, c.Reason, c.Points = c.form.name, c.form.reason, slices.Concat(blocks...)
+	var sum, squares float64
+	for _, b := range blocks {
+		var costs []float64
+		for _, p := range b {
+			costs = append(costs, p.Cost)
+		}
+		mean, n := stats.Mean(costs), float64(len(b)-1)
+		c.fits, c.blocks, c.free = append(c.fits, []float64{mean}), append(c.blocks, b[0].Block), c.free+n
+		if sum += mean; n > 0 {
+			squares += n * stats.SD(costs) * stats.SD(costs)
+		}
+	}
+	c.free = max(1, c.free)
+	if sum > 0 {
+		c.Noise = math.Sqrt(squares/c.free) / sum * float64(len(blocks))
+	}
+}
+
 // Band is a cost at a rate. Low and High are of the mean over deployments, NewLow and NewHigh of one more deployment.
 type Band struct {
 	Estimate float64 `json:"estimate"`
@@ -211,7 +234,7 @@ func (c *Curve) At(at ...float64) (Band, error) {
 	v := newDeployment(sd*sd, c.fitVariance(c.parts(c.form, at)), noise*noise)
 	v.add(variance{blocks: sd * sd / n})
 	another := v.halfWidth(n-1, c.free, c.Confidence)
-	return Band{mean, mean - half, mean + half, max(0, mean-another), mean + another}, nil
+	return Band{mean, max(0, mean-half), mean + half, max(0, mean-another), mean + another}, nil
 }
 
 // fitVariance is the variance that the noise of trials causes in the curve of one deployment: in a sum of its factors with

@@ -176,7 +176,8 @@ type part struct {
 	curve  *Curve
 	at     []float64
 	weight float64
-	calm   bool // without calls: no unknown connections
+	// withoutCalls: the part has no calls, so that its connections are not unknown.
+	withoutCalls bool
 }
 
 // proxies returns the sidecars of each service. Calls through a sidecar share its fixed work and its wake-ups, so each call
@@ -401,7 +402,7 @@ func mean(x part) float64 {
 
 // ofConnections is half of the difference of a part's cost between the most and the fewest measured connections.
 func ofConnections(x part) float64 {
-	if x.calm {
+	if x.withoutCalls {
 		return 0
 	}
 	few, most := x, x

@@ -3,6 +3,7 @@ package strict
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -11,8 +12,8 @@ import (
 // Set overrides one value before [Document.Decode], as `--set key=value` does:
 // the key is a path such as "factors.rate" or "factors.rate[0]", the value any
 // YAML value in flow style, such as [100, 200]. Missing mappings on the path are
-// created, but an element of a list must exist. Later mistakes in the value are
-// reported as the override's.
+// created, but an element of a list must exist. The value null removes the field,
+// if the document has it. Later mistakes in the value are reported as the override's.
 func (d *Document) Set(override string) error {
 	key, text, ok := strings.Cut(override, "=")
 	if !ok {
@@ -28,6 +29,12 @@ func (d *Document) Set(override string) error {
 	}
 	if err != nil {
 		return Problems{{File: name, Message: err.Error()}}
+	}
+	if t := strings.TrimSpace(text); t == "null" || t == "~" {
+		if !d.remove(steps) {
+			return Problems{{File: name, Message: "an element of a list cannot be removed", Tip: "write the whole list without it"}}
+		}
+		return nil
 	}
 	value, err := d.overrideValue(name, text)
 	if err != nil {
@@ -90,6 +97,26 @@ func (d *Document) put(steps []step, name string, value *yaml.Node) error {
 		at = next
 	}
 	return nil
+}
+
+// remove removes a field, if the tree has it. ok is false for an element of a list.
+func (d *Document) remove(steps []step) (ok bool) {
+	at := d.root
+	for i, s := range steps {
+		key, value := child(at, s)
+		switch {
+		case value == nil:
+			return s.key != ""
+		case i < len(steps)-1:
+			at = value
+			continue
+		case key == nil:
+			return false
+		}
+		n := slices.Index(at.Content, key)
+		at.Content = slices.Delete(at.Content, n, n+2)
+	}
+	return true
 }
 
 func mark(n *yaml.Node, as func(*yaml.Node)) {
