@@ -40,6 +40,9 @@ func TestBackgroundOfCluster(t *testing.T) {
 	if got := backgroundOf([]result.Record{record}, mesh.OnLocal); got != alone {
 		t.Errorf("got %q", got)
 	}
+	record.Background.Pushes = &result.Pushes{Proxies: 30}
+	must.Contain(t, backgroundOf([]result.Record{record}, mesh.OnKubernetes), alone+". Simulated: 30 proxies, as clients of xDS without a proxy; the endpoints", "Real: the control plane")
+	record.Background.Pushes = nil
 	record.Factors = map[string]any{experiment.BackgroundServicesFactor: 20.0}
 	for platform, want := range map[string]string{mesh.OnLocal: "", mesh.OnKubernetes: strings.TrimPrefix(onCluster, alone+". ")} {
 		if got := backgroundOf([]result.Record{record}, platform); got != want {

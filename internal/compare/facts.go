@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -174,13 +175,11 @@ func backgroundOf(records []result.Record, platform string) string {
 			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
 		}
 		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil || r.Factors[experiment.BackgroundProxiesFactor] != nil {
-			if platform == mesh.OnKubernetes {
-				return simulatedEndpoints + realParts
+			proxies := ""
+			if slices.ContainsFunc(records, func(r result.Record) bool { return r.Background != nil && r.Background.Pushes != nil }) {
+				proxies = "the proxies of the background"
 			}
-			if !slices.ContainsFunc(records, func(r result.Record) bool { return r.Background != nil && r.Background.Pushes != nil }) {
-				return ""
-			}
-			return "Simulated: the proxies of the background, as clients of xDS without a proxy. " + realParts
+			return simulatedParts(platform, proxies)
 		}
 	}
 	if first == nil {
@@ -190,19 +189,31 @@ func backgroundOf(records []result.Record, platform string) string {
 	if first.Asked > 0 && seconds > 0 {
 		line += fmt.Sprintf(", with %.3g changes per second (%v asked)", float64(changes)/seconds, first.Asked)
 	}
+	proxies := ""
 	if first.Pushes != nil {
-		line += fmt.Sprintf(". Simulated: %d proxies, as clients of xDS without a proxy. ", first.Pushes.Proxies) + realParts
+		proxies = fmt.Sprintf("%d proxies", first.Pushes.Proxies)
 	}
-	if platform == mesh.OnKubernetes {
-		line += ". " + simulatedEndpoints + realParts
+	if parts := simulatedParts(platform, proxies); parts != "" {
+		line += ". " + parts
 	}
 	return line
 }
 
-// simulatedEndpoints are the simulated part of a background on a cluster, and realParts the others.
-const simulatedEndpoints = "Simulated: the endpoints of background services, which no pod has. "
-
-const realParts = "Real: the control plane, its streams and messages, and the proxies in the path of the load"
+// simulatedParts names what of a background is simulated and what is real, "" if no part is simulated. proxies are the simulated
+// proxies, "" for none.
+func simulatedParts(platform, proxies string) string {
+	var simulated []string
+	if proxies != "" {
+		simulated = append(simulated, proxies+", as clients of xDS without a proxy")
+	}
+	if platform == mesh.OnKubernetes {
+		simulated = append(simulated, "the endpoints of background services, which no pod has")
+	}
+	if len(simulated) == 0 {
+		return ""
+	}
+	return "Simulated: " + strings.Join(simulated, "; ") + ". Real: the control plane, its streams and messages, and the proxies in the path of the load"
+}
 
 // mixed is the value of a property in which trials differ.
 const mixed = "mixed"

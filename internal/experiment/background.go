@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -63,22 +64,44 @@ func levelsOr[T any](e *Experiment, factor string, only T) []T {
 	return []T{only}
 }
 
-// CheckBackground returns an error if a mesh on this machine cannot have the background of an experiment. Without a mesh there is
-// nothing that would know it. A cluster has it with every mesh.
+// CheckBackground returns an error with a hint if a mesh cannot have the background of an experiment. Without a mesh there is
+// nothing that would know it. A cluster has services with every mesh.
 func CheckBackground(e *Experiment, meshes []mesh.Definition) error {
-	services, _, proxies := backgroundLevels(e)
-	if slices.Max(services) == 0 || e.onCluster() {
-		return nil
-	}
 	var failed []error
 	for _, m := range meshes {
-		if m.Local != nil && m.Local.Background == nil {
-			failed = append(failed, fmt.Errorf("background: mesh %s has none: %w: its definition has no requests in local.background", m.Name, errors.ErrUnsupported))
-		} else if m.Local != nil && slices.Max(proxies) > 0 && m.Local.Background.Proxies == "" {
-			failed = append(failed, fmt.Errorf("background.proxies: mesh %s has none: %w: its definition has no address in local.background.proxies", m.Name, errors.ErrUnsupported))
+		if part, err := lacking(e, m); err != nil {
+			failed = append(failed, fmt.Errorf("background.%s: %w", part, err))
 		}
 	}
-	return errors.Join(failed...)
+	return hint.Wrap(errors.Join(failed...), havingBackground(e))
+}
+
+// lacking returns the part of the background that a mesh cannot have, and the reason.
+func lacking(e *Experiment, m mesh.Definition) (part string, err error) {
+	services, _, proxies := backgroundLevels(e)
+	part, on := "services", mesh.OnLocal
+	if e.onCluster() {
+		on = mesh.OnKubernetes
+	}
+	switch {
+	case slices.Max(services) == 0:
+	case on == mesh.OnLocal && m.Local != nil && m.Local.Background == nil:
+		err = fmt.Errorf("%w: its definition has no requests in local.background", errors.ErrUnsupported)
+	case slices.Max(proxies) > 0:
+		part, err = "proxies", m.CanSimulate(on)
+	}
+	if err != nil {
+		err = fmt.Errorf("mesh %s has none: %w", m.Name, err)
+	}
+	return part, err
+}
+
+// havingBackground is a hint: a mesh of tare's that has all of it.
+func havingBackground(e *Experiment) string {
+	if e.onCluster() {
+		return "of tare's meshes istio has it"
+	}
+	return "of tare's meshes envoy-xds has it"
 }
 
 // changesBehind reports whether background services change.
@@ -126,6 +149,7 @@ func (v backgroundRules) validate() {
 	if most := float64(slices.Max(changes)) * time.Duration(v.e.Phases.Measure).Seconds(); most > mesh.MaxBackgroundChange {
 		v.report(v.at("changes", BackgroundChangesFactor), "lower their rate, or shorten phases.measure", "%.0f changes in a trial are more than %d", most, mesh.MaxBackgroundChange)
 	}
+	v.known()
 	if slices.Max(services) == 0 || v.e.Platform.Kind == mesh.OnLocal {
 		return
 	}
@@ -138,8 +162,17 @@ func (v backgroundRules) validate() {
 	case v.e.Application.InPlace:
 		v.report(at, "remove it, or measure a copy", "background services are in a namespace of each trial, and an application in place has its own")
 	}
-	if v.e.onCluster() && slices.Max(proxies) > 0 {
-		v.report(v.at("proxies", BackgroundProxiesFactor), "remove it, or write platform: {kind: local}", "a cluster has no simulated proxies, which run on this machine only")
+}
+
+// known reports meshes that cannot have the background, if their definitions are known.
+func (v backgroundRules) known() {
+	factors := map[string]string{"services": BackgroundServicesFactor, "proxies": BackgroundProxiesFactor}
+	for _, name := range meshesOf(v.e) {
+		if d, known := v.definition(name); known {
+			if part, err := lacking(v.e, d); err != nil {
+				v.report(v.at(part, factors[part]), havingBackground(v.e), "%v", err)
+			}
+		}
 	}
 }
 
@@ -156,6 +189,6 @@ func backgroundRows() []fieldRow {
 		{"background", "What a control plane knows and does besides. Without a mesh it has no effect on this machine; on a cluster Kubernetes knows it.", nil, nil},
 		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. On a cluster: Services without a selector, in the trial's namespace. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
 		{"background.changes", "Changes of their endpoints during the measure phase, at random instants: 2/s. As a factor: backgroundChanges.", 0, between(0, maxBackgroundChanges, "")},
-		{"background.proxies", "Simulated proxies: clients of the control plane (delta xDS) that subscribe and acknowledge as sidecars do, without a proxy. Not on a cluster. As a factor: backgroundProxies.", 0, between(0, mesh.MaxBackgroundProxies, "")},
+		{"background.proxies", "Simulated proxies: clients of the control plane (delta xDS) that subscribe and acknowledge as sidecars do, without a proxy. On a cluster: in a pod of the trial's namespace. As a factor: backgroundProxies.", 0, between(0, mesh.MaxBackgroundProxies, "")},
 	}
 }

@@ -143,6 +143,27 @@ changes: {every: 1s, kinds: [control-restarted, proxy-restarted]}
 	}
 }
 
+// A mesh without a part of the background is named before the run, here and on a cluster. Without a mesh there is nothing to name.
+func TestMeshesWithoutBackground(t *testing.T) {
+	for text, want := range map[string]string{
+		"factors: {mesh: [none, istio]}\nplatform: {kind: kubernetes}\nbackground: {services: 10, proxies: 5}\n":         "",
+		"factors: {mesh: [none, linkerd]}\nplatform: {kind: kubernetes}\nbackground: {services: 10}\n":                   "",
+		"factors: {mesh: [none, envoy-xds]}\nbackground: {services: 10, proxies: 5}\n":                                   "",
+		"factors: {mesh: [istio, linkerd]}\nplatform: {kind: kubernetes}\nbackground: {services: 10, proxies: 5}\n":      "bad.yaml:6:37: background.proxies: mesh linkerd has none: unsupported operation: its definition has no address in kubernetes.background.proxies\n  hint: of tare's meshes istio has it\n",
+		"factors: {mesh: [linkerd], backgroundProxies: [5]}\nplatform: {kind: kubernetes}\nbackground: {services: 10}\n": "bad.yaml:4:47: factors.backgroundProxies: mesh linkerd has none: unsupported operation: its definition has no address in kubernetes.background.proxies\n  hint: of tare's meshes istio has it\n",
+		"factors: {mesh: [nginx]}\nbackground: {services: 10, proxies: 5}\n":                                             "bad.yaml:5:24: background.services: mesh nginx has none: unsupported operation: its definition has no requests in local.background\n  hint: of tare's meshes envoy-xds has it\n",
+	} {
+		_, err := experiment.Parse("bad.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+text), withMeshes())
+		got := ""
+		if err != nil {
+			got = printed(err)
+		}
+		if got != want {
+			t.Errorf("%s: got\n%s\nwant\n%s", text, got, want)
+		}
+	}
+}
+
 // A mesh that cannot make a kind of change is named before the run, with the kinds that it can and the meshes that can.
 func TestMeshesThatCannotChange(t *testing.T) {
 	_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1

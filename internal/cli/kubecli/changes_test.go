@@ -2,14 +2,19 @@ package kubecli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -112,5 +117,77 @@ func followed(t *testing.T, r result.Record, pairs int) {
 	}
 	if kinds[metric.EndpointRemoved] != pairs || kinds[metric.EndpointAdded] != pairs {
 		t.Errorf("%s: %v, want %d changes of each kind", r.ID, kinds, pairs)
+	}
+}
+
+// The streams of the simulated proxies are those that istiod counts, which configures and hears each of them. Each change reaches all.
+// Their pod is outside the mesh, and its work is tare's own.
+func TestKubernetesIstioStreams(t *testing.T) {
+	_, charts := clusterWithIstio(t)
+	disposable(t, clustertest.Connect(t))
+	const proxies = 30
+	r := experimentOnKubernetes(t, "", "platform.meter=node-agent", "blocks=1", "factors={mesh: [istio], rate: [20], connections: [2]}",
+		fmt.Sprintf("background={services: 20, changes: 2/s, proxies: %d}", proxies), "phases={warmup: 2s, measure: 15s, drain: 3s, idle: {cpu: 100, deadline: 1s}}",
+		"validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}",
+		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))
+	all := r.records(t, console.Done, func() { streamsOfIstiod(t, r.cluster, proxies) })
+	if len(all) != 1 || !usable(all[0]) {
+		t.Fatalf("%+v", all)
+	}
+	if b := all[0].Background; b == nil || b.Changes != 30 || b.Pushes == nil || b.Pushes.Proxies != proxies || b.Pushes.Reached != b.Changes || b.Pushes.Missed > 0 || b.Pushes.Broken > 0 {
+		t.Errorf("background %+v, want 30 changes at all proxies", b)
+	}
+	var planes []metric.Plane
+	for _, task := range all[0].Tasks {
+		if task.Pod == "simulated-proxies" {
+			planes = append(planes, task.Plane)
+		}
+	}
+	if len(planes) != 1 || planes[0] != metric.Harness {
+		t.Errorf("containers of the simulated proxies are of the planes %v, want one of the harness", planes)
+	}
+}
+
+// streamsOfIstiod checks by istiod itself that the simulated proxies have streams beside the sidecars, and acknowledge endpoints. Their
+// number is of the gauge pilot_xds too.
+func streamsOfIstiod(t *testing.T, c *cluster.Cluster, want int) {
+	t.Helper()
+	pods := must.Get(c.Typed().CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"}))(t)
+	if len(pods.Items) != 1 {
+		t.Fatalf("%d pods of istiod", len(pods.Items))
+	}
+	forward := c.Forward("istio-system", pods.Items[0].Name, 15014)
+	defer forward.Close()
+	client := http.Client{Transport: &http.Transport{DialContext: forward.DialContext}}
+	get := func(path string) []byte {
+		response := must.Get(client.Do(must.Get(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://istiod"+path, nil))(t)))(t)
+		defer response.Body.Close()
+		return must.Get(io.ReadAll(response.Body))(t)
+	}
+	var synced []struct {
+		Proxy string `json:"proxy"`
+		Sent  string `json:"endpoint_sent"`
+		Acked string `json:"endpoint_acked"`
+	}
+	must.OK(t, json.Unmarshal(get("/debug/syncz"), &synced))
+	simulated, heard := map[string]bool{}, 0
+	for _, s := range synced {
+		if strings.HasPrefix(s.Proxy, "simulated-") {
+			simulated[s.Proxy] = true
+			if s.Sent != "" && s.Acked != "" {
+				heard++
+			}
+		}
+	}
+	if len(simulated) != want || heard != want {
+		t.Errorf("istiod has %d simulated proxies, of which %d acknowledged endpoints, want %d", len(simulated), heard, want)
+	}
+	streams := 0.0
+	for s, err := range scrape.Samples(get("/metrics"), "pilot_xds{", "pilot_xds ") {
+		must.OK(t, err)
+		streams += s.Value
+	}
+	if int(streams) != len(synced) || len(synced) <= want {
+		t.Errorf("istiod counts %v streams, and lists %d, want the sidecars beside %d", streams, len(synced), want)
 	}
 }

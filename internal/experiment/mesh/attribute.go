@@ -23,6 +23,7 @@ var localRules = []Rule{
 var clusterRules = slices.Concat([]Rule{
 	{Plane: metric.App, Container: "app", PodLabel: ofTare},
 	{Plane: metric.Load, Container: "load", PodLabel: ofTare},
+	{Plane: metric.Harness, Container: "tare", PodLabel: ofTare},
 	{Plane: metric.Platform, Role: "dns", Namespace: "kube-system", PodLabel: map[string]string{"k8s-app": "kube-dns"}},
 }, platformRules(manifest.SystemPatterns()...))
 

@@ -13,25 +13,48 @@ type Background struct {
 	// Services adds them, before the first sidecar starts.
 	Services Request `yaml:"services" json:"services"`
 	// Change gives one of them another endpoint.
-	Change Request `yaml:"change" json:"change"`
-	// Proxies is the address of delta ADS, host:port, to which simulated proxies connect. Empty means that there is none.
-	Proxies string `yaml:"proxies,omitempty" json:"proxies,omitempty" as:"template"`
-	// Node is the id of a simulated proxy's node, and Metadata its metadata as JSON. {number} is from 1, and {ip} an address of the
-	// range 198.19.0.0/16. Absent means proxy-{number}, without metadata.
-	Node     string `yaml:"node,omitempty" json:"node,omitempty"`
-	Metadata string `yaml:"metadata,omitempty" json:"metadata,omitempty"`
+	Change    Request `yaml:"change" json:"change"`
+	Simulated `yaml:",inline"`
 	// Gauge of a sidecar is at least the number of services in its configuration. Empty means that the control plane does not
 	// configure the sidecars, so that simulated proxies alone know the services.
 	Gauge string `yaml:"gauge,omitempty" json:"gauge,omitempty"`
 }
 
-// ProxiesAt renders the address to which simulated proxies connect.
-func (b *Background) ProxiesAt(ctx BackgroundContext) (string, error) {
-	if b == nil || b.Proxies == "" {
-		return "", fmt.Errorf("simulated proxies: %w: the definition has no address in local.background.proxies", errors.ErrUnsupported)
+// Simulated is where simulated proxies connect, and the nodes that they are. Its texts are templates.
+type Simulated struct {
+	// Proxies is the address of delta ADS, host:port, to which simulated proxies connect. Empty means that there is none.
+	Proxies string `yaml:"proxies,omitempty" json:"proxies,omitempty" as:"template"`
+	// Node is the id of a simulated proxy's node, and Metadata its metadata as JSON. {number} is from 1, and {ip} an address of the
+	// range 198.19.0.0/16. Absent means proxy-{number}, without metadata.
+	Node     string `yaml:"node,omitempty" json:"node,omitempty" as:"template"`
+	Metadata string `yaml:"metadata,omitempty" json:"metadata,omitempty" as:"template"`
+}
+
+// Render renders the texts over a [BackgroundContext], or on a cluster over an [EnrolContext].
+func (s Simulated) Render(data any) (Simulated, error) {
+	for name, text := range map[string]*string{"proxies": &s.Proxies, "node": &s.Node, "metadata": &s.Metadata} {
+		b, err := execute(name, *text, data)
+		if err != nil {
+			return Simulated{}, fmt.Errorf("render background.%s: %w", name, err)
+		}
+		*text = string(b)
 	}
-	text, err := execute("proxies", b.Proxies, ctx)
-	return string(text), err
+	return s, nil
+}
+
+// CanSimulate returns an error with the missing part of the definition if simulated proxies cannot connect to the control plane on
+// a platform. Without a mesh, none are started.
+func (d Definition) CanSimulate(platform string) error {
+	missing := ""
+	switch {
+	case platform == OnKubernetes && d.Kubernetes != nil && (d.Kubernetes.Background == nil || d.Kubernetes.Background.Proxies == ""):
+		missing = "kubernetes.background.proxies"
+	case platform == OnLocal && d.Local != nil && (d.Local.Background == nil || d.Local.Background.Proxies == ""):
+		missing = "local.background.proxies"
+	default:
+		return nil
+	}
+	return fmt.Errorf("%w: its definition has no address in %s", errors.ErrUnsupported, missing)
 }
 
 // BackgroundContext is the data of the templates of [Background].

@@ -31,6 +31,8 @@ type EnrolContext struct {
 	Replicas  int    // of the profile
 	Namespace string // the application's
 	Revision  string // of the mesh, empty if it is alone
+	// MeshNamespace is the namespace of the control plane.
+	MeshNamespace string
 	// LoadInside: the load generator is in the mesh.
 	LoadInside bool
 	// Gateway is the backend of the mesh's ingress gateway, if the load enters there, or else nil.
@@ -84,6 +86,8 @@ type Enrolled struct {
 	Conditions []Condition
 	// Proof are marks that the mesh adds to its pods.
 	Proof Marks
+	// Simulated is where simulated proxies connect, empty if the definition has no address.
+	Simulated Simulated
 }
 
 // Complete fills in the settings' defaults, and refuses settings unknown to the definition.
@@ -151,6 +155,11 @@ func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, erro
 			done.Manifests = append(done.Manifests, string(b))
 		}
 	}
+	if k.Background != nil {
+		if done.Simulated, err = k.Background.Render(ctx); err != nil && failed == nil {
+			failed = err
+		}
+	}
 	if failed != nil {
 		return Enrolled{}, fmt.Errorf("render the enrolment of namespace %s: %w", namespace, failed)
 	}
@@ -168,7 +177,7 @@ func (k Kubernetes) RefusesPlaintext(s Settings, namespace string, way Way) (boo
 }
 
 func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolContext {
-	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Revision: k.Revision, Hub: s.Hub, Options: s.Options,
+	return EnrolContext{Version: s.Version, Profile: s.Profile, Replicas: k.replicas(s), Namespace: namespace, Revision: k.Revision, MeshNamespace: k.Namespace, Hub: s.Hub, Options: s.Options,
 		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
 }
 

@@ -64,6 +64,9 @@ type Kubernetes struct {
 	// Changes are streams of YAML that change a route or a policy, by the kind of change. They are applied in the
 	// application's namespace, and are templates over [ChangeContext].
 	Changes map[string]string `yaml:"changes,omitempty" json:"changes,omitempty" in:"change" as:"manifests"`
+	// Background is where simulated proxies connect, from a pod of the application's namespace: proxies, node and metadata. Absent
+	// means that there are none.
+	Background *Simulated `yaml:"background,omitempty" json:"background,omitempty" in:"enrol"`
 	// Plaintext is the policy for requests without TLS from outside the mesh.
 	Plaintext Plaintext `yaml:"plaintext,omitempty" json:"plaintext"`
 	// Leftovers are objects that remain after the charts are uninstalled. tare deletes them and verifies it.

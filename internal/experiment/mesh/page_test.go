@@ -53,7 +53,11 @@ func (s source) rows(name, at string, seen map[string]string) string {
 		if field.Tag == nil {
 			continue
 		}
-		key, _, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("yaml"), ",")
+		key, options, _ := strings.Cut(reflect.StructTag(strings.Trim(field.Tag.Value, "`")).Get("yaml"), ",")
+		if of, is := field.Type.(*ast.Ident); is && options == "inline" && seen[of.Name] == "" {
+			seen[of.Name] = strings.TrimSuffix(at, ".")
+			b.WriteString(s.rows(of.Name, at, seen))
+		}
 		if key == "-" || key == "" {
 			continue
 		}

@@ -60,7 +60,7 @@ func fields(sample any) string {
 	case InstallContext:
 		return "fields of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, ClusterDomain, Distribution, Hub, Options, Certificates, ValuesFile"
 	case EnrolContext:
-		return "fields of EnrolContext: Version, Profile, Replicas, Namespace, Revision, LoadInside, Gateway, Closed, Services, Hub, Options"
+		return "fields of EnrolContext: Version, Profile, Replicas, Namespace, Revision, MeshNamespace, LoadInside, Gateway, Closed, Services, Hub, Options"
 	}
 	return "fields of SidecarContext: Pod, Service, Identity, IP, Port, Listen, Upstream, Concurrency, ConfigPath, AdminPath, " +
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")

@@ -24,7 +24,7 @@ func groupPods(pods []*corev1.Pod, t Target, proxies []mesh.Proxy) (g podGroups)
 		switch {
 		case slices.ContainsFunc(proxies, func(x mesh.Proxy) bool { return x.In == mesh.InNamespace && x.Selects(p.Labels) }):
 			g.own = append(g.own, p)
-		case t.IsLoad(p) && !t.LoadInside:
+		case t.IsLoad(p) && !t.LoadInside, t.IsOutside != nil && t.IsOutside(p):
 			g.outside = append(g.outside, p)
 		default:
 			g.inMesh = append(g.inMesh, p)
@@ -85,7 +85,7 @@ func (g podGroups) checkOutside(proxies []mesh.Proxy, proof mesh.Marks) []check.
 			wrong = append(wrong, p)
 		}
 	}
-	c := check.Check{Name: "the load is outside", OK: len(wrong) == 0, Detail: fmt.Sprintf("%d pods, none in the mesh", len(g.outside))}
+	c := check.Check{Name: "pods outside the mesh", OK: len(wrong) == 0, Detail: fmt.Sprintf("%d pods, none in the mesh", len(g.outside))}
 	if !c.OK {
 		c.Detail, c.Hint = "in the mesh: "+podNames(wrong), "its pods need the definition's marks of exemption"
 	}

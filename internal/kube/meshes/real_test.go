@@ -326,7 +326,7 @@ func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 		"load inside required":    {Target{Namespace: namespace, LoadInside: true}, "each pod has a sidecar"},
 		"counters do not move":    {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 7, nil }}, "requests are understood by the sidecar: requests_total{way=in*} increased by 0 in 0 of 1 pods, not in: shop-"},
 		"no answer":               {Target{Namespace: namespace, Probe: func(context.Context) (int, error) { return 0, errors.New("no answer") }}, "requests through the application: no answer"},
-		"another pod is the load": {Target{Namespace: namespace, IsLoad: func(p *corev1.Pod) bool { return p.Labels["app"] == "shop" }}, "the load is outside"},
+		"another pod is the load": {Target{Namespace: namespace, IsLoad: func(p *corev1.Pod) bool { return p.Labels["app"] == "shop" }}, "pods outside the mesh"},
 		"no such namespace":       {Target{Namespace: "tare-test-none"}, "pods in the mesh"},
 	} {
 		want := func(s string) bool { return strings.HasPrefix(s, target.want) }

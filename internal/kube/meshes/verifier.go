@@ -27,6 +27,8 @@ type Target struct {
 	Traffic func(*corev1.Pod) PodTraffic
 	// IsLoad recognises the load generator's pods, nil for those with a container "load".
 	IsLoad func(*corev1.Pod) bool
+	// IsOutside recognises further pods that must be outside, nil for none.
+	IsOutside func(*corev1.Pod) bool
 	// Probe sends requests through the application from the load's place, and returns how many were answered. Counters
 	// must then move. If nil, they must have moved already.
 	Probe func(ctx context.Context) (answered int, err error)

@@ -277,7 +277,7 @@ func Refused(x *experiment.Experiment, meshes map[string]mesh.Definition, p plat
 		}
 	}
 	if err := experiment.CheckBackground(x, used); err != nil {
-		return hint.Wrap(err, "of tare's meshes envoy-xds has it")
+		return err
 	}
 	if err := timeline.Check(x.Faults, p.Faults); err != nil {
 		return fmt.Errorf("prepare platform %s: %w", x.Platform.Kind, err)

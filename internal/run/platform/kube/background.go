@@ -12,13 +12,13 @@ import (
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // background is the services of a trial that no request calls: a Service without a selector each, and an EndpointSlice with one address
 // at which nothing answers. They are in the trial's namespace and removed with it.
 type background struct {
 	*trial
+	*simulatedProxies
 }
 
 // createdAtOnce is the number of background services that are created at the same time.
@@ -73,6 +73,3 @@ func (b *background) ChangeBackground(ctx context.Context, number int) error {
 	return b.cluster.Patch(ctx, cluster.Ref{Kind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Namespace: b.namespace, Name: name},
 		fmt.Appendf(nil, `{"endpoints":[{"addresses":[%q],"conditions":{"ready":true}}]}`, mesh.BackgroundAddress(number)))
 }
-
-// Received implements [platform.Background]: a cluster has no simulated proxies.
-func (*background) Received(context.Context) (*platform.Received, error) { return nil, nil }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // Background services are created before the application, without selectors, and change in turn. No controller of Kubernetes may
@@ -63,5 +66,45 @@ func TestBackground(t *testing.T) {
 	}
 	if last := order[len(order)-1]; len(order) != len(want) || !strings.Contains(last, "198.18.0.5") || strings.Join(addresses, " ") != "198.18.0.0 198.18.0.0 198.18.0.0" {
 		t.Errorf("addresses %v, then %q", addresses, last)
+	}
+}
+
+// The simulated proxies have a pod outside the mesh, which connects to the control plane of the trial's revision. Its container is no
+// part of the application's, and its memory grows with the proxies. Without a mesh there is none.
+func TestSimulatedProxies(t *testing.T) {
+	istio := must.Get(must.Get(mesh.Load("istio"))(t).NextRevision("next"))(t)
+	for _, m := range []mesh.Definition{noMesh(t), istio} {
+		d := dryRunDeployment(t, 1, "", m, "echo")
+		d.spec.Treatment.Levels.BackgroundServices, d.spec.Treatment.Levels.BackgroundProxies = 1024, 40
+		before := len(d.cluster.Recorder().Steps())
+		must.OK(t, d.background.start(t.Context()))
+		must.OK(t, d.background.connect(t.Context()))
+		steps := slices.DeleteFunc(d.cluster.Recorder().Steps()[before:], func(s cluster.Step) bool { return s.Manifest == nil })
+		if m.Kubernetes == nil {
+			if len(steps) > 0 {
+				t.Errorf("without a mesh: %v", steps)
+			}
+			continue
+		}
+		if len(steps) != 1 {
+			t.Fatalf("%d objects, want one", len(steps))
+		}
+		var pod corev1.Pod
+		must.OK(t, yaml.Unmarshal(steps[0].Manifest.YAML, &pod))
+		c := pod.Spec.Containers[0]
+		want := []string{"proxies", "--listen", "127.0.0.1:9098", "--token-file", "/var/run/tare/token", "--control", "istiod-next.istio-system.svc:15010", "--count", "40",
+			"--node", "sidecar~{ip}~simulated-{number}.tare-test-1-7~tare-test-1-7.svc.cluster.local", "--metadata"}
+		if len(c.Args) != len(want)+1 || !slices.Equal(c.Args[:len(want)], want) || !strings.Contains(c.Args[len(want)], `"NAMESPACE": "tare-test-1-7"`) {
+			t.Errorf("arguments %q", c.Args)
+		}
+		if pod.Kind != "Pod" || pod.Labels["sidecar.istio.io/inject"] != "false" || pod.Labels[cluster.LabelRun] != "test-1" || pod.Labels[labelService] != "" {
+			t.Errorf("%s with labels %v", pod.Kind, pod.Labels)
+		}
+		if got := c.Resources.Limits.Memory().Value(); got != 512<<20+40*(256<<10+1024*512) {
+			t.Errorf("a limit of %d bytes", got)
+		}
+		if task := d.tasks.attribute(mesh.Task{Namespace: d.namespace, Pod: pod.Name, Container: c.Name, Labels: pod.Labels}, "", true, false); task.Plane != metric.Harness {
+			t.Errorf("its work is of plane %s", task.Plane)
+		}
 	}
 }

@@ -80,7 +80,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 	}()
 	for _, step := range []func(context.Context) error{
 		d.installMesh, d.applier.createTrialNamespace, d.inPlace.enrol, d.enterMesh, d.background.create, d.createObjects,
-		d.awaitReady, d.entry.awaitGateway, d.followPods, d.openLoad,
+		d.awaitReady, d.entry.awaitGateway, d.background.start, d.followPods, d.openLoad, d.background.connect,
 	} {
 		if err := step(ctx); err != nil {
 			return nil, err
@@ -130,7 +130,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.configurer = &configurer{pods: d.pods, admin: admin}
 	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults,
 		upgrade: &upgrade{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, applier: d.applier}}
-	d.background = &background{t}
+	d.background = &background{t, &simulatedProxies{of: t, applier: d.applier, pods: d.pods, monitor: d.monitor}}
 	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, workers: d.workers, archive: archive}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
@@ -290,6 +290,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	if d.workers != nil {
 		d.workers.close()
 	}
+	d.background.close()
 	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
 	d.nodes.close()
 	d.pods.close()

@@ -81,6 +81,17 @@ func (m manifests) place(spec *corev1.PodSpec, service string, isLoad bool) {
 	}
 }
 
+// placeAway sets the nodes of a pod of tare that is not measured: preferably without the application, and with labels a node of the load.
+func (m manifests) placeAway(spec *corev1.PodSpec) {
+	switch {
+	case m.options.Affinity == affinityNone:
+		return
+	case m.options.Affinity == AffinityLabels && !m.options.Outside:
+		spec.NodeSelector = map[string]string{LabelRole: RoleLoad}
+	}
+	spec.Affinity = &corev1.Affinity{PodAntiAffinity: awayFromServices()}
+}
+
 // awayFromServices prefers nodes without a pod of the trial's services.
 func awayFromServices() *corev1.PodAntiAffinity {
 	return &corev1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{

@@ -19,7 +19,7 @@
 //	verifier     checks answers, containers and the mesh (prober, outsideClient)
 //	faults, scaler, configurer
 //	             end pods, change replica counts, change services
-//	background   services that no request calls
+//	background   services that no request calls, and simulatedProxies
 //	calibrator   the calibration probe on each node
 //	taskLister   the containers of the cluster as tasks
 //	podRecords   pods, image digests and logs in the provenance directory (archive)

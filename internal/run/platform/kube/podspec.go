@@ -115,8 +115,11 @@ func (m manifests) resources(container string, memory app.Size) corev1.ResourceR
 
 // planeOfContainer is the plane whose resources a container gets.
 func planeOfContainer(name string) metric.Plane {
-	if name == loadContainer || name == copyContainer {
+	switch name {
+	case loadContainer, copyContainer:
 		return metric.Load
+	case harnessContainer:
+		return metric.Harness
 	}
 	return metric.App
 }

@@ -152,6 +152,7 @@ func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 		Front:      v.enrolment.front,
 		Traffic:    func(pod *corev1.Pod) meshes.PodTraffic { return traffic[v.serviceOf(pod)] },
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
+		IsOutside:  v.isSimulated,
 		Probe:      v.prober.reachAll,
 		Plaintext:  client.request,
 	})

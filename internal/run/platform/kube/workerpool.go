@@ -115,15 +115,21 @@ func (p *workerPool) LoadClock(ctx context.Context, i int) (ahead, unsure time.D
 	if i < 0 || i >= len(p.workers) {
 		return 0, 0, fmt.Errorf("clock of load worker %d: there are %d workers", i, len(p.workers))
 	}
-	if a := p.options.Agents; a != nil {
+	return p.clockOf(ctx, p.workers[i].node, func(ctx context.Context) (ahead, unsure time.Duration, err error) { return p.clock(ctx, i) })
+}
+
+// clockOf returns how far the clock of a node is ahead of tare's, and the uncertainty: from its node agent, or else as measured by
+// compare.
+func (t *trial) clockOf(ctx context.Context, node string, compare func(context.Context) (ahead, unsure time.Duration, err error)) (ahead, unsure time.Duration, err error) {
+	if a := t.options.Agents; a != nil {
 		if err := a.Compare(ctx); err != nil {
 			return 0, 0, err
 		}
-		if ahead, unsure, ok := a.Clock(p.workers[i].node); ok {
+		if ahead, unsure, ok := a.Clock(node); ok {
 			return ahead, unsure, nil
 		}
 	}
-	return p.clock(ctx, i)
+	return compare(ctx)
 }
 
 // clock asks a worker for its clock.

@@ -4,17 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/proc"
-	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/inside/simulated"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
@@ -48,12 +43,9 @@ func (cp *controlPlane) behind(number int) mesh.BackgroundContext {
 // simulatedProxies is the process of the simulated proxies.
 type simulatedProxies struct {
 	*controlPlane
-	agent string // tare-agent
-	url   string // of its interface, empty without any
+	agent string                    // tare-agent
+	api   platform.SimulatedProxies // without URL if there are none
 }
-
-// simulateTimeout bounds the time until all simulated proxies have a configuration.
-const simulateTimeout = 5 * time.Minute
 
 // start starts the simulated proxies of the treatment, and waits until each has a configuration.
 func (sp *simulatedProxies) start(ctx context.Context) error {
@@ -61,7 +53,10 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 	if count == 0 || !sp.layout.proxied() {
 		return nil
 	}
-	address, err := sp.layout.spec.Mesh.Local.Background.ProxiesAt(sp.behind(0))
+	if err := sp.layout.spec.Mesh.CanSimulate(mesh.OnLocal); err != nil {
+		return fmt.Errorf("simulated proxies: %w", err)
+	}
+	to, err := sp.layout.spec.Mesh.Local.Background.Render(sp.behind(0))
 	if err != nil {
 		return err
 	}
@@ -75,57 +70,27 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 	}
 	listen := fmt.Sprintf("%s:%d", p.ip, port)
 	cmd := proc.Command{Path: sp.agent, Log: sp.workspace.provenance.Path("proxies.log"),
-		Args: []string{"proxies", "--listen", listen, "--token-file", sp.workspace.tokenFile(), "--control", address, "--count", strconv.Itoa(count)}}
-	if node := sp.layout.spec.Mesh.Local.Background.Node; node != "" {
-		cmd.Args = append(cmd.Args, "--node", node)
-	}
-	if metadata := sp.layout.spec.Mesh.Local.Background.Metadata; metadata != "" {
-		cmd.Args = append(cmd.Args, "--metadata", metadata)
-	}
+		Args: platform.SimulatedArgs(listen, sp.workspace.tokenFile(), count, to)}
 	process, err := sp.processes.runIn(ctx, p, "tare", cmd, cmd, nil)
 	if err != nil {
 		return err
 	}
-	sp.url = "http://" + listen
-	var last error
-	err = wait.Within(ctx, simulateTimeout, adminPause, func(ctx context.Context) error {
-		var r simulated.Report
-		last = sp.get(ctx, "/proxies", &r)
-		switch {
-		case exited(process):
-			return wait.Stop(ended("proxies/tare", process))
-		case last == nil && r.Synced < count:
-			last = fmt.Errorf("%d of %d simulated proxies have a configuration: %s", r.Synced, count, r.LastError)
-		case last == nil && r.Clusters < sp.layout.spec.Treatment.Levels.BackgroundServices:
-			last = fmt.Errorf("a simulated proxy has %d services: %s", r.Clusters, r.LastError)
+	sp.api = platform.SimulatedProxies{URL: "http://" + listen, Token: sp.workspace.token}
+	err = sp.api.Await(ctx, count, sp.layout.spec.Treatment.Levels.BackgroundServices, func() error {
+		if exited(process) {
+			return ended("proxies/tare", process)
 		}
-		return last
+		return nil
 	})
-	if err != nil {
-		return hint.Wrap(fmt.Errorf("start the simulated proxies: %w", err), "the control plane accepts no more, or refuses them; its log and "+cmd.Log+" have details")
-	}
-	return nil
-}
-
-// maxReceived is the maximum size of an answer of the simulated proxies, in bytes.
-const maxReceived = 1 << 30
-
-func (sp *simulatedProxies) get(ctx context.Context, path string, into any) error {
-	over := &http.Transport{}
-	defer over.CloseIdleConnections()
-	return httpserver.Call(ctx, over, sp.workspace.token, http.MethodGet, sp.url+path, nil, maxReceived, into)
+	return hint.Wrap(err, "the control plane accepts no more, or refuses them; its log and "+cmd.Log+" have details")
 }
 
 // Received implements [platform.Background].
 func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, error) {
-	if sp.url == "" {
+	if sp.api.URL == "" {
 		return nil, nil
 	}
-	var r platform.Received
-	if err := errors.Join(sp.get(ctx, "/proxies", &r.Report), sp.get(ctx, "/arrivals", &r.Arrivals)); err != nil {
-		return nil, fmt.Errorf("read the simulated proxies: %w", err)
-	}
-	return &r, nil
+	return sp.api.Received(ctx)
 }
 
 // background checks that each sidecar knows the background services.
