@@ -252,6 +252,21 @@ func amountOf(b Band) Amount {
 	return Amount{b.Estimate, max(0, b.Estimate-c.half()), b.Estimate + c.half(), c}
 }
 
+// totalOf is the money of proxies and of their control plane. Its causes of the proxies alone are as theirs. A new deployment
+// of both runs on one machine: common is the correlation of their deviations, as of sidecars. So it is of the curves if they
+// are of the same deployments, and otherwise these are independent.
+func totalOf(proxies, control Amount, common float64, sameRun bool) *Amount {
+	sum := func(a, b, correlation float64) float64 { return math.Sqrt(a*a + b*b + 2*correlation*a*b) }
+	ofCurves := 0.0
+	if sameRun {
+		ofCurves = common
+	}
+	c := proxies.Causes
+	c.Curve, c.Deployment = sum(c.Curve, control.Causes.Curve, ofCurves), sum(c.Deployment, control.Causes.Deployment, common)
+	estimate, half := proxies.Estimate+control.Estimate, c.half()
+	return &Amount{estimate, max(0, estimate-half), estimate + half, c}
+}
+
 // monthOf is the money for a month. CPU and memory deviate together, the widest.
 func monthOf(cpu, memory Amount, p Prices) *Amount {
 	of := func(cores, mib float64) float64 { return cores*p.Core + mib*p.MiB }

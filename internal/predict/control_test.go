@@ -74,6 +74,9 @@ func TestForecastsOfControlPlanes(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %v", c.name, what, pair[0], pair[1])
 			}
 		}
+		if all, sum := c.f.Total, c.f.Month.Estimate+got.Month.Estimate; all == nil || math.Abs(all.Estimate-sum) > 1e-9 || all.High-all.Estimate > c.f.Month.High+got.Month.High-sum+1e-9 {
+			t.Errorf("%s: in all %+v, want %v, with a range that is not wider than those of both together", c.name, all, sum)
+		}
 		if (c.f.NoControl != "") != (c.name == "more than measured") {
 			t.Errorf("%s: not used: %q", c.name, c.f.NoControl)
 		}

@@ -43,6 +43,8 @@ type Forecast struct {
 	Control *ControlCost `json:"control_plane,omitempty"`
 	// NoControl is the reason why the control plane of a run is not used.
 	NoControl string `json:"no_control_plane,omitempty"`
+	// Total is Month with the month of the control plane, nil without one of them.
+	Total *Amount `json:"month_in_all,omitempty"`
 
 	// Growing is the memory of the sidecars that grew fastest at the end, nil if none did.
 	Growing *Growing `json:"growing,omitempty"`
@@ -145,6 +147,9 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 	f.Curves, f.Growing = usedCurves(proxies), c.growing(proxies)
 	if f.Control, err = c.control.cost(g, c.has(inboundCPU), prices, c.confidence); err != nil {
 		f.NoControl = err.Error()
+	}
+	if f.Month != nil && f.Control != nil {
+		f.Total = totalOf(*f.Month, *f.Control.Month, f.Common, slices.Contains(f.From, f.Control.From))
 	}
 	latency, path, used, err := c.latency(g, flow, rates)
 	if err != nil {

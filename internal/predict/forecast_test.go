@@ -346,6 +346,44 @@ func TestMediansOfSums(t *testing.T) {
 	}
 }
 
+// The range of a total is that of sums of draws: of proxies and a control plane that deviate together by a share of their
+// variance, and of curves that are from the same deployments or not. The other causes are of the proxies alone.
+func TestTotalsHoldSums(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	proxies := Amount{Estimate: 40, Low: 30, High: 50, Causes: Causes{Curve: 3, Deployment: 4, Graph: 1, Range: 2, Connections: 0.5, Called: 0.7}}
+	control := Amount{Estimate: 10, Low: 4, High: 16, Causes: Causes{Curve: 2, Deployment: 5}}
+	for _, common := range []float64{0, 0.6, 1} {
+		for _, sameRun := range []bool{true, false} {
+			const n = 200_000
+			var squares float64
+			for range n {
+				both, curve := r.NormFloat64(), r.NormFloat64()
+				draw := func(shared, half float64) float64 {
+					return half * (math.Sqrt(common)*shared + math.Sqrt(1-common)*r.NormFloat64())
+				}
+				sum := draw(both, 4) + draw(both, 5)
+				if sameRun {
+					sum += draw(curve, 3) + draw(curve, 2)
+				} else {
+					sum += 3*r.NormFloat64() + 2*r.NormFloat64()
+				}
+				for _, half := range []float64{1, 2, 0.5, 0.7} {
+					sum += half * r.NormFloat64()
+				}
+				squares += sum * sum
+			}
+			want := math.Sqrt(squares / n)
+			if got := totalOf(proxies, control, common, sameRun); got.Estimate != 50 || math.Abs(got.High-50-want) > 0.02*want || math.Abs(50-got.Low-want) > 0.02*want {
+				t.Errorf("common %v, same run %v: %+v, want 50 ± %v", common, sameRun, got, want)
+			}
+		}
+	}
+	control.Causes.Deployment = 200
+	if got := totalOf(proxies, control, 1, true); got.Low != 0 {
+		t.Errorf("money from %v", got.Low)
+	}
+}
+
 func TestForecastsRefuse(t *testing.T) {
 	m := machine{rand.New(rand.NewPCG(5, 6)), 1}
 	costs := m.measured(8)

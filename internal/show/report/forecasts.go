@@ -142,6 +142,9 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 	if c := x.Control; c != nil {
 		without = "the application itself, "
 		row("control plane", controlWords(f, *c))
+		if x.Total != nil {
+			row("a month in all", moneyWords(f, *x.Total)+", of both")
+		}
 		row("its configuration", configuredWords(*c))
 		row("its range", causeWords(c.CPU, cpuWidened))
 		if x.NoControl != "" {
@@ -232,6 +235,9 @@ func ForecastsAnswer(f Forecasts) (sentences []string) {
 		sentences = append(sentences, fmt.Sprintf("%s: %s.", printable.And(costs), ForecastFor(f, x)))
 		if x.Control != nil {
 			sentences = append(sentences, "Control plane: "+controlWords(f, *x.Control)+".")
+			if x.Total != nil {
+				sentences = append(sentences, "Both cost "+moneyWords(f, *x.Total)+" a month.")
+			}
 		}
 		if x.Latency == nil {
 			sentences = append(sentences, "The median response has no forecast: "+x.NoLatency+".")

@@ -26,6 +26,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	one.Control = &predict.ControlCost{From: "runs/a", CPU: predict.Amount{Estimate: 0.0061, High: 0.0126, Causes: predict.Causes{Curve: 0.002, Deployment: 0.006}}, Memory: memory, Month: one.Month,
 		Configured: []predict.Configured{{Axis: predict.Axis{Name: "proxies", From: 2, To: 2, Levels: 1}, Wanted: &wanted, At: 2},
 			{Axis: predict.Axis{Name: "services", From: 1, To: 1, Levels: 1}, Wanted: &wanted, At: 1}, {Axis: predict.Axis{Name: "changes per second", Levels: 1}}}}
+	one.Total = &predict.Amount{Estimate: 12.4, Low: 10.5, High: 14.3}
 	other.Unmeasured, other.Latency, other.Path, other.Month, other.NoLatency, other.Services = true, nil, nil, nil, "calls to cart: runs/a has no latency", nil
 	other.Growing = &predict.Growing{PerMinute: stats.Interval{Estimate: 5, Low: &cpu.Low, High: &cpu.High}, Rate: 100}
 	other.Shared = []predict.SharedCost{{Kind: "node-proxy", Rate: 600, CPU: cpu, Memory: memory}}
@@ -42,6 +43,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
   median response:            +1.23 ms (1 to 1.5), by calls to front and cart one after another
   a month, as used:           6.20 USD (5.00 to 7.50)
   control plane:              CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month
+  a month in all:             12.40 USD (10.50 to 14.30), of both
   its configuration:          2 proxies, 1 service and 0 changes per second, from runs/a; the application has 3 proxies and 3 services. It grows with these, which the run does not show, and not with requests
   its range:                  ±6.3m, from deployments that differ (alone ±6m), the curve (±2m)
   in brackets:                the range of a new deployment: 19 of 20 lie in it
@@ -74,11 +76,11 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		}
 	}
 	sentences := report.ForecastsAnswer(f)
-	if len(sentences) != 6 || sentences[0] != "CPU 300m (250m to 350m), memory 201 MiB (199 to 203), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month: envoy around shop (2 services, 300 requests/s at front)." {
+	if len(sentences) != 7 || sentences[0] != "CPU 300m (250m to 350m), memory 201 MiB (199 to 203), median response +1.23 ms (1 to 1.5) and 6.20 USD (5.00 to 7.50) a month: envoy around shop (2 services, 300 requests/s at front)." {
 		t.Errorf("sentences %q", sentences)
 	}
 	must.Contain(t, strings.Join(sentences[1:], "\n"), "The median response has no forecast: calls to cart: runs/a has no latency.",
-		"Control plane: CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month.",
+		"Control plane: CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month.\nBoth cost 12.40 USD (10.50 to 14.30) a month.",
 		"No forecast, because it needs what was not measured: istio around shop (300 requests/s at front).", "19 of 20 lie in it.")
 	if !strings.Contains(json.String(), `"schema": "tare.forecast/v1"`) {
 		t.Errorf("%s has no schema", json.String())
