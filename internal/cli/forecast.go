@@ -44,7 +44,8 @@ func newForecastCommand(c *CommandLine) *cobra.Command {
 		Long: `forecast prints the CPU and memory of the sidecars of an application, what they add to
 its median response, and with --prices their price. In brackets is the range of a new
 deployment. A control plane costs what the runs measured. If one of them has several
-numbers of proxies or services (examples/churn.yaml), it is read at yours.
+numbers of proxies or services, it is read at yours; otherwise forecast prints the
+command that measures them.
 
 The graph is one of
   services, their calls and the sizes of messages, as in examples/graphs/shop.yaml

@@ -6,8 +6,11 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -151,9 +154,8 @@ func (c *controlPlane) run(dir string) *controlRun {
 	return c.runs[i]
 }
 
-// cost returns the cost of the control plane of a graph: from the first run with several numbers of proxies or services, or
-// else as measured. It is nil if no run measured one. The error is of the runs that do not have the graph.
-func (c *controlPlane) cost(g Graph, sidecars bool, prices *Prices, confidence float64) (cost *ControlCost, err error) {
+// configuredFor are the numbers of an application, NaN if unknown.
+func configuredFor(g Graph, sidecars bool) []float64 {
 	wanted := []float64{math.NaN(), float64(len(g.Services)), math.NaN()}
 	if sidecars {
 		wanted[0] = 0
@@ -161,6 +163,12 @@ func (c *controlPlane) cost(g Graph, sidecars bool, prices *Prices, confidence f
 			wanted[0] += float64(max(1, s.Replicas))
 		}
 	}
+	return wanted
+}
+
+// cost returns the cost of the control plane at wanted numbers: from the first run with several numbers of proxies or
+// services, or else as measured. It is nil if no run measured one. The error is of the runs that do not have the numbers.
+func (c *controlPlane) cost(wanted []float64, prices *Prices, confidence float64) (cost *ControlCost, err error) {
 	var refused error
 	for _, r := range c.runs {
 		if len(r.cpu) == 0 {
@@ -272,4 +280,64 @@ func monthOf(cpu, memory Amount, p Prices) *Amount {
 	of := func(cores, mib float64) float64 { return cores*p.Core + mib*p.MiB }
 	return &Amount{of(cpu.Estimate, memory.Estimate), of(cpu.Low, memory.Low), of(cpu.High, memory.High),
 		Causes{Curve: of(cpu.Causes.Curve, memory.Causes.Curve), Deployment: of(cpu.Causes.Deployment, memory.Causes.Deployment)}}
+}
+
+// controlChanges are changes of an experiment, in which the control plane has work and the load is small.
+// Interleaved deployments would share it.
+var controlChanges = []string{"validity.rateShortfall=0.1", "blocks=4", "order=null", "slices=null", "control=null"}
+
+// controlMeasure is the shortest measure phase in which changes have a mean.
+const controlMeasure = experiment.Duration(10 * time.Second)
+
+// controlSteps are the runs that measure the growth of control planes, which forecasts do not have. On this machine
+// they have simulated proxies, and on a cluster background services, up to what the application has.
+func controlSteps(sources []Source, forecasts []Forecast) (steps []Step) {
+	for _, f := range forecasts {
+		if f.Refused != "" || f.Control == nil && f.NoControl == "" || f.Control != nil && f.Control.Grows {
+			continue
+		}
+		dir := f.From[0]
+		if f.Control != nil {
+			dir = f.Control.From
+		}
+		i := slices.IndexFunc(sources, func(s Source) bool { return s.Dir == dir })
+		d, err := mesh.Load(f.Mesh)
+		if i < 0 || err != nil {
+			continue
+		}
+		file := sources[i].Run.File
+		axis, factor, background, least, most := 1, experiment.BackgroundServicesFactor, "background={changes: 5/s}", 1000, mesh.MaxBackgroundServices
+		if file.Platform.Kind != mesh.OnKubernetes {
+			axis, factor, background, least, most = 0, experiment.BackgroundProxiesFactor, "background={services: 100, changes: 5/s}", 500, mesh.MaxBackgroundProxies
+			if d.Local == nil || d.Local.Background == nil || d.Local.Background.Proxies == "" {
+				continue
+			}
+		}
+		top := least
+		if wanted := f.configured[axis]; wanted > float64(least) { // and known
+			top = int(wanted)
+		}
+		if top > most {
+			continue
+		}
+		factors := []string{}
+		for _, name := range slices.Sorted(maps.Keys(f.Factors)) {
+			if !slices.Contains(callAxes, name) {
+				factors = append(factors, fmt.Sprintf("%s: [%v]", name, f.Factors[name]))
+			}
+		}
+		factors = append(factors, "rate: [50]", "connections: [2]", fmt.Sprintf("%s: [%d, %d, %d]", factor, top/50, top/5, top))
+		step := Step{
+			What: fmt.Sprintf("how the control plane grows with %s, as a further run for --from", controlAxes[axis]),
+			Set:  append([]string{"factors={" + strings.Join(factors, ", ") + "}", background, fmt.Sprintf("baseline={%s: %d}", factor, top/50)}, controlChanges...),
+			Dir:  dir,
+		}
+		added := max(0, controlMeasure-file.Phases.Measure)
+		if added > 0 {
+			step.Set = append(step.Set, "phases.measure="+controlMeasure.String())
+		}
+		step.Takes = 3 * 4 * (sources[i].Run.Plan.TrialTime + time.Duration(added))
+		steps = append(steps, step)
+	}
+	return steps
 }

@@ -124,7 +124,7 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 			steps = append(steps, n.Step)
 		}
 	}
-	return append(steps, calledStep(sources, forecasts)...)
+	return slices.Concat(steps, calledStep(sources, forecasts), controlSteps(sources, forecasts))
 }
 
 // below returns the services with fewer requests than a run measured, and the lowest rate of their sidecars.

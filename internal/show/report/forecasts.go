@@ -12,7 +12,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 )
@@ -41,12 +40,6 @@ func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all 
 		f.Next = []NextRun{{predict.Step{What: "what was not measured: every rate, size and protocol of the graph"}, f.Command}}
 	}
 	f.Next = append(f.Next, nextRuns("", next)...)
-	for _, x := range all {
-		if d, err := mesh.Load(x.Mesh); x.Control != nil && !x.Control.Grows && err == nil && d.Local != nil && d.Local.Background != nil && d.Local.Background.Proxies != "" {
-			f.Next = append(f.Next, NextRun{predict.Step{What: "how the control plane grows with proxies, services and changes: name this run too"},
-				fmt.Sprintf("tare run examples/churn.yaml --set 'factors.mesh=[%s]' --out runs/churn", x.Mesh)})
-		}
-	}
 	return f, nil
 }
 
@@ -143,7 +136,7 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 		without = "the application itself, "
 		row("control plane", controlWords(f, *c))
 		if x.Total != nil {
-			row("a month in all", moneyWords(f, *x.Total)+", of both")
+			row("a month in all", moneyWords(f, *x.Total)+", of proxies and control plane")
 		}
 		row("its configuration", configuredWords(*c))
 		row("its range", causeWords(c.CPU, cpuWidened))
@@ -236,7 +229,7 @@ func ForecastsAnswer(f Forecasts) (sentences []string) {
 		if x.Control != nil {
 			sentences = append(sentences, "Control plane: "+controlWords(f, *x.Control)+".")
 			if x.Total != nil {
-				sentences = append(sentences, "Both cost "+moneyWords(f, *x.Total)+" a month.")
+				sentences = append(sentences, "Proxies and control plane: "+moneyWords(f, *x.Total)+" a month.")
 			}
 		}
 		if x.Latency == nil {

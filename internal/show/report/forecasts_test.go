@@ -43,7 +43,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
   median response:            +1.23 ms (1 to 1.5), by calls to front and cart one after another
   a month, as used:           6.20 USD (5.00 to 7.50)
   control plane:              CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month
-  a month in all:             12.40 USD (10.50 to 14.30), of both
+  a month in all:             12.40 USD (10.50 to 14.30), of proxies and control plane
   its configuration:          2 proxies, 1 service and 0 changes per second, from runs/a; the application has 3 proxies and 3 services. It grows with these, which the run does not show, and not with requests
   its range:                  ±6.3m, from deployments that differ (alone ±6m), the curve (±2m)
   in brackets:                the range of a new deployment: 19 of 20 lie in it
@@ -80,7 +80,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		t.Errorf("sentences %q", sentences)
 	}
 	must.Contain(t, strings.Join(sentences[1:], "\n"), "The median response has no forecast: calls to cart: runs/a has no latency.",
-		"Control plane: CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month.\nBoth cost 12.40 USD (10.50 to 14.30) a month.",
+		"Control plane: CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month.\nProxies and control plane: 12.40 USD (10.50 to 14.30) a month.",
 		"No forecast, because it needs what was not measured: istio around shop (300 requests/s at front).", "19 of 20 lie in it.")
 	if !strings.Contains(json.String(), `"schema": "tare.forecast/v1"`) {
 		t.Errorf("%s has no schema", json.String())

@@ -201,7 +201,7 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 		row("a month", "%.2f %s as requested, %.2f %s as used", m.Requested, m.Currency, m.Used, m.Currency)
 	}
 	row("used", "cpu %s (%s to %s) and memory %s without headroom, peak %s",
-		cpuQuantity(size.CPU.Estimate), cpuQuantity(size.CPU.Low), cpuQuantity(size.CPU.High),
+		cores(size.CPU.Estimate), cores(size.CPU.Low), cores(size.CPU.High),
 		spaced(fmt.Sprintf("%.0f MiB", size.Memory.Estimate), memoryMark(size.Growing)), spaced(fmt.Sprintf("%.0f MiB", size.Peak), memoryMark(size.Growing)))
 	c := size.Curve
 	_, common := splitFactors(size.Factors, s.factors())
