@@ -17,21 +17,6 @@ const (
 	blockedByNode       = "node"
 )
 
-var blockerHints = map[string]string{
-	blockedByFinalizers: "the controller that set the finalizer removes it after its own clean-up; if that controller is gone, remove the finalizer with `kubectl patch … --type merge -p '{\"metadata\":{\"finalizers\":null}}'`, and run `tare cleanup` again",
-	blockedByDiscovery:  "an aggregated API does not answer, so the namespace's content is unknown: repair or delete that APIService (`kubectl get apiservices`), and run `tare cleanup` again",
-	blockedByPods:       "its pods are still stopping (terminationGracePeriodSeconds), or their node does not answer: run `tare cleanup` again later",
-	blockedByNode:       "they end when the node is back, or by `kubectl delete pod --force`; then run `tare cleanup` again",
-}
-
-// kind returns the kind of the first reason.
-func (e explanation) kind() string {
-	if len(e.reasons) == 0 {
-		return ""
-	}
-	return e.reasons[0].kind
-}
-
 // namespaceConditions are the conditions by which the namespace controller explains a pending deletion, most
 // informative first.
 var namespaceConditions = []struct{ name, kind string }{

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
-
-	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/wait"
+	"k8s.io/client-go/kubernetes"
 )
 
 // deleteWithin bounds a deletion if the caller's context has no deadline.
@@ -28,52 +27,60 @@ func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) 
 	ctx, cancel := withDefaultTimeout(ctx, deleteWithin)
 	defer cancel()
 	var failed []error
-	var started []*deletion
+	var started []*waiter
 	for _, ref := range refs {
 		if c.DryRun() {
 			c.recorder.Kubectl(append([]string{"delete", "--ignore-not-found", "--cascade", "foreground"}, kubectlArgs(ref)...)...)
 			continue
 		}
-		d := &deletion{waiter: newWait(c, nil, ref, report), cluster: c}
-		exists, err := d.start(ctx, c.resources)
+		w, err := c.startDeletion(ctx, report, ref)
 		if err != nil {
 			failed = append(failed, err)
-		} else if exists {
-			started = append(started, d)
+		} else if w != nil {
+			started = append(started, w)
 		}
 	}
-	for _, d := range started {
-		if err := d.run(ctx); err != nil {
+	for _, w := range started {
+		if err := w.run(ctx); err != nil {
 			failed = append(failed, err)
 		}
 	}
 	return errors.Join(failed...)
 }
 
-// deletion is one object that is being deleted.
-type deletion struct {
-	*waiter
-	cluster *Cluster
-	uid     string // another object may get the same name afterwards
-}
-
-// start deletes the object, and returns false if it does not exist.
-func (d *deletion) start(ctx context.Context, r *resources) (exists bool, err error) {
-	d.client, err = r.client(ctx, d.ref)
+// startDeletion deletes an object, and returns the wait for its end: nil if it does not exist.
+func (c *Cluster) startDeletion(ctx context.Context, report func(string), ref Ref) (*waiter, error) {
+	client, err := c.resources.client(ctx, ref)
 	if meta.IsNoMatchError(err) {
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("delete %s: %w", d.ref, err)
+		return nil, fmt.Errorf("delete %s: %w", ref, err)
 	}
-	err = r.requests.retry(ctx, "delete "+d.ref.String(), func(ctx context.Context) error {
-		uid, err := deleteOnce(ctx, d.client, d.ref.Name)
-		if uid != "" {
-			d.uid = uid
-		}
+	w := newWait(c, client, ref, report)
+	w.doing, w.what = "delete "+ref.String(), "deletion of "+ref.String()
+	var uid string // another object may get the same name afterwards
+	err = c.requests.retry(ctx, w.doing, func(ctx context.Context) error {
+		deleted, err := deleteOnce(ctx, client, ref.Name)
+		uid = cmp.Or(deleted, uid)
 		return err
 	})
-	return d.uid != "", err
+	if uid == "" {
+		return nil, err
+	}
+	w.judge = func(o *unstructured.Unstructured) readiness {
+		return readiness{ok: o == nil || string(o.GetUID()) != uid}
+	}
+	w.explain = func(ctx context.Context, o *unstructured.Unstructured) explanation {
+		var kept []reason
+		if ref.Kind.GroupKind() == KindNamespace.GroupKind() {
+			kept = freeLost(ctx, c.typed, ref.Name)
+		}
+		e := c.explainer.blockers(ctx, o)
+		e.reasons = append(kept, e.reasons...)
+		return e
+	}
+	return w, err
 }
 
 // deleteOnce deletes an object and returns its UID, empty if it does not exist.
@@ -102,73 +109,13 @@ func isTerminating(err error) bool {
 	return apierrors.IsConflict(err) && strings.Contains(err.Error(), "being removed")
 }
 
-// run returns when the object is gone, or explains why it is not.
-func (d *deletion) run(ctx context.Context) error {
-	for {
-		o, err := d.read(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return d.timedOut(ctx)
-		case err != nil && !IsTransient(err):
-			return d.requests.explained("delete "+d.ref.String(), err)
-		case err != nil:
-			d.progress("deletion of " + d.ref.String() + ": the API server does not answer: " + message(err))
-			_ = wait.For(ctx, time.Second)
-			continue
-		case o == nil:
-			return nil
-		}
-		if time.Since(d.began) > resync && time.Since(d.explained) > resync {
-			d.why, d.explained = d.explain(ctx, o), time.Now()
-		}
-		s := "deletion of " + d.ref.String()
-		if len(d.why.reasons) > 0 {
-			s += ": " + d.why.reasons[0].text
-		}
-		d.progress(s)
-		d.untilChanged(ctx, o)
-	}
-}
-
-func (d *deletion) timedOut(ctx context.Context) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("delete %s: %w", d.ref, ctx.Err())
-	}
-	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
-	defer cancel()
-	o, err := d.read(late)
-	if err != nil {
-		return d.requests.explained("delete "+d.ref.String(), err)
-	}
-	if o == nil {
-		return nil
-	}
-	why := d.explain(late, o)
-	e := &NotReady{Hinted: hint.Hinted{Err: ctx.Err(), Text: blockerHints[why.kind()]}, What: "deletion of " + d.ref.String(), Waited: rounded(time.Since(d.began))}
-	for _, r := range why.reasons {
-		e.Reasons = append(e.Reasons, r.text)
-	}
-	return e
-}
-
-// explain frees pods of lost nodes, and returns why the object still exists.
-func (d *deletion) explain(ctx context.Context, o *unstructured.Unstructured) explanation {
-	kept := d.freeLost(ctx)
-	e := d.explainer.blockers(ctx, o)
-	e.reasons = append(kept, e.reasons...)
-	return e
-}
-
 // freeLost deletes the pods of a namespace whose nodes do not answer, after their grace period: no kubelet confirms
 // their end. If they still run, the kubelet ends them when it is back. It returns why pods are kept: roles of
 // `tare cluster rbac --for` may not delete pods, which would permit it in every namespace.
-func (d *deletion) freeLost(ctx context.Context) (kept []reason) {
-	if d.ref.Kind.GroupKind() != KindNamespace.GroupKind() {
-		return nil
-	}
+func freeLost(ctx context.Context, client kubernetes.Interface, namespace string) []reason {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	nodes, err := d.cluster.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil // blockers explains the remains
 	}
@@ -176,7 +123,7 @@ func (d *deletion) freeLost(ctx context.Context) (kept []reason) {
 	for _, n := range nodes.Items {
 		lost[n.Name] = isSilent(n)
 	}
-	pods := d.cluster.typed.CoreV1().Pods(d.ref.Name)
+	pods := client.CoreV1().Pods(namespace)
 	list, err := pods.List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil
@@ -192,15 +139,4 @@ func (d *deletion) freeLost(ctx context.Context) (kept []reason) {
 		}
 	}
 	return nil
-}
-
-// read returns the object, nil when it is gone or another has its name.
-func (d *deletion) read(ctx context.Context) (*unstructured.Unstructured, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	o, err := d.client.Get(ctx, d.ref.Name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) || err == nil && string(o.GetUID()) != d.uid {
-		return nil, nil
-	}
-	return o, err
 }

@@ -49,8 +49,7 @@ func TestPodsOfLostNodes(t *testing.T) {
 			})
 		}
 		c := serve(t, answers)
-		d := &deletion{waiter: newWait(c, nil, Ref{Kind: KindNamespace, Name: "shop"}, nil), cluster: c}
-		kept := d.freeLost(t.Context())
+		kept := freeLost(t.Context(), c.typed, "shop")
 		if status == http.StatusOK && (!slices.Equal(deleted, []string{"ended", "ended-tainted"}) || len(kept) != 0) {
 			t.Errorf("deleted %v, kept: %v", deleted, kept)
 		}

@@ -69,6 +69,11 @@ var hints = map[string]string{
 	reasonForbidden:              HintPermissions,
 	reasonInvalid:                "the API server refuses the pod. Are requests above limits? A limit below the mesh's own request needs `requests` beside `limits`",
 	reasonWebhook:                "an admission webhook of the cluster refused or failed: perhaps the injector of a mesh is not ready",
+
+	blockedByFinalizers: "the controller that set the finalizer removes it after its own clean-up; if that controller is gone, remove the finalizer with `kubectl patch … --type merge -p '{\"metadata\":{\"finalizers\":null}}'`, and run `tare cleanup` again",
+	blockedByDiscovery:  "an aggregated API does not answer, so the namespace's content is unknown: repair or delete that APIService (`kubectl get apiservices`), and run `tare cleanup` again",
+	blockedByPods:       "its pods are still stopping (terminationGracePeriodSeconds), or their node does not answer: run `tare cleanup` again later",
+	blockedByNode:       "they end when the node is back, or by `kubectl delete pod --force`; then run `tare cleanup` again",
 }
 
 // Kinds of reasons that Kubernetes reports in messages only.

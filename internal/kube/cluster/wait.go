@@ -80,6 +80,9 @@ func (c *Cluster) WaitFor(ctx context.Context, report func(string), ref Ref, con
 	w := newWait(c, client, ref, report)
 	if condition != nil {
 		w.judge = func(o *unstructured.Unstructured) readiness {
+			if o == nil {
+				return notCreated
+			}
 			ok, state := condition(o)
 			return readiness{ok: ok, state: state}
 		}
@@ -89,13 +92,15 @@ func (c *Cluster) WaitFor(ctx context.Context, report func(string), ref Ref, con
 
 // waiter is one wait for one object.
 type waiter struct {
-	requests  requests
-	explainer *explainer
-	client    dynamic.ResourceInterface
-	ref       Ref
-	judge     func(*unstructured.Unstructured) readiness
-	report    func(string)
-	began     time.Time
+	requests requests
+	client   dynamic.ResourceInterface
+	ref      Ref
+	doing    string                                     // "wait for pod shop/cart", in errors
+	what     string                                     // "pod shop/cart", in the progress
+	judge    func(*unstructured.Unstructured) readiness // of nil if the object does not exist
+	explain  func(context.Context, *unstructured.Unstructured) explanation
+	report   func(string)
+	began    time.Time
 
 	last      readiness
 	why       explanation
@@ -104,7 +109,10 @@ type waiter struct {
 }
 
 func newWait(c *Cluster, client dynamic.ResourceInterface, ref Ref, report func(string)) *waiter {
-	return &waiter{requests: c.requests, explainer: c.explainer, client: client, ref: ref, judge: readyOf, report: report, began: time.Now()}
+	return &waiter{requests: c.requests, client: client, ref: ref, doing: "wait for " + ref.String(), what: ref.String(), judge: readyOf,
+		explain: func(ctx context.Context, o *unstructured.Unstructured) explanation {
+			return c.explainer.explain(ctx, ref, o)
+		}, report: report, began: time.Now()}
 }
 
 // run reads the object whenever a watch reports a change, or after resync.
@@ -115,20 +123,20 @@ func (w *waiter) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return w.timedOut(ctx)
 		case err != nil && !IsTransient(err):
-			return w.requests.explained("wait for "+w.ref.String(), err)
+			return w.requests.explained(w.doing, err)
 		case err != nil:
-			w.progress(w.ref.String() + ": the API server does not answer: " + message(err))
+			w.progress(w.what + ": the API server does not answer: " + message(err))
 			_ = wait.For(ctx, time.Second)
 			continue
 		}
 		if w.last.ok {
 			return nil
 		}
-		w.explain(ctx, o)
+		w.findObstacle(ctx, o)
 		if w.last.failed != "" || w.why.permanent {
 			return w.notReady(nil)
 		}
-		w.progress(w.state(true))
+		w.progress(w.what + w.state(true))
 		w.untilChanged(ctx, o)
 	}
 }
@@ -157,12 +165,12 @@ func (w *waiter) untilChanged(ctx context.Context, o *unstructured.Unstructured)
 	}
 }
 
-// explain finds the obstacle, at most once per resync to spare the API server.
-func (w *waiter) explain(ctx context.Context, o *unstructured.Unstructured) {
+// findObstacle explains the object, at most once per resync to spare the API server.
+func (w *waiter) findObstacle(ctx context.Context, o *unstructured.Unstructured) {
 	if w.last.failed == "" && time.Since(w.began) < resync || time.Since(w.explained) < resync {
 		return
 	}
-	w.why = w.explainer.explain(ctx, w.ref, o)
+	w.why = w.explain(ctx, o)
 	w.explained = time.Now()
 }
 
@@ -177,18 +185,18 @@ func (w *waiter) progress(s string) {
 // timedOut is the error after ctx has ended, by its deadline or by an interrupt.
 func (w *waiter) timedOut(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return fmt.Errorf("wait for %s: %w", w.state(true), ctx.Err())
+		return fmt.Errorf("%s%s: %w", w.doing, w.state(true), ctx.Err())
 	}
 	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), explainFor)
 	defer cancel()
 	o, err := w.read(late)
 	if err != nil {
-		return w.requests.explained("wait for "+w.state(true), err)
+		return w.requests.explained(w.doing+w.state(true), err)
 	}
 	if w.last.ok {
 		return nil
 	}
-	w.why = w.explainer.explain(late, w.ref, o)
+	w.why = w.explain(late, o)
 	return w.notReady(ctx.Err())
 }
 
@@ -198,8 +206,7 @@ func (w *waiter) read(ctx context.Context) (*unstructured.Unstructured, error) {
 	defer cancel()
 	o, err := w.client.Get(ctx, w.ref.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		w.last = readiness{state: "does not exist yet"}
-		return nil, nil
+		o, err = nil, nil
 	}
 	if err == nil {
 		w.last = w.judge(o)
@@ -208,7 +215,7 @@ func (w *waiter) read(ctx context.Context) (*unstructured.Unstructured, error) {
 }
 
 func (w *waiter) notReady(cause error) error {
-	e := &NotReady{Hinted: hint.Hinted{Err: cause, Text: w.why.hint()}, What: w.state(false), Waited: rounded(time.Since(w.began))}
+	e := &NotReady{Hinted: hint.Hinted{Err: cause, Text: w.why.hint()}, What: w.what + w.state(false), Waited: rounded(time.Since(w.began))}
 	if w.last.failed != "" {
 		e.What += ": " + w.last.failed
 	}
@@ -218,9 +225,8 @@ func (w *waiter) notReady(cause error) error {
 	return e
 }
 
-// state is the progress in one line, with the apparent obstacle if requested.
-func (w *waiter) state(obstacle bool) string {
-	s := w.ref.String()
+// state is the progress, as the end of a line, with the apparent obstacle if requested.
+func (w *waiter) state(obstacle bool) (s string) {
 	if w.last.state != "" {
 		s += ": " + w.last.state
 	}
