@@ -3,14 +3,20 @@ package image
 import (
 	"archive/tar"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
@@ -33,138 +39,71 @@ func Reference(s string) (name.Tag, error) {
 // layout, with the manifest.json of older tools: containerd, podman and docker
 // all import it. Equal images give equal bytes.
 func WriteArchive(w io.Writer, ref name.Tag, images []Image) error {
-	a := archive{tar: tar.NewWriter(w), written: map[string]bool{}}
-	if err := a.write(ref, images); err != nil {
+	dir, err := os.MkdirTemp("", "tare-image-")
+	if err != nil {
+		return fmt.Errorf("write image archive: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	if err := writeLayout(dir, ref, images); err != nil {
+		return fmt.Errorf("write image archive: %w", err)
+	}
+	if err := writeTar(w, os.DirFS(dir)); err != nil {
 		return fmt.Errorf("write image archive: %w", err)
 	}
 	return nil
 }
 
-type archive struct {
-	tar     *tar.Writer
-	written map[string]bool // blobs
-}
-
-// legacy is one entry of manifest.json.
-type legacy struct {
-	Config   string
-	RepoTags []string
-	Layers   []string
-}
-
-func (a *archive) write(ref name.Tag, images []Image) error {
-	names := map[string]string{"io.containerd.image.name": ref.Name(), "org.opencontainers.image.ref.name": ref.TagStr()}
-	root := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex}
-	var old []legacy
-	var each []v1.Descriptor
-	for _, img := range images {
-		d, entry, err := a.image(img)
-		if err != nil {
-			return err
-		}
-		entry.RepoTags = []string{ref.Name()}
-		each, old = append(each, d), append(old, entry)
+func writeLayout(dir string, ref name.Tag, images []Image) error {
+	to, err := layout.Write(dir, empty.Index)
+	if err != nil {
+		return err
 	}
+	names := layout.WithAnnotations(map[string]string{"io.containerd.image.name": ref.Name(), "org.opencontainers.image.ref.name": ref.TagStr()})
 	if len(images) == 1 {
-		each[0].Annotations = names
-		root.Manifests = each
+		err = to.AppendImage(images[0], names, layout.WithPlatform(v1.Platform{OS: "linux", Architecture: images[0].Arch}))
+	} else if index, wrong := Index(images); wrong != nil {
+		err = wrong
 	} else {
-		index, err := Index(images)
-		if err != nil {
-			return err
-		}
-		raw, err := index.RawManifest()
-		if err != nil {
-			return err
-		}
-		digest, err := index.Digest()
-		if err != nil {
-			return err
-		}
-		if err := a.blob(digest, raw); err != nil {
-			return err
-		}
-		root.Manifests = []v1.Descriptor{{MediaType: types.OCIImageIndex, Digest: digest, Size: int64(len(raw)), Annotations: names}}
-		old = old[:1] // it has one image per name
+		err = to.AppendIndex(index, names)
 	}
-	for _, f := range []struct {
-		name    string
-		content any
-	}{
-		{"oci-layout", map[string]string{"imageLayoutVersion": "1.0.0"}}, {"index.json", root}, {"manifest.json", old},
-	} {
-		b, err := json.Marshal(f.content)
-		if err != nil {
-			return err
-		}
-		if err := a.file(f.name, b); err != nil {
-			return err
-		}
+	if err != nil {
+		return err
 	}
-	return a.tar.Close()
+	manifest, err := images[0].Manifest() // manifest.json has one image per name
+	if err != nil {
+		return err
+	}
+	old := tarball.Descriptor{Config: blobPath(manifest.Config.Digest), RepoTags: []string{ref.Name()}}
+	for _, l := range manifest.Layers {
+		old.Layers = append(old.Layers, blobPath(l.Digest))
+	}
+	b, err := json.Marshal(tarball.Manifest{old})
+	if err != nil {
+		return err
+	}
+	return to.WriteFile("manifest.json", b, 0o600)
 }
 
-// image writes the blobs of one image.
-func (a *archive) image(img Image) (d v1.Descriptor, entry legacy, err error) {
-	manifest, err := img.Manifest()
-	if err != nil {
-		return d, entry, err
-	}
-	layers, err := img.Layers()
-	if err != nil {
-		return d, entry, err
-	}
-	for i, l := range layers {
-		r, err := l.Compressed()
+func blobPath(h v1.Hash) string { return path.Join("blobs", h.Algorithm, h.Hex) }
+
+// writeTar writes the files in their order, without their times.
+func writeTar(w io.Writer, files fs.FS) error {
+	archive := tar.NewWriter(w)
+	err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, name)
 		if err != nil {
-			return d, entry, err
+			return err
 		}
-		b, err := io.ReadAll(r)
-		if err != nil {
-			return d, entry, err
+		if err := archive.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content)), ModTime: epoch, Format: tar.FormatUSTAR}); err != nil {
+			return err
 		}
-		if err := a.blob(manifest.Layers[i].Digest, b); err != nil {
-			return d, entry, err
-		}
-		entry.Layers = append(entry.Layers, blobPath(manifest.Layers[i].Digest))
-	}
-	config, err := img.RawConfigFile()
-	if err != nil {
-		return d, entry, err
-	}
-	if err := a.blob(manifest.Config.Digest, config); err != nil {
-		return d, entry, err
-	}
-	entry.Config = blobPath(manifest.Config.Digest)
-	raw, err := img.RawManifest()
-	if err != nil {
-		return d, entry, err
-	}
-	digest, err := img.Digest()
-	if err != nil {
-		return d, entry, err
-	}
-	return v1.Descriptor{MediaType: manifest.MediaType, Digest: digest, Size: int64(len(raw)),
-		Platform: &v1.Platform{OS: "linux", Architecture: img.Arch}}, entry, a.blob(digest, raw)
-}
-
-func (a *archive) blob(h v1.Hash, content []byte) error {
-	p := blobPath(h)
-	if a.written[p] {
-		return nil
-	}
-	a.written[p] = true
-	return a.file(p, content)
-}
-
-func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }
-
-func (a *archive) file(name string, content []byte) error {
-	err := a.tar.WriteHeader(&tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o644, Size: int64(len(content)), ModTime: epoch, Format: tar.FormatUSTAR})
-	if err == nil {
-		_, err = a.tar.Write(content)
-	}
-	return err
+		_, err = archive.Write(content)
+		return err
+	})
+	return errors.Join(err, archive.Close())
 }
 
 // Architectures lists the architectures of images, for messages.
