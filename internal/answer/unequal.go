@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -45,10 +46,7 @@ func unequal(run *compare.Run) []figures.Warning {
 	if len(lacks) == 0 {
 		return nil
 	}
-	var list []string
-	for _, name := range slices.Sorted(maps.Keys(lacks)) {
-		list = append(list, name+" lacks "+strings.Join(lacks[name], ", "))
-	}
+	list := printable.Texts(slices.Sorted(maps.Keys(lacks)), func(name string) string { return name + " lacks " + strings.Join(lacks[name], ", ") })
 	return []figures.Warning{{Code: "unequal-meshes", Message: "the meshes have different features: " + strings.Join(list, "; "),
 		Hint: "compare meshes with the same features, or mention the missing ones"}}
 }

@@ -93,10 +93,7 @@ func purpose(s *session.Study) string {
 			names = append(names, t.ID)
 		}
 	}
-	if n := len(names); n > mostNamed {
-		names = append(names[:mostNamed], fmt.Sprintf("%d more", n-mostNamed))
-	}
-	return "Compares " + strings.Join(names, ", ")
+	return "Compares " + printable.Listed(names, mostNamed)
 }
 
 // mostNamed is the max number of treatments in a sentence.

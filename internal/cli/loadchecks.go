@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -88,9 +89,5 @@ func (f *loadFlags) answered(r *load.Report) error {
 
 // causes lists the causes of failures with their numbers.
 func causes(of []load.Cause) string {
-	var words []string
-	for _, c := range of {
-		words = append(words, fmt.Sprintf("%s (%d)", c, c.Count))
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(printable.Texts(of, func(c load.Cause) string { return fmt.Sprintf("%s (%d)", c, c.Count) }), ", ")
 }

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -170,10 +169,7 @@ func withoutQueries(targets []string) string {
 		u.RawQuery, u.Fragment, u.User = "", "", nil
 		all = append(all, u.String())
 	}
-	if len(all) > mostTargets {
-		all = append(all[:mostTargets:mostTargets], fmt.Sprintf("and %d more", len(all)-mostTargets))
-	}
-	return strings.Join(all, ", ")
+	return printable.Listed(all, mostTargets)
 }
 
 // mostTargets are named in the page of a search.

@@ -38,10 +38,7 @@ func (c precisionPlanner) planCurve(file string, s *session.Study, d detectOptio
 	if !ok {
 		return hint.Usage(fmt.Errorf("%v is too short for a curve: a block of 4 rates takes %v, and 3 are needed", experiment.Duration(d.within), experiment.Duration((4*perRate).Round(time.Second))), "allow more with --within, or shorten phases.measure")
 	}
-	var rates []string
-	for _, rate := range design.Rates {
-		rates = append(rates, report.Level(rate))
-	}
+	rates := printable.Texts(design.Rates, func(rate float64) string { return report.Level(rate) })
 	took := perRate * time.Duration(len(design.Rates)*design.Blocks)
 	fmt.Fprintf(c.Out, "A curve from %s to %s requests/s: %d rates in %s, %v.\n", rates[0], rates[len(rates)-1], len(rates), printable.Counted(design.Blocks, "block"), experiment.Duration(took.Round(time.Second)))
 	fmt.Fprintf(c.Out, "At the least certain rate the average CPU has ±%s and one more deployment ±%s, if deployments differ by %s\nand trials of one by %s (%s).\n\n",

@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -84,20 +85,13 @@ Formats:
 
 // attributed adds the flag of another classification.
 func (o *reportOptions) attributed(cmd *cobra.Command) {
-	var names []string
-	for _, a := range attributions() {
-		names = append(names, a.Name)
-	}
+	names := printable.Texts(attributions(), func(a mesh.Attribution) string { return a.Name })
 	cmd.Flags().StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(names, ", ")+", or a file")
 	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
 }
 
 func formatNames() []string {
-	var names []string
-	for _, f := range reportFormats(report.Options{}) {
-		names = append(names, f.Name)
-	}
-	return names
+	return printable.Texts(reportFormats(report.Options{}), func(f report.Format) string { return f.Name })
 }
 
 func formatList() string {
@@ -256,11 +250,7 @@ func addCost(d *result.Dir, r *answer.Report, file string) error {
 }
 
 func methodNames() string {
-	var names []string
-	for _, m := range compare.Methods() {
-		names = append(names, string(m))
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(printable.Texts(compare.Methods(), func(m compare.Method) string { return string(m) }), ", ")
 }
 
 // levelsOf reads factor=level.

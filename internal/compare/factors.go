@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
@@ -59,11 +60,7 @@ func equalBut(a, b plan.Factors, but map[string]string) bool {
 }
 
 func levelList(m map[string]string) string {
-	var s []string
-	for _, f := range slices.Sorted(maps.Keys(m)) {
-		s = append(s, f+"="+m[f])
-	}
-	return strings.Join(s, ",")
+	return strings.Join(printable.Texts(slices.Sorted(maps.Keys(m)), func(f string) string { return f + "=" + m[f] }), ",")
 }
 
 // LevelText is a level of a factor as text: numbers without exponent.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -202,10 +203,7 @@ func (v changeRules) observed() {
 }
 
 func changeRows() []fieldRow {
-	var kinds []string
-	for _, k := range metric.ChangeKinds() {
-		kinds = append(kinds, k.Name+": "+k.Doc+".")
-	}
+	kinds := printable.Texts(metric.ChangeKinds(), func(k metric.ChangeKind) string { return k.Name + ": " + k.Doc + "." })
 	return []fieldRow{
 		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load shows their effect, or a probe.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},

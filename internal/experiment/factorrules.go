@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
@@ -231,10 +232,7 @@ func each[T any](v validation, path string, xs []T, check func(path string, x T)
 
 func listed[T any](xs []T) string {
 	const most = 8
-	var words []string
-	for _, x := range xs[:min(len(xs), most)] {
-		words = append(words, clip(fmt.Sprint(x)))
-	}
+	words := printable.Texts(xs[:min(len(xs), most)], func(x T) string { return clip(fmt.Sprint(x)) })
 	if len(xs) > most {
 		words = append(words, "…")
 	}

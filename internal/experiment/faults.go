@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -223,11 +224,7 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 		return // the load generator's own sidecar
 	}
 	for _, topology := range topologies {
-		var names []string
-		for _, s := range topology.Services {
-			names = append(names, s.Name)
-		}
-		v.check(path+".service", t.Service, oneOf("service", names...))
+		v.check(path+".service", t.Service, oneOf("service", printable.Texts(topology.Services, func(s app.Service) string { return s.Name })...))
 	}
 }
 
@@ -326,10 +323,7 @@ func (v faultRules) replicas(service string) int {
 
 // faultRows has a row for every field of faults, and for expectations.
 func faultRows() []fieldRow {
-	var kinds []string
-	for _, k := range FaultKinds() {
-		kinds = append(kinds, k.Name+" ("+k.Doc+")")
-	}
+	kinds := printable.Texts(FaultKinds(), func(k FaultKind) string { return k.Name + " (" + k.Doc + ")" })
 	all := []fieldRow{
 		{"faults", "Faults during the measure phase. They heal at the end of the trial.", nil, nil},
 		{"faults[].kind", "Kind of fault: " + strings.Join(kinds, "; ") + ".", nil, enum(faultKindNames()...)},
@@ -358,11 +352,7 @@ func faultRows() []fieldRow {
 }
 
 func faultKindNames() []string {
-	var names []string
-	for _, k := range FaultKinds() {
-		names = append(names, k.Name)
-	}
-	return names
+	return printable.Texts(FaultKinds(), func(k FaultKind) string { return k.Name })
 }
 
 // Default times after a heal in which its effects may last: connections are opened again and backlogs are sent, or

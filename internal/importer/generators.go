@@ -98,11 +98,7 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 		}
 		return other != ""
 	})
-	var dirs []string
-	for _, path := range files {
-		dirs = append(dirs, filepath.Dir(path))
-	}
-	meshes := MeshesOf(dirs)
+	meshes := MeshesOf(printable.Texts(files, filepath.Dir))
 	for _, path := range files {
 		t := f.trial(path, meshes[filepath.Dir(path)], o)
 		if !slices.Contains(s.Meshes, t.Mesh) {

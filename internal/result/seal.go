@@ -7,6 +7,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -127,10 +128,7 @@ func sealedBy(d *Dir, t plan.Trial) (names []string, err error) {
 	if err != nil {
 		return nil, storage("read", d.trialPath(t.ID), err)
 	}
-	for _, name := range files {
-		names = append(names, path.Join(TrialsDir, t.ID, name))
-	}
-	return names, nil
+	return printable.Texts(files, func(name string) string { return path.Join(TrialsDir, t.ID, name) }), nil
 }
 
 // Own returns the directory's own manifest, or nil if it has none.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -26,10 +27,7 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	var wrong []string
-	for _, f := range r.Refutations(d.TrialFile(t.ID, SlicesFile)) {
-		wrong = append(wrong, f.File+": "+f.Message)
-	}
+	wrong := printable.Texts(r.Refutations(d.TrialFile(t.ID, SlicesFile)), func(f Refutation) string { return f.File + ": " + f.Message })
 	switch {
 	case slices.Contains(changed, RecordFile) || slices.Contains(changed, SlicesFile):
 		r.invalidate(Warning{Code: RecordAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})

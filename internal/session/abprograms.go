@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -63,10 +64,7 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 	}
 	applications := map[string]any{}
 	for i, name := range names {
-		var words []string
-		for _, word := range o.Commands[i] {
-			words = append(words, portMark.ReplaceAllString(word, "$1$${$2}"))
-		}
+		words := printable.Texts(o.Commands[i], func(word string) string { return portMark.ReplaceAllString(word, "$1$${$2}") })
 		applications[name] = map[string]any{"command": words, "dir": dir, "ready": o.Ready}
 	}
 	factors := map[string]any{"application": names, "mesh": []string{"none"}, "rate": []json.RawMessage{json.RawMessage(o.Rate)}, "connections": []int{abConnections}}

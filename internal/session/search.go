@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -267,10 +268,7 @@ func failures(r load.Report) error {
 	if float64(failed) <= 0.001*float64(r.Requests) {
 		return nil
 	}
-	var kinds []string
-	for _, kind := range slices.Sorted(maps.Keys(r.Errors)) {
-		kinds = append(kinds, fmt.Sprintf("%d %s", r.Errors[kind], kind))
-	}
+	kinds := printable.Texts(slices.Sorted(maps.Keys(r.Errors)), func(kind string) string { return fmt.Sprintf("%d %s", r.Errors[kind], kind) })
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		if status[0] != '2' && status != "grpc-0" {
 			kinds = append(kinds, fmt.Sprintf("%d with status %s", r.Statuses[status], status))

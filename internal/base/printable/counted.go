@@ -30,6 +30,14 @@ func Plural(n int, noun string) string {
 	return noun + rest
 }
 
+// Texts returns the text of each of several things, nil if there are none.
+func Texts[T any](things []T, text func(T) string) (all []string) {
+	for _, thing := range things {
+		all = append(all, text(thing))
+	}
+	return all
+}
+
 // And lists names as a sentence does: "a, b and c".
 func And(names []string) string {
 	if len(names) < 2 {

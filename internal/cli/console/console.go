@@ -58,11 +58,7 @@ func (c Console) Confirm(what string, yes bool) error {
 func Table(w io.Writer, header []string, rows [][]string) error {
 	all := [][]string{header}
 	for _, row := range rows {
-		var cells []string
-		for _, cell := range row {
-			cells = append(cells, strings.ReplaceAll(printable.Line(cell), "\t", " "))
-		}
-		all = append(all, cells)
+		all = append(all, printable.Texts(row, func(cell string) string { return strings.ReplaceAll(printable.Line(cell), "\t", " ") }))
 	}
 	width := cmp.Or(Columns(w), math.MaxInt)
 	return wrapTable(w, all, width)

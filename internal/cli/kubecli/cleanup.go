@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -183,11 +184,7 @@ func uninstallOne(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, i
 func (o *cleanup) prove(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, removed []leftover.Run) error {
 	left, err := leftover.Remaining(ctx, k, o.namespace, removed...)
 	if len(left) > 0 {
-		var names []string
-		for _, ref := range left {
-			names = append(names, ref.String())
-		}
-		return fmt.Errorf("left in the cluster: %s", strings.Join(names, ", "))
+		return fmt.Errorf("left in the cluster: %s", strings.Join(printable.Texts(left, cluster.Ref.String), ", "))
 	}
 	var hidden *cluster.Unlisted
 	if errors.As(err, &hidden) {

@@ -80,11 +80,7 @@ Providers:
 }
 
 func providerNames() string {
-	var names []string
-	for _, p := range provider.Providers() {
-		names = append(names, p.Name)
-	}
-	return strings.Join(names, ", ")
+	return strings.Join(printable.Texts(provider.Providers(), func(p provider.Provider) string { return p.Name }), ", ")
 }
 
 func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provider.Settings, error) {
@@ -322,10 +318,7 @@ func recordOf(records provider.Records, with, name string) (provider.Record, err
 
 func notCreated(records provider.Records, what string) error {
 	all, _ := records.All()
-	var names []string
-	for _, r := range all {
-		names = append(names, r.Settings.Name+" ("+r.Provider+")")
-	}
+	names := printable.Texts(all, func(r provider.Record) string { return r.Settings.Name + " (" + r.Provider + ")" })
 	text := "created by tare: " + strings.Join(names, ", ")
 	if len(names) == 0 {
 		text = "created by tare: none; the provider's own program deletes others"

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
@@ -469,10 +470,7 @@ func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 	}
 	i := slices.IndexFunc(all, func(d mesh.Definition) bool { return d.Name == name })
 	if i < 0 {
-		var names []string
-		for _, d := range all {
-			names = append(names, d.Name)
-		}
+		names := printable.Texts(all, func(d mesh.Definition) string { return d.Name })
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("%w %q", errUnknownMesh, name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
 	}
 	if err := all[i].On(mesh.OnKubernetes); err != nil {

@@ -8,16 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Names lists the names of [Builtin].
 func Names() []string {
-	var names []string
-	for _, t := range Builtin() {
-		names = append(names, t.Name)
-	}
-	return names
+	return printable.Texts(Builtin(), func(t Topology) string { return t.Name })
 }
 
 //go:embed topologies/*.yaml

@@ -3,6 +3,8 @@ package app
 import (
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Program runs a service in place of the configurable one. It is a command of
@@ -56,11 +58,7 @@ func (p Program) RoutePaths(level string) []string {
 	if level != EveryRoute {
 		return strings.Split(level, ",")
 	}
-	var paths []string
-	for _, r := range p.Routes {
-		paths = append(paths, r.Path)
-	}
-	return paths
+	return printable.Texts(p.Routes, func(r ProgramRoute) string { return r.Path })
 }
 
 // CallsBeside reports whether a request for path calls the process beside the program.
@@ -82,11 +80,7 @@ func (ps Programs) Of(s Service) (Program, bool) {
 
 // Names lists the names of the programs.
 func (ps Programs) Names() []string {
-	var names []string
-	for _, p := range ps {
-		names = append(names, p.Name)
-	}
-	return names
+	return printable.Texts(ps, func(p Program) string { return p.Name })
 }
 
 // Containers lists the containers beside the programs' own.

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // subject is the quantity of a condition. measure computes it from the seconds of
@@ -33,10 +35,7 @@ var subjects = []subject{
 }
 
 func subjectNames() []string {
-	var names []string
-	for _, s := range subjects {
-		names = append(names, s.name)
-	}
+	names := printable.Texts(subjects, func(s subject) string { return s.name })
 	for _, s := range startSubjects {
 		names = append(names, s.name)
 	}

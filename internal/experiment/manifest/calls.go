@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Call is a call between two Services that the configuration of pods shows: From's configuration contains To's address.
@@ -83,10 +85,7 @@ func (s *Set) configuration(pod map[string]any) (texts []string) {
 // names reports whether a text has an address of a Service: a URL, a qualified name, or its name with one of its ports.
 func (s *Set) names(texts []string, service Object) bool {
 	name := regexp.QuoteMeta(service.name())
-	var ports []string
-	for _, p := range items(service, "spec", "ports") {
-		ports = append(ports, strconv.Itoa(number(p["port"])))
-	}
+	ports := printable.Texts(items(service, "spec", "ports"), func(p map[string]any) string { return strconv.Itoa(number(p["port"])) })
 	const before, after = `(^|[^A-Za-z0-9_.-])`, `([^A-Za-z0-9_-]|$)`
 	qualified := name + `\.[a-z0-9-]+\.svc` + after // NAME.NAMESPACE.svc
 	if s.Namespace != "" {

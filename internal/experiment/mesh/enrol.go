@@ -10,6 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Settings are a user's options for a mesh on Kubernetes. The zero value has the definition's defaults.
@@ -113,10 +114,7 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 	}
 	for _, release := range slices.Sorted(maps.Keys(s.Values)) {
 		if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == release }) {
-			var releases []string
-			for _, c := range k.Charts {
-				releases = append(releases, c.Release)
-			}
+			releases := printable.Texts(k.Charts, func(c Chart) string { return c.Release })
 			return s, hint.New("releases: "+strings.Join(releases, ", "), "this mesh has no release %q for values", release)
 		}
 	}

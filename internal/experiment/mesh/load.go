@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -114,11 +115,7 @@ func notAFile(path string, err error) error {
 
 // Names lists the names of the definitions that come with tare, in order.
 func Names() []string {
-	var names []string
-	for _, d := range builtin() {
-		names = append(names, d.Name)
-	}
-	return names
+	return printable.Texts(builtin(), func(d Definition) string { return d.Name })
 }
 
 // IsPath reports whether a mesh is the path of a file, not the name of an embedded

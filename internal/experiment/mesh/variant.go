@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Overrides are changes of a sidecar on this machine. Zero fields change nothing.
@@ -95,11 +96,8 @@ func (p *Provides) feature(name string) *bool {
 }
 
 // literals are templates that print the texts.
-func literals(texts []string) (all []string) {
-	for _, text := range texts {
-		all = append(all, strings.ReplaceAll(text, "{{", `{{"{{"}}`))
-	}
-	return all
+func literals(texts []string) []string {
+	return printable.Texts(texts, func(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) })
 }
 
 // Chosen returns the values of the sidecar's options: a variant's values, or the defaults.

@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Limits of an explanation.
@@ -111,11 +113,7 @@ func (c *Cluster) Explain(ctx context.Context, ref Ref) []string {
 	if err != nil {
 		return []string{message(err)}
 	}
-	var all []string
-	for _, r := range c.explainer.explain(ctx, ref, o).reasons {
-		all = append(all, r.String())
-	}
-	return all
+	return printable.Texts(c.explainer.explain(ctx, ref, o).reasons, reason.String)
 }
 
 // explain examines the object's conditions, its pods, and the events about them.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -170,21 +170,10 @@ func (e *InUse) Error() string {
 		s = e.Cluster + " runs workloads that were deployed after it was marked as disposable"
 	}
 	if len(e.Workloads) > 0 {
-		s += ": " + names(e.Workloads)
+		s += ": " + printable.Listed(printable.Texts(e.Workloads, Workload.String), shown)
 	}
 	return s
 }
 
 // shown bounds the workloads that a message names.
 const shown = 10
-
-func names(workloads []Workload) string {
-	var all []string
-	for _, w := range workloads[:min(len(workloads), shown)] {
-		all = append(all, w.String())
-	}
-	if more := len(workloads) - shown; more > 0 {
-		all = append(all, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(all, ", ")
-}

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Reference is the full name of an image. A name without a registry belongs to
@@ -108,10 +109,7 @@ func writeTar(w io.Writer, files fs.FS) error {
 
 // Architectures lists the architectures of images, for messages.
 func Architectures(images []Image) string {
-	var all []string
-	for _, img := range images {
-		all = append(all, img.Arch)
-	}
+	all := printable.Texts(images, func(img Image) string { return img.Arch })
 	slices.Sort(all)
 	return strings.Join(all, ", ")
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
@@ -81,11 +82,8 @@ var private = []netip.Prefix{
 	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("fd00::/8"),
 }
 
-func privateNetworks() (all []string) {
-	for _, p := range private {
-		all = append(all, p.String())
-	}
-	return all
+func privateNetworks() []string {
+	return printable.Texts(private, netip.Prefix.String)
 }
 
 // clusterDomain reads the domain of Services from the configuration of a kubelet, empty if it cannot be read.

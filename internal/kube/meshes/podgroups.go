@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -155,14 +156,5 @@ func marksText(m mesh.Marks) string {
 
 // podNames lists the first pods of several.
 func podNames(pods []*corev1.Pod) string {
-	const shown = 5
-	var all []string
-	for _, p := range pods[:min(shown, len(pods))] {
-		all = append(all, p.Name)
-	}
-	s := strings.Join(all, ", ")
-	if more := len(pods) - shown; more > 0 {
-		s += fmt.Sprintf(" and %d more", more)
-	}
-	return s
+	return printable.Listed(printable.Texts(pods, func(p *corev1.Pod) string { return p.Name }), 5)
 }

@@ -111,11 +111,7 @@ func (u *uninstaller) withProxies(ctx context.Context) (found []cluster.Ref, err
 
 // homes are the namespaces of the mesh's control plane and of its charts.
 func (u *uninstaller) homes() []string {
-	all := []string{u.k.Namespace}
-	for _, c := range u.k.Charts {
-		all = append(all, cmp.Or(c.Namespace, u.k.Namespace))
-	}
-	return all
+	return append([]string{u.k.Namespace}, printable.Texts(u.k.Charts, func(c mesh.Chart) string { return cmp.Or(c.Namespace, u.k.Namespace) })...)
 }
 
 // revisions are the installed revisions of a mesh that is none itself.
@@ -208,15 +204,7 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 
 // list names the first of several objects.
 func list(refs []cluster.Ref) string {
-	const shown = 6
-	var names []string
-	for _, r := range refs[:min(shown, len(refs))] {
-		names = append(names, r.String())
-	}
-	if more := len(refs) - shown; more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(names, ", ")
+	return printable.Listed(printable.Texts(refs, cluster.Ref.String), 6)
 }
 
 // findOthers looks for other revisions of the mesh.

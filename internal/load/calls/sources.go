@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
@@ -39,13 +40,7 @@ func (s *Source) Note() string {
 	reasons := slices.SortedFunc(maps.Keys(s.Omitted), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.Omitted[b], s.Omitted[a]), cmp.Compare(a, b))
 	})
-	for i, why := range reasons {
-		reasons[i] = fmt.Sprintf("%s (%d)", why, s.Omitted[why])
-	}
-	if n := len(reasons); n > maxReasons {
-		reasons = append(reasons[:maxReasons], fmt.Sprintf("and %d more", n-maxReasons))
-	}
-	return strings.Join(reasons, ", ")
+	return printable.Listed(printable.Texts(reasons, func(why string) string { return fmt.Sprintf("%s (%d)", why, s.Omitted[why]) }), maxReasons)
 }
 
 // maxReasons bounds a note.

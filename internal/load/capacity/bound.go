@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -79,10 +80,7 @@ func parseBound(text string) (Bound, error) {
 	name := strings.TrimSpace(text[:at])
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name })
 	if i < 0 {
-		var known []string
-		for _, f := range figures {
-			known = append(known, f.name)
-		}
+		known := printable.Texts(figures, func(f figure) string { return f.name })
 		return b, fmt.Errorf("%.60q: unknown figure %.20q: %s", text, name, strict.DidYouMean(name, known))
 	}
 	b.figure, b.below = figures[i], text[at] == '<'

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -113,11 +114,7 @@ func listAll(from source) (load.GRPCReply, error) {
 }
 
 func methodNames(s protoreflect.ServiceDescriptor) []string {
-	var all []string
-	for _, m := range methodsOf(s, false) {
-		all = append(all, m.Name)
-	}
-	return all
+	return printable.Texts(methodsOf(s, false), func(m load.GRPCMethod) string { return m.Name })
 }
 
 func methodsOf(s protoreflect.ServiceDescriptor, examples bool) []load.GRPCMethod {

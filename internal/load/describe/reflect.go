@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
@@ -107,11 +108,7 @@ func (r *reflected) services() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var names []string
-	for _, s := range a.GetListServicesResponse().GetService() {
-		names = append(names, s.GetName())
-	}
-	return names, nil
+	return printable.Texts(a.GetListServicesResponse().GetService(), (*reflectionpb.ServiceResponse).GetName), nil
 }
 
 // service finds a service with all files that its file imports.

@@ -123,10 +123,7 @@ const maxViolations = 3
 // Message describes the violations, or "" if the equations hold.
 func (b Balance) Message() string {
 	all := b.violated()
-	var texts []string
-	for _, e := range all[:min(len(all), maxViolations)] {
-		texts = append(texts, e.String())
-	}
+	texts := printable.Texts(all[:min(len(all), maxViolations)], Equation.String)
 	if more := len(all) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("%d more in the record (balance)", more))
 	}

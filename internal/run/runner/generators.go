@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
@@ -87,12 +88,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 	}
 	var lines []error
 	for _, r := range order {
-		ids := of[r]
-		who := strings.Join(ids[:min(len(ids), 3)], ", ")
-		if n := len(ids) - 3; n > 0 {
-			who += fmt.Sprintf(" and %d more", n)
-		}
-		lines = append(lines, fmt.Errorf("generator %s cannot run %s: %s", r.generator, who, r.why))
+		lines = append(lines, fmt.Errorf("generator %s cannot run %s: %s", r.generator, printable.Listed(of[r], 3), r.why))
 	}
 	return &Unsuited{hint.Hinted{Err: errors.Join(lines...), Text: text}}
 }

@@ -111,11 +111,8 @@ func replicasOf(t *trial, name string) []platform.Victim {
 	})
 }
 
-func names(all []platform.Victim) (pods []string) {
-	for _, v := range all {
-		pods = append(pods, v.Pod)
-	}
-	return pods
+func names(all []platform.Victim) []string {
+	return printable.Texts(all, func(v platform.Victim) string { return v.Pod })
 }
 
 // keep records a change, unless the trial ended meanwhile.

@@ -305,11 +305,7 @@ func tally(l *result.Load) string {
 		counts = append(counts, count{kind, n})
 	}
 	slices.SortFunc(counts, func(a, b count) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.what, b.what)) })
-	var words []string
-	for _, c := range counts[:min(len(counts), 4)] {
-		words = append(words, fmt.Sprintf("%s (%d)", c.what, c.n))
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(printable.Texts(counts[:min(len(counts), 4)], func(c count) string { return fmt.Sprintf("%s (%d)", c.what, c.n) }), ", ")
 }
 
 func wrongSize(s seen) string {

@@ -3,9 +3,9 @@ package runner
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -47,13 +47,7 @@ func split(all []platform.Visitor) (system, unknown []platform.Visitor) {
 
 // visitText names at most four visitors.
 func visitText(all []platform.Visitor) string {
-	var names []string
-	for _, v := range all[:min(len(all), 4)] {
-		names = append(names, fmt.Sprintf("%s (for %v)", v.Name, v.Ended.Sub(v.Began).Round(100*time.Millisecond)))
-	}
-	text := "containers were started and ended in the measure phase, and their CPU is in no sum: " + strings.Join(names, ", ")
-	if more := len(all) - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return "containers were started and ended in the measure phase, and their CPU is in no sum: " + printable.Listed(printable.Texts(all, func(v platform.Visitor) string {
+		return fmt.Sprintf("%s (for %v)", v.Name, v.Ended.Sub(v.Began).Round(100*time.Millisecond))
+	}), 4)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -473,10 +474,7 @@ func (d drawing) trialLines(t *Trial) []string {
 	if t.Status == Planned {
 		return append(lines, "It has not run yet.")
 	}
-	var phases []string
-	for _, s := range t.Phases {
-		phases = append(phases, fmt.Sprintf("%s %.1f s", s.name, s.took.Seconds()))
-	}
+	phases := printable.Texts(t.Phases, func(s span) string { return fmt.Sprintf("%s %.1f s", s.name, s.took.Seconds()) })
 	if t.Phase != "" {
 		phases = append(phases, fmt.Sprintf("%s %.1f s so far", t.Phase, d.now.Sub(t.PhaseAt).Seconds()))
 	}
@@ -582,11 +580,7 @@ func (d drawing) taskLines(t *Trial) []string {
 		}
 	}
 	slices.Sort(ids)
-	var lines []string
-	for _, id := range ids {
-		lines = append(lines, d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60))
-	}
-	return lines
+	return printable.Texts(ids, func(id string) string { return d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60) })
 }
 
 func (d drawing) seriesLine(name string, s *series, wide bool) string {

@@ -56,7 +56,7 @@ func isProgram(words string) bool { return filepath.IsAbs(words) && !strings.Con
 
 // differenceLine is one difference: only in A "−", only in B "+", else both values.
 func differenceLine(d effective.Difference) string {
-	where := " (" + shortList(d.Files) + ")"
+	where := " (" + printable.Listed(d.Files, mostFiles) + ")"
 	switch {
 	case d.Path == "command line":
 		return fmt.Sprintf("arguments: %s → %s%s", orNone(d.A), orNone(d.B), where)
@@ -92,10 +92,5 @@ func shortPath(path string) string {
 	return path
 }
 
-func shortList(files []string) string {
-	const most = 3
-	if len(files) <= most {
-		return strings.Join(files, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(files[:most], ", "), len(files)-most)
-}
+// mostFiles bounds the files that a line names.
+const mostFiles = 3

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -32,11 +33,8 @@ func failuresSection(t text) {
 	labels := len(columns)
 	for _, name := range failureMetrics {
 		if t.view.known(name) {
-			columns = append(columns, metricColumn(name, func(scale float64) (cells []string) {
-				for _, tr := range shown {
-					cells = append(cells, rangeOf(t.view.r, tr, name, scale))
-				}
-				return cells
+			columns = append(columns, metricColumn(name, func(scale float64) []string {
+				return printable.Texts(shown, func(tr compare.Treatment) string { return rangeOf(t.view.r, tr, name, scale) })
 			}))
 		}
 	}

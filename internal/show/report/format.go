@@ -83,11 +83,8 @@ func Safe[T any](all ...Form[T]) []Form[T] {
 }
 
 // Names lists the names of forms.
-func Names[T any](all []Form[T]) (names []string) {
-	for _, f := range all {
-		names = append(names, f.Name)
-	}
-	return names
+func Names[T any](all []Form[T]) []string {
+	return printable.Texts(all, func(f Form[T]) string { return f.Name })
 }
 
 // Write writes v in the form with a name. The name is one of [Names].

@@ -127,11 +127,7 @@ func cellAt(s []string, i int) string {
 }
 
 func writeRow(w io.Writer, columns []column, indent string, cell func(column) string) {
-	var parts []string
-	for _, c := range columns {
-		parts = append(parts, c.pad(cell(c), c.width()))
-	}
-	writeLine(w, indent+strings.Join(parts, strings.Repeat(" ", gap)))
+	writeLine(w, indent+strings.Join(printable.Texts(columns, func(c column) string { return c.pad(cell(c), c.width()) }), strings.Repeat(" ", gap)))
 }
 
 // pad fills s to the column's width.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -81,11 +82,8 @@ func publishedTable(t text) {
 		if !t.view.known(name) {
 			continue
 		}
-		columns = append(columns, metricColumn(name, func(scale float64) (cells []string) {
-			for _, tr := range t.view.r.Treatments {
-				cells = append(cells, t.view.estimate(tr.Metrics[name], scale))
-			}
-			return cells
+		columns = append(columns, metricColumn(name, func(scale float64) []string {
+			return printable.Texts(t.view.r.Treatments, func(tr compare.Treatment) string { return t.view.estimate(tr.Metrics[name], scale) })
 		}))
 	}
 	t.page.table(columns, labels)

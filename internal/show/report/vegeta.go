@@ -131,18 +131,11 @@ func (k *attack) latencies() string {
 			all[2+i] = time.Duration(h.ValueAtQuantile(q))
 		}
 	}
-	var texts []string
-	for _, d := range all {
-		texts = append(texts, d.Round(time.Microsecond).String())
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(printable.Texts(all, func(d time.Duration) string { return d.Round(time.Microsecond).String() }), ", ")
 }
 
 func counted(of map[string]int64, between, after string) string {
-	var texts []string
-	for _, name := range slices.Sorted(maps.Keys(of)) {
-		texts = append(texts, fmt.Sprintf("%s%s%d", name, between, of[name]))
-	}
+	texts := printable.Texts(slices.Sorted(maps.Keys(of)), func(name string) string { return fmt.Sprintf("%s%s%d", name, between, of[name]) })
 	return strings.Join(texts, after)
 }
 

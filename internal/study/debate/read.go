@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -72,11 +73,7 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 	if err != nil {
 		return nil, err
 	}
-	var dirs []string
-	for _, path := range files {
-		dirs = append(dirs, filepath.Dir(path))
-	}
-	meshes := importer.MeshesOf(dirs)
+	meshes := importer.MeshesOf(printable.Texts(files, filepath.Dir))
 	byKey := map[string]*sequenceRun{}
 	var runs []*sequenceRun
 	for _, path := range files {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/kube/chart"
 )
 
@@ -89,8 +90,5 @@ func hooksOf(o *unstructured.Unstructured) (events []string) {
 	if !ok {
 		return nil
 	}
-	for _, event := range strings.Split(text, ",") {
-		events = append(events, strings.TrimSpace(event))
-	}
-	return events
+	return printable.Texts(strings.Split(text, ","), strings.TrimSpace)
 }

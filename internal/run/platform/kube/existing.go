@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/leftover"
@@ -70,11 +71,7 @@ func (l leftovers) inNamespace(ctx context.Context) ([]leftover.Run, error) {
 }
 
 func refNames(refs []cluster.Ref) string {
-	var all []string
-	for _, r := range refs {
-		all = append(all, r.String())
-	}
-	return strings.Join(all, ", ")
+	return strings.Join(printable.Texts(refs, cluster.Ref.String), ", ")
 }
 
 // checkMeshAllowed refuses a mesh in an existing namespace.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
@@ -135,11 +136,8 @@ func (v *verifier) containersOf(pod *corev1.Pod) ([]string, error) {
 }
 
 // containerNames are the names of a pod's containers, init containers first.
-func containerNames(pod *corev1.Pod) (all []string) {
-	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
-		all = append(all, c.Name)
-	}
-	return all
+func containerNames(pod *corev1.Pod) []string {
+	return printable.Texts(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) string { return c.Name })
 }
 
 // checkMesh verifies the mesh with probes and archives its manifests and running configuration.

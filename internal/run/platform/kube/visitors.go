@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -110,9 +111,6 @@ func (v *visitors) Visitors(from, to time.Time) []platform.Visitor {
 }
 
 // nodes are the nodes of the trial's pods.
-func (v *visitors) nodes() (names []string) {
-	for _, pod := range v.pods.all() {
-		names = append(names, pod.Spec.NodeName)
-	}
-	return names
+func (v *visitors) nodes() []string {
+	return printable.Texts(v.pods.all(), func(pod *corev1.Pod) string { return pod.Spec.NodeName })
 }

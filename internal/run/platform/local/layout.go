@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync/atomic"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -67,11 +68,7 @@ func (l *layout) urls(from *pod, service string) []string {
 	if l.proxied() {
 		return []string{l.pods[service][0].rootURL(from.outbound[service])}
 	}
-	var urls []string
-	for _, p := range l.pods[service] {
-		urls = append(urls, p.rootURL(p.app))
-	}
-	return urls
+	return printable.Texts(l.pods[service], func(p *pod) string { return p.rootURL(p.app) })
 }
 
 // pod returns a pod by name, or nil.

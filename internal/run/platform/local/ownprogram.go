@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/base/wait"
@@ -167,10 +168,7 @@ func notReady(id string, p *pod, process *proc.Process, after time.Duration, err
 	lines := []string{fmt.Sprintf("start %s: not ready after %v: %v", id, after.Round(time.Second), err), "  command: " + process.Command().String()}
 	advice := "its whole log is " + process.Command().Log
 	if listens := listening(process.PID); !slices.Contains(listens, p.app) && len(listens) > 0 {
-		var all []string
-		for _, at := range listens {
-			all = append(all, at.String())
-		}
+		all := printable.Texts(listens, netip.AddrPort.String)
 		lines = append(lines, fmt.Sprintf("  it listens on %s, and %s is expected", strings.Join(all, ", "), p.app))
 		advice = "write ${port} in the command, or let the program read the variable PORT; " + advice
 	}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
@@ -115,10 +116,7 @@ func (s *Server) serveRest(w http.ResponseWriter, r *http.Request) {
 	case service.StatsPath:
 		writeJSON(w, service.Stats{Requests: s.requests.Load()})
 	default:
-		var paths []string
-		for _, route := range routes {
-			paths = append(paths, route.path)
-		}
+		paths := printable.Texts(routes, func(route route) string { return route.path })
 		fail(w, http.StatusNotFound, fmt.Errorf("there is no route %.80q: routes are %s", r.URL.Path, strings.Join(paths, ", ")))
 	}
 }
