@@ -11,8 +11,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/programtest"
 )
 
-// A proxy in Python that forwards 100 requests, and then lies in a mode: listen, upstream, mode. It answers each 100th request
-// itself, answers all from a cache, or repeats each 20th.
+// A proxy in Python that forwards 100 requests, and then lies in a mode: listen, upstream, mode. It answers each 20th request
+// itself, answers all from a cache, or repeats each 20th: on a busy machine that completes a third of the requests too, more than
+// the allowed difference.
 const liar = `
 import http.client, http.server, itertools, sys, threading
 host, port = sys.argv[1].rsplit(":", 1)
@@ -26,7 +27,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         n = next(number)
-        lies = n >= 100 and (mode == "caches" or n % {"answers": 100, "repeats": 20}[mode] == 0)
+        lies = n >= 100 and (mode == "caches" or n % 20 == 0)
         if lies and mode == "answers": answer = b"x" * 1024
         elif lies and mode == "caches" and self.path in cached: answer = cached[self.path]
         else: answer = cached[self.path] = self.forward(body)

@@ -27,7 +27,7 @@ const hostileProxy = `
 import http.client, http.server, os, sys, time
 listen, upstream, mode = sys.argv[1:4]
 host, port = listen.rsplit(":", 1)
-cached, seen = {}, 0
+cached, seen = {}, 70 if mode == "answers 1%" else 0 # its first answer is due soon: a busy machine has time for few requests
 class Proxy(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def fetch(self):

@@ -3,6 +3,8 @@
 package local
 
 import (
+	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -50,4 +52,31 @@ func cpuByPlane(b *testing.B, d *platform.Deployment) map[string]int64 {
 		used[string(task.Plane)] += at.Nano()
 	}
 	return used
+}
+
+// The size of a request is learned although the bytes of some are announced late, or never arrive.
+func TestRequestSizes(t *testing.T) {
+	for _, c := range []struct {
+		arrived string
+		size    int64
+		unknown string
+	}{
+		{"150 150 150 150", 150, ""},
+		{"150 0 300 150 150 150", 150, ""},            // announced during the next request
+		{"0 0 450 150 150 150 150", 150, ""},          // two requests later
+		{"150 0 150 150 0 150 150 150", 150, ""},      // answered by a proxy
+		{"150 150 300 150 150 300 150 150", 150, ""},  // repeated
+		{"0 300 0 300 0 300 150 150", 0, "too few"},   // seen twice
+		{"150 160 150 160 150 160", 0, "150:3 160:3"}, // they differ
+		{"0 0 0 0", 0, "too few requests arrive to learn their size: 0, 4 needed"},
+	} {
+		var sizes requestSizes
+		for field := range strings.FieldsSeq(c.arrived) {
+			sizes.add(must.Get(strconv.ParseInt(field, 10, 64))(t))
+		}
+		size, err := sizes.common()
+		if size != c.size || (err == nil) != (c.unknown == "") || err != nil && !strings.Contains(err.Error(), c.unknown) {
+			t.Errorf("%s: %d, %v, want %d and %q", c.arrived, size, err, c.size, c.unknown)
+		}
+	}
 }

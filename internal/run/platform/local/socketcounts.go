@@ -105,9 +105,9 @@ func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error
 		client.close()
 		_, _ = sc.settled(ctx, last-samples)
 	}()
-	sizes, total := map[int64]int{}, 0
+	var sizes requestSizes
 	for i := range max(samples, min(len(targets), 4*samples)) {
-		if total >= leastSamples && time.Since(began) > learning {
+		if len(sizes.seen) >= leastSamples && time.Since(began) > learning {
 			break
 		}
 		t := targets[i%len(targets)]
@@ -123,15 +123,38 @@ func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error
 			return 0, err
 		}
 		last = after
-		sizes[after-before]++
-		total++
+		sizes.add(after - before)
 	}
-	for size, n := range sizes {
-		if size > 0 && n*samples >= mostSamples*total {
+	return sizes.common()
+}
+
+// requestSizes are the bytes of requests that arrived one after another.
+type requestSizes struct {
+	seen []int64
+	late bool // the last request brought no bytes
+}
+
+// add adds the bytes that arrived with a request. Without bytes a proxy has answered, or the kernel announces the end of their
+// connection later, which adds them to the next request: neither that request nor the next one is a sample.
+func (s *requestSizes) add(bytes int64) {
+	if bytes > 0 && !s.late {
+		s.seen = append(s.seen, bytes)
+	}
+	s.late = bytes == 0
+}
+
+// common returns the size that mostSamples of samples have.
+func (s *requestSizes) common() (int64, error) {
+	times := map[int64]int{}
+	for _, size := range s.seen {
+		if times[size]++; len(s.seen) >= leastSamples && times[size]*samples >= mostSamples*len(s.seen) {
 			return size, nil
 		}
 	}
-	return 0, errors.New("requests arrive in several sizes")
+	if len(s.seen) < leastSamples {
+		return 0, fmt.Errorf("too few requests arrive to learn their size: %d, %d needed", len(s.seen), leastSamples)
+	}
+	return 0, fmt.Errorf("requests arrive in several sizes (bytes: times): %v", times)
 }
 
 // requestsOfEngine are the requests to the targets of p as the load engine writes them.
@@ -165,8 +188,9 @@ func (sc *socketCounts) received() (all int64, err error) {
 // settled returns the received bytes once two readings agree on more than before, or after the time of arrival.
 func (sc *socketCounts) settled(ctx context.Context, before int64) (last int64, err error) {
 	for began := time.Now(); ; {
+		over := time.Since(began) > arrival // before the reading: it may wait for a processor
 		now, err := sc.received()
-		if err != nil || now == last && now > before || time.Since(began) > arrival {
+		if err != nil || now == last && now > before || over {
 			return now, err
 		}
 		last = now
