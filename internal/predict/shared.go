@@ -93,7 +93,7 @@ func replicasOf(c *Curve, at []float64, s Sizing) (*Replicas, error) {
 		}
 	}
 	if s.TotalRate < rates.From {
-		return nil, hint.New("measure a lower rate", "%g requests/s are below the lowest measured rate, %g", s.TotalRate, rates.From)
+		return nil, &OutsideError{Axis: rates, At: s.TotalRate}
 	}
 	return nil, hint.New("raise --replica-cpu, or measure a lower rate", "a replica of %g cores is too small even at the lowest measured rate, %g requests/s", s.ReplicaCPU, rates.From)
 }

@@ -85,7 +85,8 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 		}
 	}
 	groups := groupsOf(run, axes)
-	var left []string // shared proxies alone can do without a rate
+	var left []string             // shared proxies alone can do without a rate
+	refused := map[string]error{} // by definition, of variants with one level of an option
 	for _, g := range groups {
 		if g.hasFree(groups) {
 			continue
@@ -97,10 +98,16 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 			}
 			size, err := sizeOf(kind, g.kinds[kind], run.Confidence(), s)
 			if err != nil {
-				if outside := (*OutsideError)(nil); errors.As(err, &outside) {
-					outside.Change = measuring(run, outside)
+				outside := (*OutsideError)(nil)
+				if errors.As(err, &outside) {
+					outside.Set = g.measuring(run, outside)
 				}
-				return nil, fmt.Errorf("%s, %v: %w", kind, cmp.Or(g.mesh, fmt.Sprint(g.factors)), err)
+				err = fmt.Errorf("%s, %v: %w", kind, cmp.Or(g.mesh, fmt.Sprint(g.factors)), err)
+				if outside == nil || outside.Axis.Levels > 1 || isFactor(run, outside.Axis.Name) {
+					return nil, err
+				}
+				refused[g.mesh] = err // unless other variants vary it
+				continue
 			}
 			size.Factors, size.Proxy, size.Mesh = g.factors, kind, g.mesh
 			size.Limited = g.limited(kind, limitedOnes(g, groups), size.Place, s, run.Confidence())
@@ -110,6 +117,11 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 		}
 		if size, ok := g.controlSize(s, run.Confidence()); ok && len(g.kinds) > 0 {
 			all = append(all, size)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(refused)) {
+		if !slices.ContainsFunc(all, func(s Size) bool { return s.Mesh == name }) {
+			return nil, refused[name]
 		}
 	}
 	if all == nil && left != nil {
@@ -149,15 +161,22 @@ type place struct {
 	levels  []float64    // of each axis
 	factors plan.Factors // the others
 	mesh    string       // definition
+	level   string       // of the factor mesh
 	key     string       // of treatments that differ in the axes alone
 
 	limits    experiment.Amounts // of its sidecars
 	unlimited string             // key of treatments that differ in the axes and limits alone
 }
 
+// isFactor reports whether an axis is a factor, and not an option.
+func isFactor(run *compare.Run, axis string) bool {
+	_, factor := experiment.LevelOf(axis, run.Plan.Treatments[0].Levels)
+	return factor
+}
+
 // hasAxis reports whether an axis is a factor, or an option of the treatment's mesh.
 func hasAxis(run *compare.Run, t plan.Treatment, axis string) bool {
-	if _, factor := experiment.LevelOf(axis, t.Levels); factor {
+	if isFactor(run, axis) {
 		return true
 	}
 	name, _ := t.Factors[experiment.MeshFactor].(string)
@@ -173,6 +192,7 @@ func placeOf(run *compare.Run, t plan.Treatment, axes []string) (at place, ok bo
 	var options map[string]string
 	var other string
 	at.mesh, options, other = run.OptionsOf(name)
+	at.level = name
 	for _, axis := range axes {
 		level, factor := t.Factors[axis]
 		if l, known := experiment.LevelOf(axis, t.Levels); !factor && known {

@@ -1,16 +1,20 @@
 package predict_test
 
 import (
+	"errors"
 	"math"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -197,6 +201,69 @@ func TestSizeHasWhatLimitsDid(t *testing.T) {
 	}
 }
 
+// Variants that differ in an option are one curve, beside variants that differ in another. A number that was not measured is
+// refused with the changes that add a variant.
+func TestSizesOverAnOption(t *testing.T) {
+	clusters := map[string]int{"envoy": 0, "c100": 100, "c1000": 1000, "e10": 0}
+	s := answertest.Quickstart()
+	s.RateFactor, s.Blocks, s.Drift = true, 6, 0
+	s.Treatments = nil
+	for _, name := range []string{"envoy", "c100", "c1000", "e10"} {
+		for _, rate := range []float64{200, 400, 800} {
+			s.Treatments = append(s.Treatments, answertest.Treatment{ID: name + "-rate" + strconv.Itoa(int(rate)), Factors: plan.Factors{"mesh": name, "rate": rate},
+				Truth: answertest.Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 40, MedianMS: 1}})
+		}
+	}
+	s.Change = func(r *result.Record) {
+		for i, task := range r.Tasks {
+			if task.Plane == metric.Data {
+				r.Tasks[i].Task = mesh.Task{ID: "echo-0/sidecar", Pod: "echo-0", Service: "echo", Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
+				r.Tasks[i].End.RSS = int64(40<<20 + clusters[r.Factors["mesh"].(string)]*(1<<20)/50)
+				r.Tasks[i].End.Peak = r.Tasks[i].End.RSS
+			}
+		}
+		r.Balance = &balance.Balance{Flows: []balance.Flow{{Place: balance.Place{Service: balance.LoadName, Point: balance.Sent, To: "echo"}}}}
+	}
+	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	t.Cleanup(func() { d.Close() })
+	run := must.Get(compare.Read(d, compare.Options{}))(t)
+	run.File.Meshes = map[string]map[string]any{}
+	run.Environment.Options = map[string]map[string]string{}
+	for name, n := range clusters {
+		options := map[string]string{"clusters": strconv.Itoa(n), "endpoints": "0"}
+		if name == "e10" {
+			options["endpoints"] = "10"
+		}
+		run.Environment.Options[name] = options
+		if name != "envoy" {
+			run.File.Meshes[name] = map[string]any{"from": "envoy", "options": map[string]any{}}
+		}
+	}
+	all := must.Get(predict.Sizes(run, predict.Sizing{Rate: 300, At: map[string]float64{"clusters": 500}}))(t)
+	if len(all) != 1 || all[0].Mesh != "envoy" || math.Abs(all[0].Memory.Estimate-50) > 0.5 {
+		t.Fatalf("%+v, want the memory of 500 clusters, 50 MiB, from three variants", all)
+	}
+	_, err := predict.Sizes(run, predict.Sizing{Rate: 300, At: map[string]float64{"clusters": 3000}})
+	must.Fail(t, err, "clusters 3000 was not measured, only 0 to 1000")
+	var outside *predict.OutsideError
+	if !errors.As(err, &outside) || !strings.Contains(hint.Of(err), "measure it: tare run FILE --set 'meshes.envoy-clusters-3000={") {
+		t.Fatalf("%v, %q", err, hint.Of(err))
+	}
+	file := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nmeshes: {c100: {from: envoy, options: {clusters: 100}}, c1000: {from: envoy, options: {clusters: 1000}}, e10: {from: envoy, options: {endpoints: 10}}}\n" +
+		"factors: {mesh: [envoy, c100, c1000, e10], rate: [200, 400, 800]}\n"
+	e := must.Get(experiment.Parse("x.yaml", []byte(file), experiment.Names{Meshes: []string{"none", "envoy"}, Generators: []string{"tare"}, Platforms: []string{"local"}}, outside.Changes()...))(t)
+	names := experiment.LevelsOf[string](e.Factors, "mesh")
+	if v := e.Meshes["envoy-clusters-3000"]; !slices.Equal(names, []string{"envoy", "c100", "c1000", "e10", "envoy-clusters-3000"}) || v.From != "envoy" || v.Options["clusters"] != "3000" {
+		t.Errorf("meshes %q and %+v, want one more with 3000 clusters", names, v)
+	}
+	for _, options := range run.Environment.Options {
+		delete(options, "clusters")
+	}
+	if _, err := predict.Sizes(run, predict.Sizing{Rate: 300, At: map[string]float64{"clusters": 3000}}); err == nil || !strings.Contains(err.Error(), "the run has no clusters") {
+		t.Errorf("a mesh without the option: %v", err)
+	}
+}
+
 func TestObjectivesAreLimitsOfTimes(t *testing.T) {
 	o := must.Get(predict.ParseObjective(" p99.9 <= 1.5s"))(t)
 	if *o != (predict.Objective{Text: "p99.9 <= 1.5s", Percentile: "p99.9", MS: 1500}) {
@@ -254,8 +321,15 @@ func TestSizesOfSharedProxies(t *testing.T) {
 	if r = sizes(predict.Sizing{TotalRate: 10000, ReplicaCPU: 4})[mesh.RoleWaypoint].Replicas; r.N != 4 || !r.Range {
 		t.Errorf("limited by the highest rate, 3200: %+v", r)
 	}
-	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{TotalRate: 10000, ReplicaCPU: 0.05})), "a replica of 0.05 cores is too small even at the lowest measured rate, 200 requests/s", "raise --replica-cpu")
-	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{TotalRate: 150, ReplicaCPU: 1})), "150 requests/s are below the lowest measured rate, 200", "measure a lower rate")
+	refused := func(s predict.Sizing, want, wantHint string) {
+		t.Helper()
+		err := must.Err(predict.Sizes(run, s))
+		if must.Fail(t, err, want); !strings.Contains(hint.Of(err), wantHint) {
+			t.Errorf("%v has the hint %q, want %q", err, hint.Of(err), wantHint)
+		}
+	}
+	refused(predict.Sizing{TotalRate: 10000, ReplicaCPU: 0.05}, "a replica of 0.05 cores is too small even at the lowest measured rate, 200 requests/s", "raise --replica-cpu")
+	refused(predict.Sizing{TotalRate: 150, ReplicaCPU: 1}, "150 requests/s are outside the measured range of 200 to 3200", "tare run FILE --set 'factors.rate=[150, 200, 400, 800, 1600, 3200]'")
 
 	// The hottest of three nodes has 30 pods, 1.5 times the mean.
 	node := sizes(predict.Sizing{Rate: 1000, Pods: []int{10, 20, 30}})[mesh.RoleNodeProxy]
@@ -264,7 +338,7 @@ func TestSizesOfSharedProxies(t *testing.T) {
 	}
 	near("CPU of the hottest node's proxy", node.CPU.Estimate, 0.45)
 	near("CPU of a mean node's proxy", node.Nodes.CPU.Estimate, 0.3)
-	must.Fail(t, must.Err(predict.Sizes(run, predict.Sizing{Rate: 2500, Pods: []int{10, 20, 30}})), "3750 requests/s are outside the measured range", "add 3750 to factors.rate")
+	refused(predict.Sizing{Rate: 2500, Pods: []int{10, 20, 30}}, "3750 requests/s are outside the measured range", "tare run FILE --set 'factors.rate=[200, 400, 800, 1600, 3200, 3750]'")
 }
 
 // Runs that would help are named, with what they change.

@@ -17,27 +17,22 @@ import (
 
 // OutsideError is a level that the run of a curve did not measure.
 type OutsideError struct {
-	Axis   Axis
-	At     float64
-	Change string // of the experiment, which measures it; "" if unknown
+	Axis Axis
+	At   float64
+	Set  []string // changes of the experiment that measure it, nil if unknown
 }
 
 func (e *OutsideError) Error() string { return e.Axis.outside(e.At, e.At) }
 
 // Changes are the changes of the experiment that measure the level, nil if unknown.
-func (e *OutsideError) Changes() []string {
-	if e.Change == "" {
-		return nil
-	}
-	return []string{e.Change}
-}
+func (e *OutsideError) Changes() []string { return e.Set }
 
 // Hint is the changes.
 func (e *OutsideError) Hint() string {
-	if e.Change == "" {
+	if e.Set == nil {
 		return fmt.Sprintf("measure a range of %s that has it", e.Axis.Name)
 	}
-	return measureHint(e.Changes())
+	return measureHint(e.Set)
 }
 
 // outside is the message about levels from low to high, which are not in the measured range.
@@ -63,18 +58,24 @@ func (a Axis) words(level float64) string {
 	return fmt.Sprintf("%g", level)
 }
 
-// measuring returns the change of the run's experiment that measures a level outside its range, "" if unknown. A curve has
-// the levels of one proxy, the experiment those of all.
-func measuring(run *compare.Run, e *OutsideError) string {
+// measuring returns the changes of the run's experiment that measure a level outside its range, nil if unknown: a level of a
+// factor, or a variant of the mesh with the option. A curve has the levels of one proxy, the experiment those of all.
+func (g *group) measuring(run *compare.Run, e *OutsideError) []string {
 	var levels []float64
 	for _, t := range run.Plan.Treatments {
-		l, ok := experiment.LevelOf(e.Axis.Name, t.Levels)
-		if level, number := l.Value.(float64); ok && number && !slices.Contains(levels, level) {
+		level, number := t.Factors[e.Axis.Name].(float64)
+		if l, ok := experiment.LevelOf(e.Axis.Name, t.Levels); !number && ok {
+			level, number = l.Value.(float64)
+		}
+		if number && !slices.Contains(levels, level) {
 			levels = append(levels, level)
 		}
 	}
-	if levels == nil || math.IsNaN(e.At) || math.IsInf(e.At, 0) {
-		return "" // an option of a mesh
+	if math.IsNaN(e.At) || math.IsInf(e.At, 0) {
+		return nil
+	}
+	if levels == nil {
+		return g.variant(run, e)
 	}
 	slices.Sort(levels)
 	wanted := e.At
@@ -87,7 +88,25 @@ func measuring(run *compare.Run, e *OutsideError) string {
 	for _, level := range slices.Compact(levels) {
 		words = append(words, e.Axis.words(level))
 	}
-	return fmt.Sprintf("factors.%s=[%s]", e.Axis.Name, strings.Join(words, ", "))
+	return []string{fmt.Sprintf("factors.%s=[%s]", e.Axis.Name, strings.Join(words, ", "))}
+}
+
+// variant returns the changes that add a variant of the group's mesh with an option, nil if the mesh does not have it.
+func (g *group) variant(run *compare.Run, e *OutsideError) []string {
+	if _, options, _ := run.OptionsOf(g.level); options[e.Axis.Name] == "" {
+		return nil
+	}
+	name := fmt.Sprintf("%s-%s-%g", g.mesh, e.Axis.Name, e.At)
+	var meshes []string
+	for _, t := range run.Plan.Treatments {
+		if level := fmt.Sprint(t.Factors[experiment.MeshFactor]); !slices.Contains(meshes, level) {
+			meshes = append(meshes, level)
+		}
+	}
+	return []string{
+		fmt.Sprintf("meshes.%s={from: %s, options: {%s: %g}}", name, g.level, e.Axis.Name, e.At),
+		fmt.Sprintf("factors.mesh=[%s]", strings.Join(append(meshes, name), ", ")),
+	}
 }
 
 // FewError is a run with too few rates or too few complete blocks for a curve.
