@@ -41,6 +41,9 @@ func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) 
 		}
 	}
 	for _, w := range started {
+		c.endPods(ctx, w.ref)
+	}
+	for _, w := range started {
 		if err := w.run(ctx); err != nil {
 			failed = append(failed, err)
 		}
@@ -81,6 +84,14 @@ func (c *Cluster) startDeletion(ctx context.Context, report func(string), ref Re
 		return e
 	}
 	return w, err
+}
+
+// endPods ends the pods of a namespace that is being deleted, in which no others can start. Kubernetes begins to delete its objects 5 s
+// later, so that this saves as long. Without permission it is not done.
+func (c *Cluster) endPods(ctx context.Context, ref Ref) {
+	if ref.Kind.GroupKind() == KindNamespace.GroupKind() {
+		_ = c.Typed().CoreV1().Pods(ref.Name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
+	}
 }
 
 // deleteOnce deletes an object and returns its UID, empty if it does not exist.

@@ -1,14 +1,17 @@
 package cluster
 
 import (
+	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Pods are deleted by force only where no kubelet answers, and only after their grace period. A missing permission is a
@@ -56,5 +59,57 @@ func TestPodsOfLostNodes(t *testing.T) {
 		if status == http.StatusForbidden && (len(kept) != 1 || !strings.Contains(kept[0].text, "node silent does not answer, and the permission to delete its pods (ended) is missing")) {
 			t.Errorf("without permission: %v", kept)
 		}
+	}
+}
+
+// The pods of a namespace are ended after it is marked as terminating, so that no workload starts others. Without permission, and for
+// other objects, none is.
+func TestEndPods(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind   schema.GroupVersionKind
+		status int
+		want   []string
+	}{
+		"a namespace":        {KindNamespace, http.StatusOK, []string{"/api/v1/namespaces/shop", "/api/v1/namespaces/shop/pods"}},
+		"without permission": {KindNamespace, http.StatusForbidden, []string{"/api/v1/namespaces/shop", "/api/v1/namespaces/shop/pods"}},
+		"a pod":              {KindPod, http.StatusOK, []string{"/api/v1/namespaces/default/pods/shop"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var deleted []string
+			object := func(status int) http.HandlerFunc {
+				return func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					switch {
+					case r.Method == http.MethodDelete:
+						deleted = append(deleted, r.URL.Path)
+						w.WriteHeader(status)
+						_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","code":` + strconv.Itoa(status) + `}`))
+					case len(deleted) > 0:
+						http.NotFound(w, r)
+					default:
+						_, _ = w.Write([]byte(`{"kind":"` + c.kind.Kind + `","apiVersion":"v1","metadata":{"name":"shop","uid":"1"}}`))
+					}
+				}
+			}
+			k := serve(t, map[string]any{
+				"/api/v1": metav1.APIResourceList{GroupVersion: "v1", APIResources: []metav1.APIResource{
+					{Name: "namespaces", SingularName: "namespace", Kind: "Namespace", Verbs: metav1.Verbs{"get", "delete"}},
+					{Name: "pods", SingularName: "pod", Kind: "Pod", Namespaced: true, Verbs: metav1.Verbs{"get", "delete"}}}},
+				"/api":                                 metav1.APIVersions{Versions: []string{"v1"}},
+				"/apis":                                metav1.APIGroupList{},
+				"/api/v1/namespaces/shop":              object(http.StatusOK),
+				"/api/v1/namespaces/shop/pods":         object(c.status),
+				"/api/v1/namespaces/default/pods/shop": object(http.StatusOK),
+			})
+			ref := Ref{Kind: c.kind, Name: "shop"}
+			if c.kind == KindPod {
+				ref.Namespace = "default"
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			defer cancel()
+			if err := k.Delete(ctx, nil, ref); err != nil || !slices.Equal(deleted, c.want) {
+				t.Errorf("deleted %v, want %v: %v", deleted, c.want, err)
+			}
+		})
 	}
 }

@@ -78,6 +78,7 @@ func (d *derived) always(u Use) {
 	d.add("waiting for workloads", "batch", []string{"jobs"}, observe)
 	d.add("waiting for a namespace", "", []string{"serviceaccounts"}, observe)
 	d.add("following the pods of the cluster", "", []string{"pods"}, observe)
+	d.add("ending the pods of a trial 5 s earlier", "", []string{"pods"}, []string{"deletecollection"})
 	d.add("connections to load workers that bypass the mesh", "", []string{"pods/portforward"}, []string{"get", "create"})
 	d.add("logs in the results", "", []string{"pods/log"}, []string{"get"})
 	d.add("the load workers", "batch", []string{"jobs"}, apply)
