@@ -238,6 +238,10 @@ func TestExpectedTime(t *testing.T) {
 	if p.TrialTime != 6*time.Second+plan.Allowance || p.Expected != 20*p.TrialTime {
 		t.Errorf("trial %v, all %v", p.TrialTime, p.Expected)
 	}
+	const behind = "factors: {mesh: [none, envoy]}\nbackground: {services: 1000}\nblocks: 10\nphases: {warmup: 1s, measure: 4s, drain: 1s}\n"
+	if p, on := expand(t, behind), expand(t, behind+"platform: {kind: kubernetes}\n"); on.Expected != p.Expected+20*8*time.Second { // 125 services a second
+		t.Errorf("all %v on this machine, %v on a cluster", p.Expected, on.Expected)
+	}
 }
 
 // An experiment that was not read by this program's own reader is refused, not misplanned.
