@@ -59,6 +59,7 @@ func newReport(run *compare.Run) *Report {
 	r.addTrends(run.Confidence(), seconds)
 	r.markGrowth(seconds)
 	r.addChangeParts(run.Confidence())
+	r.addControlTimes(run.Confidence())
 	r.ChangeTimes = changeTimes(run, r.Treatments)
 	r.ChangeMedians = changeMedians(&run.File)
 	r.Unrestarted = unrestarted(run)

@@ -49,6 +49,8 @@ type Report struct {
 	Unrestarted []Unrestarted `json:"unrestarted,omitempty"`
 	// ChangeParts is where the time of changes went, as control plane and proxies count it.
 	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
+	// ControlTimes are stages of control planes as they count them, present with changes on a cluster.
+	ControlTimes []ControlTimes `json:"control_times,omitempty"`
 	// Noise is present with interleaved trials.
 	Noise []compare.NoiseSource `json:"noise,omitempty"`
 	// Weights are present with reference: true.

@@ -44,8 +44,10 @@ type Trial struct {
 	Metrics   map[string]float64 `json:"metrics"`
 	Warnings  []Warning          `json:"warnings"`
 	Trends    []Trend            `json:"trends,omitempty"` // with phases.soak
-	// ChangeParts are what the parts of a mesh count of changes.
+	// ChangeParts are the parts of changes, as the mesh counts them.
 	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
+	// ControlTimes are stages of a control plane, as it counts them.
+	ControlTimes []result.ControlTime `json:"control_times,omitempty"`
 }
 
 // Measured is a trial with the figures that its report does not list.
@@ -99,7 +101,7 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
-				Trends:   f.shown(trends), ChangeParts: changeParts(r),
+				Trends:   f.shown(trends), ChangeParts: changeParts(r), ControlTimes: r.ControlTimes,
 			}}
 			return nil
 		}))

@@ -68,6 +68,8 @@ type Record struct {
 
 	Background *Background `json:"background,omitempty"` // services that no request calls, absent without any
 
+	ControlTimes []ControlTime `json:"controlTimes,omitempty"` // stages of the control plane as it counts them, in trials with changes
+
 	MeshCounters map[string]int64 `json:"meshCounters,omitempty"` // `retries` and `timeouts` of running proxies, from warm-up to end, with faults
 
 	// Balance compares the requests that were sent, proxied and served.
@@ -187,6 +189,20 @@ type ChangeParts struct {
 	PushedMS   *float64 `json:"pushedMs,omitempty"`   // the control plane had sent the new configuration
 	TakenMS    *float64 `json:"takenMs,omitempty"`    // the last of the proxies had taken it over, known to the ms
 	Proxies    int      `json:"proxies,omitempty"`    // proxies that took a configuration over
+}
+
+// ControlTime is how long a stage of the control plane took in the measure phase, by its own histogram.
+type ControlTime struct {
+	Stage   string       `json:"stage"`             // its name in the mesh's definition
+	Count   int64        `json:"count"`             // times that were counted
+	Seconds float64      `json:"seconds"`           // their sum, s
+	Buckets []TimeBucket `json:"buckets,omitempty"` // by their bounds; longer times than the last bound are in none
+}
+
+// TimeBucket has the times between the bound before it, for the first one 0, and its own bound.
+type TimeBucket struct {
+	UpTo  float64 `json:"upTo"`  // its bound, s
+	Count int64   `json:"count"` // times in it
 }
 
 // ChangeProbe are requests beside the load that showed the effect of changes. No figure of the load contains them.

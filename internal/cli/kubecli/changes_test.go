@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,12 +76,13 @@ func behindChanges(t *testing.T, c *cluster.Cluster) {
 	}
 }
 
-// Under Istio a pod that leaves the Service gets no more requests, and each change has CPU of the control plane.
+// Under Istio a pod that leaves the Service gets no more requests, and each change has CPU of the control plane. Each sidecar knows the
+// background services, and the control plane counts its stages.
 func TestKubernetesIstioChanges(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../examples/endpoint-removal.yaml"))(t)
 	_, charts := clusterWithIstio(t)
 	disposable(t, clustertest.Connect(t))
-	r := fileOnKubernetes(t, text, append(removals(6), "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}",
+	r := fileOnKubernetes(t, text, append(removals(6), "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}", "background={services: 40}",
 		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))...)
 	all := r.records(t, console.Done, nil)
 	if len(all) != 1 || !usable(all[0]) {
@@ -98,6 +100,21 @@ func TestKubernetesIstioChanges(t *testing.T) {
 	}
 	if known == 0 {
 		t.Error("no change has the CPU time of the control plane")
+	}
+	sidecars := 0 // of two replicas and the load
+	for _, c := range all[0].Checks {
+		if c.OK && strings.HasPrefix(c.Name, "background services in the sidecar of ") {
+			sidecars++
+		}
+	}
+	if sidecars != 3 {
+		t.Errorf("%d sidecars know the background services, want 3: %+v", sidecars, all[0].Checks)
+	}
+	for _, stage := range []string{"debounce", "push context", "queue", "push", "convergence"} {
+		i := slices.IndexFunc(all[0].ControlTimes, func(c result.ControlTime) bool { return c.Stage == stage })
+		if i < 0 || all[0].ControlTimes[i].Count < 12 || all[0].ControlTimes[i].Seconds <= 0 { // as many changes
+			t.Errorf("%s: %+v", stage, all[0].ControlTimes)
+		}
 	}
 }
 

@@ -27,7 +27,7 @@ func TestKubernetesIstioObjects(t *testing.T) {
 	if len(all) != 1 || !usable(all[0]) {
 		t.Fatalf("%+v", all)
 	}
-	kinds, known := map[string]int{}, 0
+	kinds, known, taken := map[string]int{}, 0, 0
 	for i, c := range all[0].Changes {
 		kinds[c.Kind]++
 		if described, _ := metric.ChangeKindOf(c.Kind); described.Shown == metric.Outage {
@@ -38,6 +38,9 @@ func TestKubernetesIstioObjects(t *testing.T) {
 				t.Errorf("%s of %s: %+v", c.Kind, c.Task, c)
 			}
 			continue
+		}
+		if c.Parts != nil && c.Parts.TakenMS != nil {
+			taken++
 		}
 		if c.LastOld == nil || c.LastOld.BeforeMS == nil || c.Unchanged > 0 {
 			t.Errorf("change %d (%s) has not taken effect: %+v", i+1, c.Kind, c)

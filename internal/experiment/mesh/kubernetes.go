@@ -59,6 +59,8 @@ type Kubernetes struct {
 	Enrolment Enrolment `yaml:"enrolment,omitempty" json:"enrolment"`
 	// Proxies are the data plane, by role.
 	Proxies []Proxy `yaml:"proxies,omitempty" json:"proxies,omitempty"`
+	// ControlTimes are histograms in which the control plane counts how long its own stages take, a diagnosis of changes.
+	ControlTimes []ControlTime `yaml:"controlTimes,omitempty" json:"controlTimes,omitempty"`
 	// Gateway is the ingress gateway, for a load from outside the mesh. If it is absent, load.entry: gateway is refused.
 	Gateway *Gateway `yaml:"gateway,omitempty" json:"gateway,omitempty"`
 	// Changes are streams of YAML that change a route or a policy, by the kind of change. They are applied in the
@@ -218,6 +220,11 @@ type Proxy struct {
 	Archive []Ask `yaml:"archive,omitempty" json:"archive,omitempty"`
 	// Counters verify that traffic goes through it. Of the counters with the same Proves and Direction, one must grow in each pod.
 	Counters []Counter `yaml:"counters,omitempty" json:"counters,omitempty"`
+	// Services is a gauge of at least the number of services in a proxy's configuration. Absent: it is not checked that proxies know
+	// background services.
+	Services *Series `yaml:"services,omitempty" json:"services,omitempty"`
+	// Updates are pages with the instants at which the proxy took over configurations, a diagnosis of changes.
+	Updates []Updates `yaml:"updates,omitempty" json:"updates,omitempty"`
 	// Connections are counters of a proxy that workloads share, for the conservation of requests.
 	Connections []Counter `yaml:"connections,omitempty" json:"connections,omitempty"`
 }

@@ -100,7 +100,7 @@ func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) 
 	values := make(reading, len(x.Counters))
 	pages := map[string][]scrape.Sample{}
 	for i, c := range x.Counters {
-		page, err := r.page(ctx, pages, c, p)
+		page, err := r.page(ctx, pages, c.Port, c.Path, p)
 		if err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) 
 func LabelValues(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev1.Pod) (values []string, err error) {
 	pages := map[string][]scrape.Sample{}
 	for _, counter := range x.Counters {
-		page, err := podReader{c}.page(ctx, pages, counter, p)
+		page, err := podReader{c}.page(ctx, pages, counter.Port, counter.Path, p)
 		if err != nil {
 			return nil, err
 		}
@@ -129,10 +129,10 @@ func LabelValues(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev
 }
 
 // page reads a page of metrics of a pod, once.
-func (r podReader) page(ctx context.Context, pages map[string][]scrape.Sample, c mesh.Counter, p *corev1.Pod) ([]scrape.Sample, error) {
-	name := fmt.Sprintf("%d%s", c.Port, c.Path)
+func (r podReader) page(ctx context.Context, pages map[string][]scrape.Sample, port int, path string, p *corev1.Pod) ([]scrape.Sample, error) {
+	name := fmt.Sprintf("%d%s", port, path)
 	if pages[name] == nil {
-		body, err := r.get(ctx, p, c.Port, c.Path)
+		body, err := r.get(ctx, p, port, path)
 		if err != nil {
 			return nil, err
 		}

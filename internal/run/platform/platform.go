@@ -113,6 +113,8 @@ type Deployment struct {
 	Changer Changer
 	// Moments reads when the parts of a mesh had a change. nil: unknown.
 	Moments Moments
+	// ControlTimer reads how long stages of the control plane take. nil: unknown.
+	ControlTimer ControlTimer
 	// Restarter restarts proxies and control planes. nil: TaskFaults does.
 	Restarter Restarter
 	// Background changes services that no request calls. nil: there are none.
@@ -280,6 +282,12 @@ type Moments interface {
 	ControlMoments(ctx context.Context) ([]mesh.ControlMoment, error)
 	// ProxyUpdates returns when each proxy took over its latest configurations, by its name. An instant is known to the ms.
 	ProxyUpdates(ctx context.Context) (map[string][]time.Time, error)
+}
+
+// ControlTimer reads what a control plane counts of its own stages.
+type ControlTimer interface {
+	// ControlTimes returns the times since each process of it started.
+	ControlTimes(ctx context.Context) ([]mesh.CountedTime, error)
 }
 
 // Restarter ends and starts processes that faults do not hit alone.

@@ -22,6 +22,7 @@ type measurement struct {
 	faults     *faultPhase
 	changes    *changePhase
 	times      *serviceTimes
+	stages     *controlTimes
 	usage      *usage
 	refreshed  *refreshedUsage
 }
@@ -41,7 +42,7 @@ func (m *measurement) run(ctx context.Context) error {
 
 // measureCurrent reads the counters at the edges.
 func (m *measurement) measureCurrent(ctx context.Context) error {
-	stages := m.times.read(ctx)
+	stages, control := m.times.read(ctx), m.stages.read(ctx)
 	if err := m.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
@@ -55,6 +56,7 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 	}
 	m.usage.use(tasks, begin, m.sampler.tasks, m.sampler.last)
 	m.times.keep(stages, m.times.read(ctx))
+	m.stages.keep(control, m.stages.read(ctx))
 	return m.sampler.connected(ctx)
 }
 
@@ -64,7 +66,7 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 	if err := m.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
-	begin, first, stages := m.sampler.last, m.sampler.tasks, m.times.read(ctx)
+	begin, first, stages, control := m.sampler.last, m.sampler.tasks, m.times.read(ctx), m.stages.read(ctx)
 	if err := m.duringMeasure(ctx, nil); err != nil {
 		return err
 	}
@@ -73,6 +75,7 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 	}
 	end, then := m.sampler.last, m.sampler.tasks
 	m.times.keep(stages, m.times.read(ctx))
+	m.stages.keep(control, m.stages.read(ctx))
 	last := m.load.edges.end.Add(m.load.profile.Tail)
 	for next := time.Now(); !m.refreshed.covered() && next.Before(last); {
 		next = next.Add(m.sampler.period())

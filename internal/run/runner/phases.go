@@ -62,9 +62,19 @@ func (t *trial) makeParts() {
 	t.measurement = &measurement{
 		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults, changes: t.changes,
 		times:     &serviceTimes{journal: t.journal, timer: d.StageTimer},
+		stages:    t.controlTimes(),
 		usage:     &usage{setup: t.setup, journal: t.journal, deployment: d, load: t.load},
 		refreshed: &refreshedUsage{setup: t.setup, journal: t.journal, load: t.load, sampler: t.sampler},
 	}
+}
+
+// controlTimes reads the stages of the control plane if something changes.
+func (t *trial) controlTimes() *controlTimes {
+	c := &controlTimes{journal: t.journal}
+	if t.setup.Experiment.Changes.Count > 0 || t.setup.treatment.Levels.BackgroundChanges > 0 {
+		c.timer = t.deployment.ControlTimer
+	}
+	return c
 }
 
 // verify lets the deployment verify itself. A failed check makes the trial invalid.

@@ -16,8 +16,11 @@ import (
 // has the level without a change, so that these changes have no CPU time.
 const partsEvery = 5
 
-// readLead is how long before the next change the proxies are read.
-const readLead = 20 * time.Millisecond
+// readLead is how long before the next change the proxies are read, and readRemoteLead the same over a network.
+const (
+	readLead       = 20 * time.Millisecond
+	readRemoteLead = 200 * time.Millisecond
+)
 
 // update has the instants of proxies after a change.
 type update struct {
@@ -25,27 +28,33 @@ type update struct {
 	proxies map[string][]time.Time
 }
 
-// readsParts reports whether the proxies are read after a change of the plan.
+// readsParts reports whether the proxies are read after a change of the plan. Proxies of a cluster have no instants of endpoints.
 func (c *Changes) readsParts(number int) bool {
 	kind := c.plan[number].described
-	return c.deployment.Moments != nil && number%partsEvery == partsEvery-1 && kind.Shown != metric.Outage
+	return c.deployment.Moments != nil && number%partsEvery == partsEvery-1 && kind.Shown != metric.Outage &&
+		!(c.Remote && kind.Shown == metric.Endpoint)
 }
 
 // readUpdates reads the proxies before the next change. A reading that fails leaves the parts of the change unknown.
 func (c *Changes) readUpdates(ctx context.Context, group *errgroup.Group, begin, end time.Time) {
+	lead := readLead
+	if c.Remote {
+		lead = readRemoteLead
+	}
 	for number := range c.plan {
 		if !c.readsParts(number) {
 			continue
 		}
 		group.Go(routine.Guarded(func() error {
-			came, err := await(ctx, begin.Add(c.plan[number].at+max(c.every*3/4, c.every-readLead)), end)
+			came, err := await(ctx, begin.Add(c.plan[number].at+max(c.every*3/4, c.every-lead)), end)
 			if err != nil || !came {
 				return err
 			}
+			read := time.Now() // a later instant may be of the next change
 			if proxies, err := c.deployment.Moments.ProxyUpdates(ctx); err == nil {
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				c.updates[number] = update{time.Now(), proxies}
+				c.updates[number] = update{read, proxies}
 			}
 			return nil
 		}))

@@ -107,3 +107,19 @@ func TestFewChanges(t *testing.T) {
 		t.Errorf("got %q, want %q", got[0], want)
 	}
 }
+
+// Stages of the control plane are marked as what it counts itself. A quantile is a bucket, and one of too few times is unknown.
+func TestControlTimesSection(t *testing.T) {
+	low, high := 150.0, 250.0
+	r := &answer.Report{Confidence: 0.95, Treatments: []compare.Treatment{changing("istio", 200, 0)}, ControlTimes: []answer.ControlTimes{
+		{Treatment: "istio", Stage: "debounce", Count: 1200, Mean: stats.Interval{Estimate: 200, Low: &low, High: &high}, P50: &answer.Bounds{FromMS: 100, ToMS: &high}, P99: &answer.Bounds{FromMS: 30000}},
+		{Treatment: "istio", Stage: "queue", Count: 4, Mean: stats.Interval{Estimate: 0.055}, P50: &answer.Bounds{ToMS: &low}}}}
+	p := newPage(Options{}, false, "")
+	controlTimesSection(text{p, view{r: r, label: newLabels(r)}})
+	got := p.out.String()
+	for _, want := range []string{"diagnosis by what it counts itself", `istio +debounce +200 ±50 +100 to 250 +over 30000 +1200`, `istio +queue +0\.055 +up to 150 +- +4`} {
+		if !regexp.MustCompile(want).MatchString(got) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+}

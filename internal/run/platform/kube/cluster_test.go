@@ -150,7 +150,7 @@ func TestPlatform(t *testing.T) {
 		Change:            func(t *testing.T, d *platform.Deployment) { changeEndpoints(t, c, d.Changer) },
 		LoadPods:          []string{"load-0"},
 		Outside:           true,
-		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "Changer", "Background", "Restarter", "Starter", "RequestCounters"},
+		Abilities:         []string{"Verifier", "Watcher", "Visitors", "Warner", "LoadWorkers", "CounterRefresh", "Prober", "TaskFaults", "Scaler", "Configurer", "Changer", "ControlTimer", "Background", "Restarter", "Starter", "RequestCounters"},
 		PlatformAbilities: []string{"Faults", "CounterRefresh", "DeploysAtOnce"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})

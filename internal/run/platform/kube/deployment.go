@@ -153,11 +153,15 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		Configurer:      d.configurer,
 		RequestCounters: d.counters,
 		Changer:         d.changer,
+		ControlTimer:    controlTimes{d.trial},
 		Restarter:       d.changer,
 		Starter:         d.starter,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers
+	}
+	if of := (moments{d.trial, d.pods}); of.known() {
+		declared.Moments = of
 	}
 	if d.spec.Treatment.Levels.BackgroundServices > 0 {
 		declared.Background = d.background

@@ -47,6 +47,9 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 	}
 	of, err := v.checkMesh(ctx)
 	done.Checks = append(done.Checks, of...)
+	if err == nil {
+		done.Checks = append(done.Checks, knownServices{v.trial}.check(ctx, v.pods.all())...)
+	}
 	return done, err
 }
 

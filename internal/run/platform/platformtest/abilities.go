@@ -42,6 +42,7 @@ var abilityTests = []struct {
 	{"Configurer", suite.configurer},
 	{"Changer", suite.changer},
 	{"Moments", suite.moments}, // after the changes of Changer
+	{"ControlTimer", suite.controlTimer},
 	{"Background", suite.background},
 	{"Certificates", suite.certificates},
 	{"NetworkFaults", suite.networkFaults},
@@ -362,6 +363,14 @@ func (s suite) moments(t *testing.T, d *platform.Deployment) {
 				t.Errorf("proxy %s was updated at %v", proxy, at)
 			}
 		}
+	}
+}
+
+// controlTimer reads the stages of the control plane, as far as the mesh's definition has them.
+func (s suite) controlTimer(t *testing.T, d *platform.Deployment) {
+	all, err := d.ControlTimer.ControlTimes(t.Context())
+	if k := s.mesh.Kubernetes; err != nil || (k != nil && len(k.ControlTimes) > 0) != (len(all) > 0) {
+		t.Errorf("%+v, %v", all, err)
 	}
 }
 

@@ -351,5 +351,30 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, changeParts, slopes, halfOf, band, references, referenceNote, boundary };
+  function controlTimes() {
+    const all = report.control_times ?? [];
+    if (!all.length) return null;
+    const range = (b) => (!b ? "" : known(b.to_ms) ? `${b.from_ms ? amount(b.from_ms) : "up"} to ${amount(b.to_ms)}` : `over ${amount(b.from_ms)}`);
+    const data = all.map((t, i) => ({ ...t.mean_ms, row: String(i), left: `${name(t.treatment)}: ${t.stage} (times: ${t.count})`, right: `${amount(t.mean_ms.estimate)} ms${t.p50_ms ? `, half: ${range(t.p50_ms)}` : ""}${t.p99_ms ? `, 99 %: ${range(t.p99_ms)}` : ""}` }));
+    return {
+      id: "control-times", title: "Stages of the control plane",
+      caption: "A diagnosis: mean times that the control plane counts itself, of all of its work in the measure phase, with 95 % intervals over trials. Quantiles are the buckets of its histograms. Stages can contain one another.",
+      columns: ["treatment", "stage", "times", "mean ms", "low", "high", "half", "99 %"],
+      rows: all.map((t) => [name(t.treatment), t.stage, t.count, t.mean_ms.estimate, t.mean_ms.low, t.mean_ms.high, range(t.p50_ms), range(t.p99_ms)]),
+      panels: [{
+        title: "mean of each stage, as the control plane counts it (ms)", about: data.map((d) => `${d.left} ${d.right}`).join("; "),
+        plot: (width) => ({
+          ...base, width, height: rowsHigh(data.length) + 40, x: { ...x("ms", width), grid: true, nice: true }, y: rowAxis(data),
+          marks: [
+            Plot.ruleX([0], { stroke: "currentColor" }),
+            Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: color("control"), strokeWidth: 3, className: "mark-interval" }),
+            Plot.dot(data, { y: "row", x: "estimate", r: 5, fill: color("control"), className: "mark-estimate" }),
+            ...rowLabels(data, width),
+          ],
+        }),
+      }],
+    };
+  }
+
+  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, changeParts, controlTimes, slopes, halfOf, band, references, referenceNote, boundary };
 };

@@ -534,10 +534,10 @@ globalThis.tareFigures = function (Plot, content) {
     const one = searches.find((s) => s.trial === choices.trial) ?? searches[0];
     return { ...of.search(one.found), options: [{ name: "trial", label: "Trial", value: one.trial, values: searches.map((s) => ({ value: s.trial, label: s.trial })) }] };
   };
-  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, soak: dataFigures.soak, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, "change-parts": dataFigures.changeParts, boundary: dataFigures.boundary, slopes: dataFigures.slopes };
+  const makers = { differences, ladder, bill, trials, latency, capacity, rate, timeline, soak: dataFigures.soak, memory: dataFigures.memory, "change-times": dataFigures.changeTimes, "change-failures": dataFigures.changeFailures, "change-cpu": dataFigures.changeCPU, "change-parts": dataFigures.changeParts, "control-times": dataFigures.controlTimes, boundary: dataFigures.boundary, slopes: dataFigures.slopes };
   // The figures of the run's own question come first.
   const objective = content.searches?.length || report.expectations?.length;
-  const first = ["soak", "ladder", ...((report.slopes ?? []).some((s) => s.option.startsWith("background")) ? ["slopes"] : []), ...(content.searches?.length ? ["differences"] : []), ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
+  const first = ["soak", "ladder", ...((report.slopes ?? []).some((s) => s.option.startsWith("background")) ? ["slopes"] : []), ...(content.searches?.length ? ["differences"] : []), ...(objective ? ["capacity"] : []), "change-times", "change-failures", "change-cpu", "change-parts", "control-times", "boundary", ...(report.expectations?.length ? ["timeline"] : [])];
   return {
     figure: (id, choices) => makers[id]?.(choices) ?? null,
     ids: Object.keys(makers).filter((id) => makers[id]()?.panels.length).sort((a, b) => first.includes(b) - first.includes(a)),

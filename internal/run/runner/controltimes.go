@@ -1,0 +1,80 @@
+package runner
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/run/platform"
+)
+
+// controlTimes reads what the control plane counts of its own stages, in trials with changes.
+type controlTimes struct {
+	journal *journal
+	timer   platform.ControlTimer // nil: there are no changes, or no such counters
+}
+
+// read runs outside the edges, so that its cost is not measured. A reading that fails leaves the times unknown.
+func (t *controlTimes) read(ctx context.Context) []mesh.CountedTime {
+	if t.timer == nil {
+		return nil
+	}
+	all, err := t.timer.ControlTimes(ctx)
+	if err != nil {
+		return nil
+	}
+	return all
+}
+
+// keep records the difference of two readings, by stage.
+func (t *controlTimes) keep(begin, end []mesh.CountedTime) {
+	t.journal.record.ControlTimes = timesBetween(begin, end)
+}
+
+// timesBetween returns the times counted from a reading to the next. A stage is absent if a process ended or started between, or
+// if nothing was counted.
+func timesBetween(begin, end []mesh.CountedTime) (all []result.ControlTime) {
+	type key struct{ stage, instance string }
+	before := map[key]mesh.CountedTime{}
+	for _, b := range begin {
+		before[key{b.Stage, b.Instance}] = b
+	}
+	of, within := map[string]*result.ControlTime{}, map[string]map[float64]int64{}
+	var stages []string
+	for _, e := range end {
+		b, has := before[key{e.Stage, e.Instance}]
+		if !has {
+			return nil
+		}
+		delete(before, key{e.Stage, e.Instance})
+		if of[e.Stage] == nil {
+			of[e.Stage], within[e.Stage] = &result.ControlTime{Stage: e.Stage}, map[float64]int64{}
+			stages = append(stages, e.Stage)
+		}
+		of[e.Stage].Count += e.Count - b.Count
+		of[e.Stage].Seconds += e.Seconds - b.Seconds
+		for bound, n := range e.Within {
+			within[e.Stage][bound] += n - b.Within[bound]
+		}
+	}
+	if len(before) > 0 {
+		return nil
+	}
+	for _, stage := range stages {
+		t := of[stage]
+		if t.Count <= 0 {
+			continue
+		}
+		var below int64
+		for _, bound := range slices.SortedFunc(maps.Keys(within[stage]), cmp.Compare[float64]) {
+			n := within[stage][bound]
+			t.Buckets = append(t.Buckets, result.TimeBucket{UpTo: bound, Count: n - below})
+			below = n
+		}
+		all = append(all, *t)
+	}
+	return all
+}
