@@ -338,6 +338,8 @@ func TestSizesOfSharedProxies(t *testing.T) {
 	}
 	near("CPU of the hottest node's proxy", node.CPU.Estimate, 0.45)
 	near("CPU of a mean node's proxy", node.Nodes.CPU.Estimate, 0.3)
+	refused(predict.Sizing{TotalRate: 0.5, ReplicaCPU: 1}, "0.5 requests/s are outside the measured range", "tare run FILE --set 'factors.rate=[0.5, 200, ")
+	refused(predict.Sizing{Rate: 3200.2}, "3200.2 requests/s are outside the measured range", "3200, 3201]'")
 	refused(predict.Sizing{Rate: 2500, Pods: []int{10, 20, 30}}, "3750 requests/s are outside the measured range", "tare run FILE --set 'factors.rate=[200, 400, 800, 1600, 3200, 3750]'")
 }
 

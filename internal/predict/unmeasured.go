@@ -82,7 +82,13 @@ func (g *group) measuring(run *compare.Run, e *OutsideError) []string {
 	if e.Axis.To > 0 {
 		wanted *= levels[len(levels)-1] / e.Axis.To
 	}
-	levels = append(levels, math.Round(wanted))
+	switch { // rounded away from the measured ones, which have to reach it
+	case wanted > levels[len(levels)-1]:
+		wanted = math.Ceil(wanted)
+	case wanted >= 1:
+		wanted = math.Floor(wanted)
+	}
+	levels = append(levels, wanted)
 	slices.Sort(levels)
 	var words []string
 	for _, level := range slices.Compact(levels) {

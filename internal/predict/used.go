@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -71,6 +72,9 @@ func (s *source) quantityOf(c *Curve) quantity {
 // mostLeft is the share of a range from which a run is not worth its time.
 const mostLeft = 0.95
 
+// fewest requests of a trial, from which its proxies have a cost of requests.
+const fewest = 20
+
 // NextOf returns the runs that would narrow the CPU of forecasts, those with the narrowest ranges first.
 func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 	type narrower struct {
@@ -96,10 +100,15 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 				known := f.CPU.Causes
 				known.Range = 0
 				low := twoDigits(0.9 * lowest)
+				set, perBlock := []string{"factors.rate=" + list(append([]float64{low}, rates...))}, block
+				if measure, least := s.Run.File.Phases.Measure, experiment.Duration(math.Ceil(fewest/low))*experiment.Duration(time.Second); measure > 0 && measure < least {
+					set = append(set, "phases.measure="+least.String())
+					perBlock += time.Duration(least-measure) * time.Duration(len(s.Run.Plan.Treatments))
+				}
 				add(narrower{Step{
 					What:  fmt.Sprintf("a rate of %g, because the lowest measured one is %g and a sidecar of %s has fewer requests: CPU to ±%s in place of ±%s", low, rates[0], printable.Listed(names, 3), milli(known.half()), milli(half)),
-					Set:   []string{"factors.rate=" + list(append([]float64{low}, rates...))},
-					Takes: block / time.Duration(len(rates)) * time.Duration((len(rates)+1)*blocks),
+					Set:   set,
+					Takes: perBlock / time.Duration(len(rates)) * time.Duration((len(rates)+1)*blocks),
 					Dir:   s.Dir,
 				}, known.half() / half})
 			}

@@ -43,6 +43,15 @@ func TestRunsThatNarrowForecasts(t *testing.T) {
 	if got := predict.NextOf(sources, []predict.Forecast{f}); len(got) != 1 || got[0].Set[0] != want[1].Set[0] {
 		t.Errorf("steps %+v, want the lower rate alone", got)
 	}
+	// At 0.09 requests/s, 20 requests need 223 s.
+	rare := f
+	rare.Curves = []predict.Used{curve}
+	rare.Curves[0].Places = []predict.Placed{{Service: "stock", Rate: 0.1, At: []float64{200}}}
+	run.File.Phases.Measure = experiment.Duration(5 * time.Second)
+	if got := predict.NextOf(sources, []predict.Forecast{rare}); len(got) != 1 || got[0].Takes != 6*6*(10+223-5)*time.Second ||
+		!slices.Equal(got[0].Set, []string{"factors.rate=[0.09, 200, 400, 800, 1600, 3200]", "phases.measure=3m43s"}) {
+		t.Errorf("steps %+v, want a rate of 0.09 with 20 requests", got)
+	}
 	f.CPU.Causes, f.Memory.Causes = predict.Causes{}, predict.Causes{Called: 0.3}
 	if got := predict.NextOf(sources, []predict.Forecast{f}); len(got) != 1 || !slices.Contains(got[0].Set, "application.topology=callers") || got[0].Takes != 6*10*time.Second {
 		t.Errorf("steps %+v, want services that call others, 6 times 10 s", got)

@@ -246,6 +246,9 @@ func limitsWords(s Sizes, size Sized) string {
 	case o != nil && measured:
 		return fmt.Sprintf("%s; no CPU limit, because no measured one above the request is shown to keep %s", memory, o.Text)
 	}
+	if size.Proxy == predict.ControlPlane {
+		return memory + "; no CPU limit, because a throttled control plane delays changes"
+	}
 	return memory + "; no CPU limit, because throttled proxies delay requests"
 }
 

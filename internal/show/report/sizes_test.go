@@ -118,6 +118,7 @@ func TestSizesOfSharedProxies(t *testing.T) {
 		"istio-ambient, node-proxy, at 1000 requests/s of a mean node, with 10% headroom:\n  nodes:    40; the hottest has 43 pods, 2.1 times the mean, and decides the size of all\n",
 		"  a month:  400.00 USD as requested, 360.00 USD as used\n",
 		"istio-ambient, control plane, for 24 proxies without changes, with 10% headroom:\n",
+		"; no CPU limit, because a throttled control plane delays changes\n",
 		"  limits:   cpu 1200m, memory 80Mi; the lowest measured CPU limit above the request that keeps p99 < 20ms\n",
 		"  tried:    no limit, at 1000 requests/s: p99 is 6 ms (5 to 7): p99 < 20ms holds\n",
 		"  tried:    cpu 1200m, at 1000 requests/s: throttled in none of 1000 periods; p99 is 6 ms (5 to 7): p99 < 20ms holds\n",
