@@ -135,13 +135,13 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 	if c := x.Control; c != nil {
 		without = "the application itself, "
 		row("control plane", controlWords(f, *c))
-		if x.Total != nil {
-			row("a month in all", moneyWords(f, *x.Total)+", of proxies and control plane")
-		}
 		row("its configuration", configuredWords(*c))
 		row("its range", causeWords(c.CPU, cpuWidened))
 		if x.NoControl != "" {
 			row("not used", x.NoControl)
+		}
+		if x.Total != nil {
+			row("a month in all", moneyWords(f, *x.Total)+", of proxies and control plane")
 		}
 	}
 	row("in brackets", "the range of a new deployment: "+nineteen(x.Confidence)+" of 20 lie in it")

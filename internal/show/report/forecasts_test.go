@@ -43,9 +43,9 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
   median response:            +1.23 ms (1 to 1.5), by calls to front and cart one after another
   a month, as used:           6.20 USD (5.00 to 7.50)
   control plane:              CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month
-  a month in all:             12.40 USD (10.50 to 14.30), of proxies and control plane
   its configuration:          2 proxies, 1 service and 0 changes per second, from runs/a; the application has 3 proxies and 3 services. It grows with these, which the run does not show, and not with requests
   its range:                  ±6.3m, from deployments that differ (alone ±6m), the curve (±2m)
+  a month in all:             12.40 USD (10.50 to 14.30), of proxies and control plane
   in brackets:                the range of a new deployment: 19 of 20 lie in it
   why the CPU has a range:    ±50m, from deployments that differ (alone ±40m), the curve (±30m), counted calls (±1m), unknown connections (±2m)
   why the memory has a range: ±1.6 MiB, from deployments that differ (alone ±1.0 MiB), the curve (±0.5 MiB), called services that no run has, none to 0.6 MiB each (±1.2 MiB)
