@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +31,7 @@ ServerLimit 4
 ThreadsPerChild 25
 MaxRequestWorkers 100
 GracefulShutdownTimeout 20
-LogFormat "%%>s %%O %%I %%a:%%{remote}p" counts
+LogFormat "%%a:%%{remote}p %%>s %%O %%I" counts
 CustomLog "%[1]s/access.log" counts
 %[4]s
 `
@@ -73,33 +72,16 @@ func TestApache(t *testing.T) {
 			config := write(t, dir, "apache.conf", fmt.Sprintf(apacheConfig, dir, at, modules.String(), test.option))
 			p := launch(t, path, "-D", "FOREGROUND", "-f", config)
 			p.await(t, "tcp", at+":8080")
-			over, done := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(done)
-				for test.restarted {
-					select {
-					case <-over:
-						return
-					case <-time.After(time.Second):
-						_ = p.cmd.Process.Signal(syscall.SIGUSR1) // graceful: children end with their connections
-					}
+			stop := repeat(t, time.Second, func() {
+				if test.restarted {
+					_ = p.cmd.Process.Signal(syscall.SIGUSR1) // graceful: children end with their connections
 				}
-			}()
+			})
 			args := strings.NewReplacer("{host}", at, "{dir}", dir).Replace(test.args)
 			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+args)...)
-			close(over)
-			<-done
+			stop()
 			p.stop(t, syscall.SIGWINCH)
-			b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
-			c := counted{statuses: map[string]int64{}, connections: map[string]bool{}}
-			for line := range strings.Lines(string(b)) {
-				f := strings.Fields(line)
-				out, _ := strconv.ParseInt(f[1], 10, 64)
-				in, _ := strconv.ParseInt(f[2], 10, 64)
-				c.requests, c.in, c.out = c.requests+1, c.in+in, c.out+out
-				c.statuses[f[0]]++
-				c.connections[f[3]] = true
-			}
+			c := readLog(t, dir)
 			if test.restarted {
 				// Apache ends some HTTP/2 sessions without a GOAWAY, and connections that have had no request. On a
 				// busy machine it also ends sessions before it has sent answers that it logs, and several requests of a session are under way.

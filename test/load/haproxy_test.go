@@ -2,15 +2,12 @@ package load
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 const haproxyConfig = `
@@ -55,22 +52,14 @@ func TestHAProxy(t *testing.T) {
 			config := write(t, dir, "haproxy.cfg", fmt.Sprintf(haproxyConfig, dir, at, test.option))
 			processes := []*process{launch(t, path, "-db", "-f", config)}
 			processes[0].await(t, "tcp", at+":8080")
-			over, done := make(chan struct{}), make(chan struct{})
-			go func() {
-				defer close(done)
-				for test.replaced && len(processes) < 4 {
-					select {
-					case <-over:
-						return
-					case <-time.After(400 * time.Millisecond):
-						old := processes[len(processes)-1].cmd.Process.Pid
-						processes = append(processes, launch(t, path, "-db", "-f", config, "-x", filepath.Join(dir, "admin"), "-sf", strconv.Itoa(old)))
-					}
+			stop := repeat(t, 400*time.Millisecond, func() {
+				if test.replaced && len(processes) < 4 {
+					old := processes[len(processes)-1].cmd.Process.Pid
+					processes = append(processes, launch(t, path, "-db", "-f", config, "-x", filepath.Join(dir, "admin"), "-sf", strconv.Itoa(old)))
 				}
-			}()
+			})
 			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
-			close(over)
-			<-done
+			stop()
 			var served int64
 			for _, p := range processes {
 				served += int64(strings.Count(p.stop(t, syscall.SIGUSR1), "request 200\n"))
@@ -97,7 +86,7 @@ server.pid-file = "%[1]s/pid"
 server.errorlog = "%[1]s/error.log"
 server.feature-flags = ("server.h2proto" => "enable", "server.h2c" => "enable")
 accesslog.filename = "%[1]s/access.log"
-accesslog.format = "%%s %%O %%I"
+accesslog.format = "- %%s %%O %%I"
 %[3]s
 `
 
@@ -122,19 +111,7 @@ func TestLighttpd(t *testing.T) {
 			p.await(t, "tcp", at+":8080")
 			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
 			p.stop(t, syscall.SIGINT)
-			b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
-			c := counted{statuses: map[string]int64{}}
-			for line := range strings.Lines(string(b)) {
-				f := strings.Fields(line)
-				if f[0] == "100" { // the connection of HTTP/2 sessions
-					continue
-				}
-				out, _ := strconv.ParseInt(f[1], 10, 64)
-				in, _ := strconv.ParseInt(f[2], 10, 64)
-				c.requests, c.in, c.out = c.requests+1, c.in+in, c.out+out
-				c.statuses[f[0]]++
-			}
-			agree(t, &o.report, c, !strings.Contains(test.args, h2))
+			agree(t, &o.report, readLog(t, dir), !strings.Contains(test.args, h2))
 		})
 	}
 }

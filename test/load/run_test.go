@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -93,6 +95,22 @@ func run(t *testing.T, tare string, limit time.Duration, args ...string) (o outc
 		t.Fatalf("no report: %v\n%s\n%s", err, stdout.String(), stderr.String())
 	}
 	return o
+}
+
+// repeat calls do after each interval, until the test calls stop.
+func repeat(t *testing.T, interval time.Duration, do func()) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for wait.For(ctx, interval) == nil {
+			do()
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // highWater is the max resident set of a process until now in KiB; 0 if unknown. The
