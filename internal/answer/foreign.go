@@ -1,10 +1,7 @@
 package answer
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -35,10 +32,7 @@ func foreign(run *compare.Run) []figures.Warning {
 	if trials == 0 {
 		return nil
 	}
-	var listed []string
-	for _, name := range slices.SortedFunc(maps.Keys(cores), func(a, b string) int { return cmp.Or(cmp.Compare(cores[b], cores[a]), cmp.Compare(a, b)) }) {
-		listed = append(listed, fmt.Sprintf("%s (%.3f cores)", name, cores[name]/float64(trials)))
-	}
+	listed := printable.Texts(printable.MostFirst(cores), func(name string) string { return fmt.Sprintf("%s (%.3f cores)", name, cores[name]/float64(trials)) })
 	return []figures.Warning{{Code: "foreign-workloads", Trials: trials,
 		Message: fmt.Sprintf("%s of others ran on the cluster, in no sum: %s", printable.Counted(len(listed), "workload"), printable.Listed(listed, 10)),
 		Hint:    "their CPU beside each treatment is compared with that beside its baseline; --all shows " + figures.ForeignCPU}}

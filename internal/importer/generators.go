@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,7 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
@@ -226,7 +224,7 @@ func (t *Trial) Take(outs []*Output) error {
 		t.Record.Started, t.Record.Ended = l.Start, l.End
 	}
 	if len(l.Classes) > 0 && l.Classes["2xx"] == 0 {
-		t.Invalidate("no-success", fmt.Sprintf("no request of %s succeeded: %s", t.Run, failures(&l)), "check that the server ran, and leave this run out")
+		t.Invalidate("no-success", fmt.Sprintf("no request of %s succeeded: %s", t.Run, l.FailureText()), "check that the server ran, and leave this run out")
 	}
 	for _, w := range warnings {
 		t.Record.Warnings = append(t.Record.Warnings, w)
@@ -237,19 +235,4 @@ func (t *Trial) Take(outs []*Output) error {
 			"read service_ms; latency_ms, from the intended start, is unknown", metric.Latency, metric.ServiceTime)
 	}
 	return nil
-}
-
-// failures lists the causes of failed requests, the most frequent first.
-func failures(l *result.Load) string {
-	counts := maps.Clone(l.Errors)
-	for status, n := range l.Statuses {
-		counts["status "+status] += n
-	}
-	var words []string
-	for _, cause := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	}) {
-		words = append(words, fmt.Sprintf("%s (%d)", cause, counts[cause]))
-	}
-	return strings.Join(words[:min(len(words), 4)], ", ")
 }

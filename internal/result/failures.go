@@ -1,9 +1,13 @@
 package result
 
 import (
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -28,6 +32,21 @@ func (r *Record) FaultTimes() []expect.Fault {
 		all = append(all, times)
 	}
 	return all
+}
+
+// FailureText lists the four most frequent failures of requests, with their numbers.
+func (l *Load) FailureText() string {
+	counts := maps.Clone(l.Errors)
+	if counts == nil {
+		counts = map[string]int64{}
+	}
+	for status, n := range l.Statuses {
+		if !strings.HasPrefix(status, "2") {
+			counts["status "+status] += n
+		}
+	}
+	most := printable.MostFirst(counts)
+	return strings.Join(printable.Texts(most[:min(len(most), 4)], func(cause string) string { return fmt.Sprintf("%s (%d)", cause, counts[cause]) }), ", ")
 }
 
 // Disturbed reports whether faults or changes ended processes of the trial and started others.

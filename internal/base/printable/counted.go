@@ -1,7 +1,10 @@
 package printable
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 )
 
@@ -28,6 +31,11 @@ func Plural(n int, noun string) string {
 		noun += "s"
 	}
 	return noun + rest
+}
+
+// MostFirst are the keys of counts, the highest count first, equal ones by name.
+func MostFirst[N cmp.Ordered](counts map[string]N) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 }
 
 // Texts returns the text of each of several things, nil if there are none.

@@ -7,7 +7,6 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
-	"maps"
 	"net/url"
 	"path/filepath"
 	"regexp"
@@ -37,10 +36,7 @@ type Source struct {
 
 // Note lists what is omitted, the most frequent first. It is empty if nothing is.
 func (s *Source) Note() string {
-	reasons := slices.SortedFunc(maps.Keys(s.Omitted), func(a, b string) int {
-		return cmp.Or(cmp.Compare(s.Omitted[b], s.Omitted[a]), cmp.Compare(a, b))
-	})
-	return printable.Listed(printable.Texts(reasons, func(why string) string { return fmt.Sprintf("%s (%d)", why, s.Omitted[why]) }), maxReasons)
+	return printable.Listed(printable.Texts(printable.MostFirst(s.Omitted), func(why string) string { return fmt.Sprintf("%s (%d)", why, s.Omitted[why]) }), maxReasons)
 }
 
 // maxReasons bounds a note.

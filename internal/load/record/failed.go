@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -223,12 +222,7 @@ func (t *Totals) reasonsByName() map[string]string {
 // Tally lists kinds of failures, the most frequent first, with the reason of each:
 // "connect refused (53), reset (2)".
 func Tally(counts map[string]int64, reasons map[string]string) string {
-	var words []string
-	for _, name := range slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
-	}) {
-		cause := load.Cause{Cause: name, Count: counts[name], Detail: reasons[name]}
-		words = append(words, fmt.Sprintf("%s (%d)", cause, cause.Count))
-	}
-	return strings.Join(words, ", ")
+	return strings.Join(printable.Texts(printable.MostFirst(counts), func(name string) string {
+		return fmt.Sprintf("%s (%d)", load.Cause{Cause: name, Count: counts[name], Detail: reasons[name]}, counts[name])
+	}), ", ")
 }

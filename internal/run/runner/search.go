@@ -73,7 +73,7 @@ func (lr *loadRun) probe(ctx context.Context, rate float64, length time.Duration
 		return capacity.Figures{}, err
 	}
 	if rate == 0 && l.Classes[string(load.OK)] == 0 {
-		return capacity.Figures{}, fmt.Errorf("no request succeeded in a closed loop: %s", tally(&l))
+		return capacity.Figures{}, fmt.Errorf("no request succeeded in a closed loop: %s", l.FailureText())
 	}
 	return l.Figures, nil
 }

@@ -267,7 +267,7 @@ func tooManyErrors(s seen) string {
 	if all == 0 {
 		return "no request ended in the measure phase"
 	}
-	where, causes := "", ": "+tally(s.load)
+	where, causes := "", ": "+s.load.FailureText()
 	if s.suspends(experiment.Errors) {
 		all, bad, where, causes = 0, 0, " outside the faults", ""
 		for _, p := range s.outside(experiment.Errors) {
@@ -287,25 +287,6 @@ func unjudged(s seen) string {
 		return ""
 	}
 	return fmt.Sprintf("generator %s reports no counts by the second: rate and errors before and after the faults were not checked", s.load.Generator)
-}
-
-// tally names the failures, the most frequent first.
-func tally(l *result.Load) string {
-	type count struct {
-		what string
-		n    int64
-	}
-	var counts []count
-	for code, n := range l.Statuses {
-		if !strings.HasPrefix(code, "2") {
-			counts = append(counts, count{"status " + code, n})
-		}
-	}
-	for kind, n := range l.Errors {
-		counts = append(counts, count{kind, n})
-	}
-	slices.SortFunc(counts, func(a, b count) int { return cmp.Or(cmp.Compare(b.n, a.n), cmp.Compare(a.what, b.what)) })
-	return strings.Join(printable.Texts(counts[:min(len(counts), 4)], func(c count) string { return fmt.Sprintf("%s (%d)", c.what, c.n) }), ", ")
 }
 
 func wrongSize(s seen) string {

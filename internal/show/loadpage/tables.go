@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -118,7 +119,7 @@ func (t *page) failures(p *load.Profile, r *load.Report) {
 	}
 	if len(r.Lost) > 0 {
 		t.heading("Lost", "without an answer before or after the measure window: not in any figure above")
-		for _, name := range slices.SortedFunc(maps.Keys(r.Lost), func(a, b string) int { return cmp.Or(cmp.Compare(r.Lost[b], r.Lost[a]), cmp.Compare(a, b)) }) {
+		for _, name := range printable.MostFirst(r.Lost) {
 			t.cause(load.Cause{Cause: name, Count: r.Lost[name], Detail: r.Reasons[name]}, sum(r.Lost))
 		}
 	}

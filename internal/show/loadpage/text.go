@@ -3,9 +3,7 @@ package loadpage
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -106,7 +104,7 @@ func short(v float64) string {
 // counts lists what occurred, the most frequent first, with its share of all.
 func counts(of map[string]int64, all int64) string {
 	var words []string
-	for _, name := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), cmp.Compare(a, b)) }) {
+	for _, name := range printable.MostFirst(of) {
 		if n := of[name]; n > 0 {
 			words = append(words, fmt.Sprintf("%s: %d (%s)", name, n, percentText(float64(n)/float64(max(1, all)))))
 		}

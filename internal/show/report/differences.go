@@ -290,7 +290,7 @@ func lostWords(r *answer.Report, c compare.Comparison, n int) string {
 			}
 		}
 	}
-	reasons := slices.SortedFunc(maps.Keys(blocks), func(a, b string) int { return cmp.Or(blocks[b]-blocks[a], strings.Compare(a, b)) })
+	reasons := printable.MostFirst(blocks)
 	if len(reasons) == 0 {
 		return ""
 	}
