@@ -35,7 +35,7 @@ func configurations(run *compare.Run, provenance func(trial string) string) (all
 		return nil
 	}
 	read, unread := map[string][]effective.Configuration{}, map[string]error{}
-	of := func(t plan.Treatment) []effective.Configuration {
+	configurationsOf := func(t plan.Treatment) []effective.Configuration {
 		if c, done := read[t.ID]; done {
 			return c
 		}
@@ -60,13 +60,13 @@ func configurations(run *compare.Run, provenance func(trial string) string) (all
 			if !related(run, t, b) {
 				continue
 			}
-			differences, known := effective.Compare(of(t), of(b))
+			differences, known := effective.Compare(configurationsOf(t), configurationsOf(b))
 			failed := cmp.Or(unread[t.ID], unread[b.ID])
 			if !known && failed == nil {
 				continue
 			}
 			c := Configuration{A: t.ID, B: b.ID, Differences: differences, Versions: [2]string{programOf(run, t.Levels.Mesh), programOf(run, b.Levels.Mesh)}}
-			if undumped := effective.Undumped(of(t), of(b)); !known {
+			if undumped := effective.Undumped(configurationsOf(t), configurationsOf(b)); !known {
 				c.NotCompared = failed.Error()
 			} else if len(undumped) > 0 {
 				c.NotCompared = strings.Join(undumped, ", ") + ": a trial has no configuration dump, which was too large or could not be read"
@@ -81,15 +81,15 @@ func configurations(run *compare.Run, provenance func(trial string) string) (all
 // related reports whether two treatments are of one mesh and its variants, or of two programs of the user, and one is the
 // origin or the baseline of the other. Both are the first of their kind in the plan.
 func related(run *compare.Run, a, b plan.Treatment) bool {
-	of := func(l experiment.Levels) string { return l.Mesh }
+	levelOf := func(l experiment.Levels) string { return l.Mesh }
 	if a.Levels.Mesh == b.Levels.Mesh {
-		of = func(l experiment.Levels) string { return l.Application }
+		levelOf = func(l experiment.Levels) string { return l.Application }
 	}
 	first := func(t plan.Treatment) bool {
-		i := slices.IndexFunc(run.Plan.Treatments, func(o plan.Treatment) bool { return of(o.Levels) == of(t.Levels) })
+		i := slices.IndexFunc(run.Plan.Treatments, func(o plan.Treatment) bool { return levelOf(o.Levels) == levelOf(t.Levels) })
 		return run.Plan.Treatments[i].ID == t.ID
 	}
-	x, y := of(a.Levels), of(b.Levels)
+	x, y := levelOf(a.Levels), levelOf(b.Levels)
 	if a.Control || b.Control || x == y || !first(a) || !first(b) {
 		return false
 	}

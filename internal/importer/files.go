@@ -98,7 +98,7 @@ func differing(p []string, places [][]string) []string {
 func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
-	take := func(path string) {
+	add := func(path string) {
 		word := slices.IndexFunc(without, func(word string) bool { return strings.Contains(path, word) })
 		switch clean := filepath.Clean(path); {
 		case seen[clean]:
@@ -119,7 +119,7 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 			return nil, &FileError{Path: p, Hinted: hint.Hinted{Err: fmt.Errorf("%s is a symbolic link, and %s would have files that it leads to", link, originalsFile), Text: "write the path that it leads to"}}
 		}
 		if !info.IsDir() {
-			take(p)
+			add(p)
 			continue
 		}
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
@@ -129,7 +129,7 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 			case d.IsDir() && path != p && strings.HasPrefix(d.Name(), "."):
 				return filepath.SkipDir
 			case d.Type().IsRegular():
-				take(path)
+				add(path)
 			}
 			return nil
 		})

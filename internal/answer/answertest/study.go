@@ -45,14 +45,14 @@ func AB(more float64, blocks int) Study {
 	a := Truth{AppUS: 60, DataUS: 400, LoadUS: 20, AppMiB: 14, DataMiB: 50, MedianMS: 0.5}
 	b := a
 	b.DataUS *= 1 + more
-	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
+	onMesh := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
 	return Study{
 		Name: "ab", Blocks: blocks, Seed: 7, Warmup: 1, Measure: 1, Rate: 50, Noise: 0.005, Drift: 0.1,
 		YAML: "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ab}\ndecide: {gates: ['" + metric.Of(metric.CPUPerRequest, "data") + " < +2%']}\n",
 		Treatments: []Treatment{
-			{ID: "envoy-a", Factors: of("envoy-a"), Truth: a},
+			{ID: "envoy-a", Factors: onMesh("envoy-a"), Truth: a},
 			{ID: "envoy-a-control", Factors: plan.Factors{"mesh": "envoy-a", plan.ControlFactor: true}, Baseline: "envoy-a", Control: true, Truth: a},
-			{ID: "envoy-b", Factors: of("envoy-b"), Baseline: "envoy-a", Truth: b},
+			{ID: "envoy-b", Factors: onMesh("envoy-b"), Baseline: "envoy-a", Truth: b},
 		},
 	}
 }
@@ -140,15 +140,15 @@ type Truth struct {
 // three data planes. Mutual TLS costs 30 µs and 8 MiB more than plain text.
 func Quickstart() Study {
 	none := Truth{AppUS: 60, LoadUS: 20, AppMiB: 14, MedianMS: 0.2}
-	of := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
+	onMesh := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
 	return Study{
 		Name: "quickstart", Blocks: 6, Seed: 1, Warmup: 2, Measure: 5, Rate: 300, Noise: 0.01, Drift: 0.1,
 		Treatments: []Treatment{
-			{ID: "none", Factors: of("none"), Truth: none},
+			{ID: "none", Factors: onMesh("none"), Truth: none},
 			{ID: "none-control", Factors: plan.Factors{"mesh": "none", plan.ControlFactor: true}, Baseline: "none", Control: true, Truth: none},
-			{ID: "envoy", Factors: of("envoy"), Baseline: "none", Truth: Truth{AppUS: 66, DataUS: 180, LoadUS: 21, AppMiB: 14, DataMiB: 48, MedianMS: 0.62}},
-			{ID: "envoy-plaintext", Factors: of("envoy-plaintext"), Baseline: "none", Truth: Truth{AppUS: 65, DataUS: 150, LoadUS: 21, AppMiB: 14, DataMiB: 40, MedianMS: 0.55}},
-			{ID: "envoy-tcp", Factors: of("envoy-tcp"), Baseline: "none", Truth: Truth{AppUS: 62, DataUS: 70, LoadUS: 20, AppMiB: 14, DataMiB: 38, MedianMS: 0.38}},
+			{ID: "envoy", Factors: onMesh("envoy"), Baseline: "none", Truth: Truth{AppUS: 66, DataUS: 180, LoadUS: 21, AppMiB: 14, DataMiB: 48, MedianMS: 0.62}},
+			{ID: "envoy-plaintext", Factors: onMesh("envoy-plaintext"), Baseline: "none", Truth: Truth{AppUS: 65, DataUS: 150, LoadUS: 21, AppMiB: 14, DataMiB: 40, MedianMS: 0.55}},
+			{ID: "envoy-tcp", Factors: onMesh("envoy-tcp"), Baseline: "none", Truth: Truth{AppUS: 62, DataUS: 70, LoadUS: 20, AppMiB: 14, DataMiB: 38, MedianMS: 0.38}},
 		},
 	}
 }

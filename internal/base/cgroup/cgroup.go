@@ -52,7 +52,7 @@ var files = map[bool]struct{ memory, oom, throttled, unit string }{
 }
 
 const (
-	period   = 100 * time.Millisecond // the kernel's default, and that of Kubernetes
+	period   = 100 * time.Millisecond // the default of the kernel and of Kubernetes
 	minQuota = time.Millisecond       // the kernel takes no less
 )
 

@@ -10,7 +10,7 @@ import (
 // Usage is the resource usage of a process from its start to its end, with all
 // threads, as the kernel reports it to the parent (getrusage(2)). CPU time has
 // microsecond precision. The
-// kernel's peak of memory is not in it: a child's begins with that of its parent before exec.
+// kernel's peak of memory is not in it: a child's begins with its parent's before exec.
 type Usage struct {
 	CPU         time.Duration
 	Voluntary   int64 // context switches

@@ -174,7 +174,7 @@ func componentOf(t mesh.Task) component {
 		return component{t.Plane, t.Service + "/" + t.Container}
 	}
 	name := figures.WorkloadOf(t)
-	if t.Plane != metric.Foreign { // those of others may have the same names
+	if t.Plane != metric.Foreign { // workloads of others may have the same names
 		name = strings.TrimPrefix(name, t.Namespace+"/")
 	}
 	return component{t.Plane, name}
@@ -240,7 +240,7 @@ func (d drawing) nodeLines(c *clusterUsage) []string {
 	return lines
 }
 
-// sumLines are the sums of tasks beside those of the baseline, and their ratios.
+// sumLines are the sums of tasks beside the sums of the baseline, and their ratios.
 func (d drawing) sumLines(c, base *clusterUsage) (lines []string) {
 	beside := "baseline"
 	if base == nil {

@@ -324,13 +324,13 @@ func apartWords(v view, q compare.Question) string {
 		return ""
 	}
 	first, last := costs[0], costs[len(costs)-1]
-	at := func(c compare.Comparison) string { return amountWithin(*c.Difference, quantityOf(answerCost)) }
+	amountOf := func(c compare.Comparison) string { return amountWithin(*c.Difference, quantityOf(answerCost)) }
 	trend, ordered := trendWords(factor, costs)
 	if trend == "" && !below(first, last) && !below(last, first) {
 		scale := quantityOf(answerCost).scale
 		return fmt.Sprintf("%s %%s, by %s%s", betweenWords(size(least)*scale, size(most)*scale), factorWords(factor), map[bool]string{false: ", but " + levelsOf(factor) + " cannot be distinguished"}[ordered])
 	}
-	return fmt.Sprintf("%s %%s at %s and %s at %s%s", at(first), levelIn(factor, first.Factors[factor], true), at(last), levelIn(factor, last.Factors[factor], false), trend)
+	return fmt.Sprintf("%s %%s at %s and %s at %s%s", amountOf(first), levelIn(factor, first.Factors[factor], true), amountOf(last), levelIn(factor, last.Factors[factor], false), trend)
 }
 
 // trendWords are the direction of differences that fall or rise over numbers: two levels are shown to differ in it, and none

@@ -49,7 +49,7 @@ func Read(file string, data []byte) (Application, error) {
 	for decoder.More() { // a file of OpenTelemetry's collector has a document in each line
 		var d document
 		if err := decoder.Decode(&d); err != nil {
-			return Application{}, at(file, data, decoder.InputOffset(), err)
+			return Application{}, jsonError(file, data, decoder.InputOffset(), err)
 		}
 		if err := c.add(d); err != nil {
 			return Application{}, strict.Problems{strict.Position{File: file, Line: 1, Column: 1}.Problem(err.Error(), hint.Of(err))}
@@ -80,8 +80,8 @@ func (c *counts) add(d document) error {
 	return hint.New("give traces as Jaeger or OpenTelemetry write them, or an answer of Prometheus", "the file has neither data nor resourceSpans")
 }
 
-// at is an error of JSON with its place.
-func at(file string, data []byte, offset int64, err error) error {
+// jsonError is an error of JSON with its place.
+func jsonError(file string, data []byte, offset int64, err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
 		offset = syntax.Offset

@@ -47,17 +47,17 @@ func (p *pod) counterNames() (counterNames, error) {
 		names.joint = len(slices.Compact(slices.Clone(all))) < len(all)
 		return names, nil
 	}
-	of := func(container string, counters ...*string) {
+	prefix := func(container string, counters ...*string) {
 		for _, name := range counters {
 			if *name != "" {
 				*name = container + " " + *name
 			}
 		}
 	}
-	of(sidecarContainer, &names.Inbound, &names.InboundSent, &names.InboundHandshakes, &names.Denied)
+	prefix(sidecarContainer, &names.Inbound, &names.InboundSent, &names.InboundHandshakes, &names.Denied)
 	for i := range names.Outbound {
 		o := &names.Outbound[i]
-		of(p.outboundContainer(o.Service), &o.Sent, &o.Received, &o.Handshakes, &o.Retries, &o.Timeouts)
+		prefix(p.outboundContainer(o.Service), &o.Sent, &o.Received, &o.Handshakes, &o.Retries, &o.Timeouts)
 	}
 	return names, nil
 }
