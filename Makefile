@@ -19,8 +19,10 @@ REPORTS := bin/tests
 RERUN     :=
 tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
 ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
-# Shows the tests that were repeated in the reports of a pattern.
-repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed 's/^/repeated: /' $$report; done
+# Shows the tests that were repeated in the reports of a pattern, and those that repeated an experiment that a busy machine
+# disturbed (their attribute).
+repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed 's/^/repeated: /' $$report; done; \
+             for report in $(REPORTS)/$(1).json; do [ ! -s $$report ] || awk -F'"' '$$8 == "attr" && $$20 == "disturbed" { print "disturbed: " $$12 " " $$16 ": " $$24 }' $$report; done
 # $(call left,PACKAGES,REPORT,FLAGS): the tests that `make test` left out.
 left       = left="$$(GO='$(GO)' tools/left.sh $(REPORTS)/unit.json $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
              [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
@@ -94,7 +96,9 @@ quickstart: build ## measure a real Envoy sidecar on this machine, in 75 s
 # go vet examines all dependencies too, a seventh of the time with an empty cache. `make lint` and the calls of `make e2e` run it.
 # Test processes are short: with less garbage collection those that compute use a quarter less CPU.
 test: export GOGC := 400
-test: ## unit tests, in about a minute
+# Four packages start tare or tare-agent, which are linked once for all.
+test: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
+test: build ## unit tests, in about a minute
 	$(call tests,$(UNIT),unit) -vet=off -short -p 4 -parallel 8 -timeout 5m
 	@$(call ended,unit); $(call repeated,unit)
 

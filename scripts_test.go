@@ -1,10 +1,13 @@
 package tare_test
 
 import (
+	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -63,6 +66,31 @@ func TestTestsLeft(t *testing.T) {
 		if err != nil || string(out) != c.want {
 			t.Errorf("%s: %v, %q, want %q", c.packages, err, out, c.want)
 		}
+	}
+}
+
+// A test that does less under -short is skipped or has the attribute: else make e2e does not run the rest.
+func TestShortenedTestsAreLeft(t *testing.T) {
+	function := regexp.MustCompile(`(?ms)^func (\w+)\(.*?^}`)
+	shortened := 0
+	for _, root := range []string{"internal", "test"} {
+		must.OK(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			for _, f := range function.FindAllSubmatch(must.Get(os.ReadFile(path))(t), -1) {
+				if !bytes.Contains(f[0], []byte("testing.Short()")) {
+					continue
+				}
+				if shortened++; !bytes.Contains(f[0], []byte(`Attr("short"`)) && !bytes.Contains(f[0], []byte("Skip(")) {
+					t.Errorf("%s: %s does less under -short, without t.Skip or t.Attr(\"short\", …)", path, f[1])
+				}
+			}
+			return nil
+		}))
+	}
+	if shortened < 50 {
+		t.Errorf("only %d functions call testing.Short", shortened)
 	}
 }
 

@@ -63,8 +63,8 @@ func (w speedWalk) run(r *rand.Rand, blocks int) (treatment, baseline []figures.
 func TestCoverageWithAProbe(t *testing.T) {
 	experiments := 4000
 	if testing.Short() {
-		t.Attr("short", "1000 experiments")
-		experiments = 1000
+		t.Attr("short", "250 experiments")
+		experiments = 250
 	}
 	slack := 4 * math.Sqrt(0.05*0.95/float64(experiments))
 	for _, w := range speedWalks {

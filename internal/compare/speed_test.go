@@ -112,8 +112,8 @@ func comparedAtSpeed(by map[string][]figures.Measured, blocks int) []compared {
 func TestCoverageAtMeanSpeed(t *testing.T) {
 	experiments, low := 4000, 0.937
 	if testing.Short() {
-		t.Attr("short", "200 experiments")
-		experiments, low = 200, 0.89
+		t.Attr("short", "80 experiments")
+		experiments, low = 80, 0.84
 	}
 	documented := statstest.Coverage(t)
 	for _, m := range spedMachines {

@@ -32,6 +32,7 @@ func simulated(r *rand.Rand, blocks int, rates []float64, truth func(float64) fl
 func TestBandsHoldNewDeployments(t *testing.T) {
 	rounds := 2000
 	if testing.Short() {
+		t.Attr("short", "400 rounds")
 		rounds = 400
 	}
 	rates := []float64{100, 200, 500, 1000, 2000}
@@ -58,6 +59,7 @@ func TestBandsHoldNewDeployments(t *testing.T) {
 func TestCurvesOverTwoAxes(t *testing.T) {
 	rounds := 500
 	if testing.Short() {
+		t.Attr("short", "150 rounds")
 		rounds = 150
 	}
 	r := rand.New(rand.NewPCG(5, 6))

@@ -153,7 +153,7 @@ func disturbed(r result.Record) bool {
 // undisturbed runs an experiment until no trial is disturbed, at most five times.
 func undisturbed(t *testing.T, text string) (cfg runner.Config, sink *events, summary runner.Summary, records []result.Record) {
 	t.Helper()
-	for range 5 {
+	for n := range 5 {
 		cfg, sink = real(t, text)
 		summary = must.Get(runner.Run(context.Background(), cfg))(t)
 		records = must.Get(cfg.Dir.Records())(t)
@@ -162,6 +162,7 @@ func undisturbed(t *testing.T, text string) (cfg runner.Config, sink *events, su
 			break
 		}
 		t.Logf("%s is disturbed: %+v, warnings %+v", records[i].ID, records[i].Load, records[i].Warnings)
+		t.Attr("disturbed", fmt.Sprintf("run %d, trial %s", n+1, records[i].ID)) // the Makefile prints it
 	}
 	return cfg, sink, summary, records
 }

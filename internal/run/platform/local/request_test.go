@@ -127,7 +127,9 @@ func TestProbesExpectWhatTheFileAsksFor(t *testing.T) {
 		return []app.Service{{Name: "front", Behavior: front, Calls: []app.Call{{Service: "back"}}}, {Name: "back", Behavior: back}}
 	}
 	meshes := []mesh.Definition{load(t, "none"), load(t, "reference-mtls")}
-	if !testing.Short() {
+	if testing.Short() {
+		t.Attr("short", "without Envoy")
+	} else {
 		retries := load(t, "envoy-retries")
 		local := *retries.Local
 		if local.Sidecar.Config = strings.ReplaceAll(local.Sidecar.Config, `retry_on: "`, `retry_on: "5xx,`); local.Sidecar.Config == retries.Local.Sidecar.Config {
