@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli"
@@ -93,7 +92,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 	}
 	var nodes [][]string
 	err = k.Retry(ctx, "list nodes", func(ctx context.Context) error {
-		list, err := k.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err := k.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 		if err != nil {
 			return err
 		}

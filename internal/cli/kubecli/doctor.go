@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -63,7 +62,7 @@ func examine(ctx context.Context, s *session.Study) []health.Row {
 	}
 	rows := []health.Row{{Name: "cluster", Finding: health.Finding{Detail: k.Name() + ", Kubernetes " + version}}}
 	e.forbidden = k.Retry(ctx, "list nodes", func(ctx context.Context) error {
-		list, err := k.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err := k.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 		if err == nil {
 			e.nodes = list.Items
 		}

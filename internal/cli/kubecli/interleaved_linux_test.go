@@ -4,17 +4,21 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // A mesh with a known cost, none and none again, deployed side by side, with the load moving between them. Node agents
-// read counters at the edges of slices. Each trial has its own tasks only, and the cost of its own requests.
+// read counters at the edges of slices. Each trial has its own tasks only, and the cost of its own requests. A simulated node is in no
+// figure.
 func TestKubernetesInterleaved(t *testing.T) {
 	const rate, burn = 60, 2 * time.Millisecond
 	r := experimentOnKubernetes(t, fmt.Sprintf(`
@@ -27,6 +31,7 @@ phases: {warmup: 1s, measure: 3s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 `, rate))
+	clustertest.SimulatedNode(t, r.cluster)
 	disposable(t, r.cluster)
 	before := objectsIn(t, r.cluster)
 	definition, charts := newWeight(t, r.bin, "echo", burn)
@@ -34,6 +39,9 @@ blocks: 1
 	all := r.records(t, console.Done, nil)
 	if len(all) != 3 {
 		t.Fatalf("%d trials, want 3", len(all))
+	}
+	if cpus := must.Get(result.Open(r.dir))(t).Environment().CPUs; cpus != runtime.NumCPU() {
+		t.Errorf("the cluster has %d CPUs, want those of this machine", cpus)
 	}
 	for _, one := range all {
 		if !usable(one) || one.Load == nil {

@@ -23,6 +23,7 @@ import (
 
 // Every meter agrees with a container's control group about its CPU in a window. The
 // counters of the kubelet are within 2 %, the averages of the Metrics API within 5 %. The node agent and the kubelet agree within 1 %.
+// A simulated node, which has no kubelet, stops none.
 func TestKubernetesMetersAgree(t *testing.T) {
 	k := clustertest.Connect(t)
 	if _, err := kubernetesPrograms(); err != nil { // the agent's image
@@ -30,6 +31,7 @@ func TestKubernetesMetersAgree(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
+	clustertest.SimulatedNode(t, k)
 	disposable(t, k)
 	var task platform.Task
 	var own func(time.Time) (int64, bool)

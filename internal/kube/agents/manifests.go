@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 const (
@@ -32,7 +34,7 @@ func secret(namespace, token string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, StringData: map[string]string{tokenFile: token}}
 }
 
-// daemonSet runs an agent on every node, tainted ones included. It has no privilege beside the
+// daemonSet runs an agent on every real node, tainted ones included. It has no privilege beside the
 // read-only mount: every user may read counters.
 func daemonSet(namespace, image string) *appsv1.DaemonSet {
 	labels := map[string]string{Label: "yes"}
@@ -47,7 +49,7 @@ func daemonSet(namespace, image string) *appsv1.DaemonSet {
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
 				AutomountServiceAccountToken: new(false), EnableServiceLinks: new(false), TerminationGracePeriodSeconds: new(int64(1)),
-				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+				Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, Affinity: cluster.OnRealNodes(),
 				SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(user)), RunAsGroup: new(int64(user)), FSGroup: new(int64(user)),
 					SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
 				Containers: []corev1.Container{{

@@ -6,6 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
@@ -20,11 +22,53 @@ type Node struct {
 	Ready  bool    // its kubelet reports that it can run pods
 }
 
-// Nodes lists the nodes.
+// typeLabel is the label of simulated nodes, which have no kernel, and simulatedTypes its values: KWOK's and virtual-kubelet's.
+const typeLabel = "type"
+
+var simulatedTypes = []string{"kwok", "virtual-kubelet"}
+
+// RealNodes selects the nodes that are not simulated.
+func RealNodes() metav1.ListOptions { return nodesWhose(selection.NotIn) }
+
+func nodesWhose(is selection.Operator) metav1.ListOptions {
+	r, err := labels.NewRequirement(typeLabel, is, simulatedTypes)
+	if err != nil {
+		panic(err) // constants
+	}
+	return metav1.ListOptions{LabelSelector: r.String()}
+}
+
+// OnRealNodes requires a node that is not simulated.
+func OnRealNodes() *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: typeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: simulatedTypes}}}}}}}
+}
+
+// SimulatedNodes are the names of the simulated nodes, none without permission to list nodes.
+func (c *Cluster) SimulatedNodes(ctx context.Context) (map[string]bool, error) {
+	names := map[string]bool{}
+	err := c.Retry(ctx, "list the simulated nodes", func(ctx context.Context) error {
+		list, err := c.typed.CoreV1().Nodes().List(ctx, nodesWhose(selection.In))
+		if err != nil {
+			return err
+		}
+		for _, n := range list.Items {
+			names[n.Name] = true
+		}
+		return nil
+	})
+	if IsForbidden(err) {
+		err = nil
+	}
+	return names, err
+}
+
+// Nodes lists the real nodes.
 func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
 	var all []Node
 	err := c.Retry(ctx, "list the nodes", func(ctx context.Context) error {
-		list, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err := c.typed.CoreV1().Nodes().List(ctx, RealNodes())
 		if err != nil {
 			return err
 		}

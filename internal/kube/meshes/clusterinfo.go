@@ -32,7 +32,7 @@ func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string
 	var s clusterInfo
 	var pods, ready []string // networks of pods, and names of nodes
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
-		list, err := c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err := c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 		if err != nil {
 			return err
 		}

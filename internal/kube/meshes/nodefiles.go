@@ -66,7 +66,7 @@ func (n *nodeInspector) find(ctx context.Context) (found []string, err error) {
 	}
 	in := n.k.InstallContext(n.settings)
 	in.Distribution = info.distribution
-	nodes, err := n.cluster.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	nodes, err := n.cluster.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	}
 	var list *corev1.NodeList
 	err := c.Retry(ctx, "list nodes", func(ctx context.Context) (err error) {
-		list, err = c.Typed().CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		list, err = c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 		return err
 	})
 	if apierrors.IsForbidden(err) {

@@ -18,11 +18,12 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// podStore follows the pods of the cluster with a watch. The API server gets no requests during the measurement, and the
+// podStore follows the pods of the cluster with a watch, but for those of simulated nodes, in which nothing runs. The API server gets no requests during the measurement, and the
 // last known pods remain available while it is down.
 type podStore struct {
-	informer cache.SharedIndexInformer
-	close    func()
+	informer  cache.SharedIndexInformer
+	simulated map[string]bool // nodes
+	close     func()
 }
 
 // followPods returns once all pods are listed. It calls changed for every pod that appears, changes or is deleted. Without
@@ -39,10 +40,18 @@ func followPods(ctx context.Context, c *cluster.Cluster, namespace string, chang
 	if err != nil {
 		return nil, err
 	}
+	simulated, err := c.SimulatedNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	lw := listWatch(c.Typed().CoreV1().Pods(scope))
-	s := &podStore{informer: cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{})}
+	s := &podStore{informer: cache.NewSharedIndexInformer(lw, &corev1.Pod{}, 0, cache.Indexers{}), simulated: simulated}
 	_ = s.informer.SetTransform(dropManagedFields) // fails only on a started informer
-	if s.close, err = follow(ctx, "pods", s.informer, changed); err != nil {
+	if s.close, err = follow(ctx, "pods", s.informer, func(pod *corev1.Pod, deleted bool) {
+		if !simulated[pod.Spec.NodeName] {
+			changed(pod, deleted)
+		}
+	}); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -99,7 +108,7 @@ func dropManagedFields(o any) (any, error) {
 func (s *podStore) all() []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, o := range s.informer.GetStore().List() {
-		if pod, ok := o.(*corev1.Pod); ok {
+		if pod, ok := o.(*corev1.Pod); ok && !s.simulated[pod.Spec.NodeName] {
 			pods = append(pods, pod)
 		}
 	}
