@@ -289,8 +289,8 @@ var controlChanges = []string{"validity.rateShortfall=0.1", "blocks=4", "order=n
 // controlMeasure is the shortest measure phase in which changes have a mean.
 const controlMeasure = experiment.Duration(10 * time.Second)
 
-// controlSteps are the runs that measure the growth of control planes, which forecasts do not have. On this machine
-// they have simulated proxies, and on a cluster background services, up to what the application has.
+// controlSteps are the runs that measure the growth of control planes, which forecasts do not have. They have simulated
+// proxies, or on a cluster without these background services, up to what the application has.
 func controlSteps(sources []Source, forecasts []Forecast) (steps []Step) {
 	for _, f := range forecasts {
 		if f.Refused != "" || f.Control == nil && f.NoControl == "" || f.Control != nil && f.Control.Grows {
@@ -306,12 +306,16 @@ func controlSteps(sources []Source, forecasts []Forecast) (steps []Step) {
 			continue
 		}
 		file := sources[i].Run.File
-		axis, factor, background, least, most := 1, experiment.BackgroundServicesFactor, "background={changes: 5/s}", 1000, mesh.MaxBackgroundServices
-		if file.Platform.Kind != mesh.OnKubernetes {
-			axis, factor, background, least, most = 0, experiment.BackgroundProxiesFactor, "background={services: 100, changes: 5/s}", 500, mesh.MaxBackgroundProxies
-			if d.Local == nil || d.Local.Background == nil || d.Local.Background.Proxies == "" {
-				continue
-			}
+		onCluster, simulated := file.Platform.Kind == mesh.OnKubernetes, d.Local != nil && d.Local.Background != nil && d.Local.Background.Proxies != ""
+		if onCluster {
+			simulated = d.Kubernetes != nil && d.Kubernetes.Background != nil
+		}
+		axis, factor, background, least, most := 0, experiment.BackgroundProxiesFactor, "background={services: 100, changes: 5/s}", 500, mesh.MaxBackgroundProxies
+		switch {
+		case !simulated && onCluster:
+			axis, factor, background, least, most = 1, experiment.BackgroundServicesFactor, "background={changes: 5/s}", 1000, mesh.MaxBackgroundServices
+		case !simulated:
+			continue
 		}
 		top := least
 		if wanted := f.configured[axis]; wanted > float64(least) { // and known

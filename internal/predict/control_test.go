@@ -90,8 +90,8 @@ func TestForecastsOfControlPlanes(t *testing.T) {
 	}
 }
 
-// A control plane without growth has a run that measures it: of simulated proxies on this machine, and of background services
-// on a cluster, as many as the application has.
+// A control plane without growth has a run that measures it: of simulated proxies, as many as the application has, or of
+// background services on a cluster whose mesh has none.
 func TestRunsForTheGrowthOfControlPlanes(t *testing.T) {
 	measured := func(name, platform string) predict.Source {
 		run := overLevels(t, name, "rate", []float64{200, 400, 800}, func(_ *result.Record, task result.TaskUsage) []result.TaskUsage {
@@ -111,7 +111,8 @@ func TestRunsForTheGrowthOfControlPlanes(t *testing.T) {
 		{"envoy-xds", "local", "backgroundProxies", 1, []float64{10, 100, 500}},
 		{"envoy-xds", "local", "backgroundProxies", 1999, []float64{40, 400, 2000}}, // with the one of the other service
 		{"envoy-xds", "local", "backgroundProxies", 6000, nil},                      // more than can be simulated
-		{"istio", "kubernetes", "backgroundServices", 1999, []float64{20, 200, 1000}},
+		{"istio", "kubernetes", "backgroundProxies", 1999, []float64{40, 400, 2000}},
+		{"linkerd", "kubernetes", "backgroundServices", 1999, []float64{20, 200, 1000}},
 		{"envoy", "local", "", 1, nil}, // a control plane of others
 	} {
 		from := []predict.Source{measured(c.name, c.platform)}
