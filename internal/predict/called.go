@@ -19,7 +19,7 @@ import (
 var calledMemory = quantity{Memory, "called services"}
 
 // calledAxes is the axis of its curve.
-var calledAxes = []string{"calledServices"}
+var calledAxes = []string{"services that a sidecar calls"}
 
 // AssumedCalled is half of the most memory of a called service, MiB, where no run has it. Envoy 1.40 had 0.24 to 0.42 MiB
 // for each of 1 to 11 called services. The memory is between none and twice this.
@@ -31,17 +31,8 @@ var callersRun = []string{"application.topology=callers", "factors.rate=[10]", "
 // mostCallers is the most services that one of that application calls.
 const mostCallers = 11
 
-// callersFor returns the source of a run of services that call others.
-func (c *Costs) callersFor(dir string) *source {
-	for _, s := range c.called {
-		if s.dir == dir {
-			return s
-		}
-	}
-	s := newSource(dir, app.HTTP1)
-	c.called = append(c.called, s)
-	return s
-}
+// callersFor returns the source of a run of services that call others by a protocol.
+func (c *Costs) callersFor(dir, protocol string) *source { return sourceOf(&c.called, dir, protocol) }
 
 // addCallers adds the memory of sidecars by the number of services that theirs calls: a mean for each number in a trial.
 func (s *source) addCallers(r *result.Record, block int) {
@@ -84,6 +75,7 @@ func (s *source) fitCalled(confidence float64) {
 		s.missing[calledMemory] = fmt.Errorf("%s: %w", s.dir, err)
 		return
 	}
+	curve.Reason = "the memory of a sidecar that calls no other service, and memory for every called service"
 	s.curves[calledMemory] = curve
 }
 

@@ -167,7 +167,7 @@ func (s Source) collect(all *[]*Costs) error {
 		}
 		if r.Edges > 1 {
 			if slices.Equal(p.levels, lowest[p.key]) {
-				costsFor(all, p.place, p.control, s.Run.Confidence()).callersFor(s.Dir).addCallers(r, t.Block)
+				costsFor(all, p.place, p.control, s.Run.Confidence()).callersFor(s.Dir, p.protocol).addCallers(r, t.Block)
 			}
 			continue
 		}
@@ -255,14 +255,17 @@ func (c *Costs) hasCurves() bool {
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return len(s.curves) > 0 })
 }
 
-func (c *Costs) sourceFor(dir, protocol string) *source {
-	for _, s := range c.sources {
+func (c *Costs) sourceFor(dir, protocol string) *source { return sourceOf(&c.sources, dir, protocol) }
+
+// sourceOf returns the source of a run and a protocol, a new one for its first trial.
+func sourceOf(all *[]*source, dir, protocol string) *source {
+	for _, s := range *all {
 		if s.dir == dir && s.protocol == protocol {
 			return s
 		}
 	}
 	s := newSource(dir, protocol)
-	c.sources = append(c.sources, s)
+	*all = append(*all, s)
 	return s
 }
 

@@ -19,7 +19,7 @@ type Point struct {
 
 // Axis is a quantity that costs depend on, and the range in which they were measured.
 type Axis struct {
-	Name   string  `json:"name"` // a factor, or an option of a mesh
+	Name   string  `json:"name"` // a factor, an option of a mesh, or the services that a sidecar calls
 	From   float64 `json:"from"`
 	To     float64 `json:"to"`
 	Levels int     `json:"levels"`
@@ -85,6 +85,10 @@ func formsOver(axes []Axis) []form {
 	return all
 }
 
+// neededOf is the least number of valid trials of a deployment, of those at all levels. One may be missing, or a quarter.
+// Simulated bands hold as many new deployments with them as without: a deployment with fewer trials deviates more.
+func neededOf(levels int) int { return levels - max(1, levels/4) }
+
 // Least numbers of deployments and of rates.
 const (
 	minBlocks = 3
@@ -100,7 +104,8 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	}
 	levels, blocks := placesOf(points), grouped(points)
 	begun := len(blocks)
-	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < levels }) // all deployments have the same levels
+	needed := neededOf(levels)
+	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < needed })
 	c := &Curve{Blocks: len(blocks), Confidence: confidence}
 	for i, name := range axes {
 		at := levelsOf(points, i)
@@ -119,7 +124,7 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	}
 	var chosen []float64
 	for _, f := range formsOver(c.Axes) {
-		if len(f.terms) >= levels { // it would go through every point
+		if len(f.terms) > needed { // a deployment would not determine it, or it would go through every point
 			continue
 		}
 		errs, ok := c.predicted(f, blocks)

@@ -126,8 +126,8 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 	if err != nil {
 		return f, err
 	}
-	f.From, f.Blocks = usedBy(proxies)
-	e := estimator{confidence: c.confidence, blocks: f.Blocks, common: c.common(inboundCPU, outboundCPU), more: c.counted(g, rates)}
+	f.From, f.Blocks = usedBy(partsOf(proxies, weights{1, 1}))
+	e := estimator{confidence: c.confidence, common: c.common(inboundCPU, outboundCPU), more: c.counted(g, rates)}
 	f.Common = e.common
 	ofMemory := e
 	ofMemory.common = c.common(inboundMemory, outboundMemory)
@@ -299,7 +299,6 @@ func (p proxy) cost(w weights, value func(part) float64) (sum float64) {
 // estimator combines the costs of proxies.
 type estimator struct {
 	confidence float64
-	blocks     int
 	common     float64   // share of the variance of deployments that is common to their sidecars
 	more       [][]proxy // proxies with one more standard error of a counted call
 	only       []int     // proxies that count, nil for all
@@ -390,7 +389,8 @@ func (e estimator) newAmount(estimate, curve float64, deployment variance, graph
 	}
 	var factor float64 // of a standard error
 	if v.sum() > 0 {
-		factor = v.halfWidth(float64(e.blocks-1), free, e.confidence) / math.Sqrt(v.sum())
+		_, blocks := usedBy(parts)
+		factor = v.halfWidth(float64(blocks-1), free, e.confidence) / math.Sqrt(v.sum())
 	}
 	half := func(variance float64) float64 { return factor * math.Sqrt(variance) }
 	c := bounds
@@ -482,9 +482,9 @@ func partsOf(proxies []proxy, w weights) (all []part) {
 	return all
 }
 
-// usedBy returns the runs of proxies, and the fewest blocks of a curve.
-func usedBy(proxies []proxy) (dirs []string, blocks int) {
-	for _, x := range partsOf(proxies, weights{1, 1}) {
+// usedBy returns the runs of parts, and the fewest blocks of a curve.
+func usedBy(parts []part) (dirs []string, blocks int) {
+	for _, x := range parts {
 		if !slices.Contains(dirs, x.source.dir) {
 			dirs = append(dirs, x.source.dir)
 		}

@@ -138,7 +138,6 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 	}
 	all = slices.Concat(with, without)
 	e := estimator{confidence: c.confidence, common: 1}
-	_, e.blocks = usedBy(used)
 	ofMean, between := spread(all, w.added)
 	var fit, noise float64 // the trial with a mesh and the one without have noise of their own
 	for _, parts := range [][]part{with, without} {

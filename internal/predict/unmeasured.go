@@ -118,7 +118,7 @@ func (g *group) variant(run *compare.Run, e *OutsideError) []string {
 // FewError is a run with too few rates or too few complete blocks for a curve.
 type FewError struct {
 	Rates, Loads     int // Loads are combinations of a rate with levels of the other axes
-	Blocks, Complete int // Complete blocks have a valid trial at each load
+	Blocks, Complete int // Complete blocks have enough trials with the cost
 }
 
 func (e *FewError) Error() string {
@@ -128,7 +128,7 @@ func (e *FewError) Error() string {
 	case e.Complete == e.Blocks:
 		return fmt.Sprintf("a curve needs %d blocks, and the run has %d", minBlocks, e.Blocks)
 	}
-	return fmt.Sprintf("a curve needs %d blocks with valid trials at all %d loads, and the run has %d of %d (tare report prints why trials are invalid)", minBlocks, e.Loads, e.Complete, e.Blocks)
+	return fmt.Sprintf("a curve needs %d blocks with usable trials at %d of %d loads, and the run has %d of %d (tare report prints why trials or their response times are left out)", minBlocks, neededOf(e.Loads), e.Loads, e.Complete, e.Blocks)
 }
 
 // Changes are the changes of the experiment with which a run is enough for a curve.

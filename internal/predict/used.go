@@ -92,7 +92,7 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 	for _, f := range forecasts {
 		half := f.CPU.Causes.half()
 		for _, s := range sources {
-			if !(half > 0) || !slices.Contains(f.From, s.Dir) {
+			if !(half > 0) || !slices.ContainsFunc(f.Curves, func(u Used) bool { return u.Kind == CPU && u.From == s.Dir }) {
 				continue
 			}
 			rates, block, blocks := ratesOf(s.Run), s.Run.Plan.TrialTime*time.Duration(len(s.Run.Plan.Treatments)), s.Run.Count().Blocks

@@ -22,10 +22,11 @@ func TestRunsThatNarrowForecasts(t *testing.T) {
 	run := written(t) // 200 to 3200 requests/s, 6 blocks
 	run.Plan.TrialTime = 10 * time.Second
 	place := predict.Placed{Service: "stock", Rate: 50, At: []float64{200}}
-	curve := predict.Used{From: "runs/x", Curve: &predict.Curve{Axes: []predict.Axis{{Name: "rate", From: 200, To: 3200}}}, Places: []predict.Placed{place}}
-	f := predict.Forecast{Confidence: 0.95, From: []string{"runs/x"}, Curves: []predict.Used{curve},
+	curve := predict.Used{Kind: predict.CPU, From: "runs/x", Curve: &predict.Curve{Axes: []predict.Axis{{Name: "rate", From: 200, To: 3200}}}, Places: []predict.Placed{place}}
+	memory := predict.Used{Kind: predict.Memory, From: "runs/callers", Curve: curve.Curve} // more of it would not narrow CPU
+	f := predict.Forecast{Confidence: 0.95, From: []string{"runs/x", "runs/callers"}, Curves: []predict.Used{curve, memory},
 		CPU: predict.Amount{Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Range: 0.03}}}
-	sources := []predict.Source{{Dir: "runs/x", Run: run}, {Dir: "runs/unused", Run: run}}
+	sources := []predict.Source{{Dir: "runs/x", Run: run}, {Dir: "runs/unused", Run: run}, {Dir: "runs/callers", Run: run}}
 	// The half width is √(30² + 40² + 30²) = 58. Student's t is 2.571 of 6 blocks and 2.201 of 12, so that of 12 blocks it is
 	// √((30·0.856/√2)² + (40·0.856)² + 30²) = 49. Without the range it is 50.
 	want := []predict.Step{
@@ -145,6 +146,10 @@ func TestRunsOfCallers(t *testing.T) {
 	i := slices.IndexFunc(f.Curves, func(u predict.Used) bool { return u.Of == "called services" })
 	if i < 0 || f.Memory.Causes.Called != 0 {
 		t.Fatalf("curves of %+v, and %+v: want one of called services", f.Curves, f.Memory)
+	}
+	alone := must.Get(predict.Forecasts(must.Get(predict.CostsOf([]predict.Source{{Dir: "runs/x", Run: written(t)}}))(t), g, map[string]float64{"front": 300}, nil))(t)[0]
+	if f.CPU != alone.CPU {
+		t.Errorf("CPU is %+v with a run of callers, and %+v without", f.CPU, alone.CPU)
 	}
 	c := f.Curves[i].Curve
 	for k, want := range map[float64]float64{0: 40, 1: 40.5, 3: 41.5} {

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -71,7 +72,7 @@ func usedCurve(u predict.Used) Curve {
 	for _, p := range u.Places {
 		b := bandOf(p.At[0], p.Band, scale)
 		b.Name = p.Service
-		if p.Rate > 0 && p.Rate < p.At[0] {
+		if u.Curve.Axes[0].Name == experiment.RateFactor && p.Rate > 0 && p.Rate < p.At[0] {
 			b.Name += fmt.Sprintf(", whose %.3g requests per second are below the curve", p.Rate)
 		}
 		drawn.Wanted = append(drawn.Wanted, b)

@@ -35,21 +35,28 @@ func TestCurvesOfForecastsHaveTheirOwnTitles(t *testing.T) {
 		u.Protocol, u.From, u.Curve, u.Places = "http1", "runs/x", curve, []predict.Placed{place}
 		f.Curves = append(f.Curves, u)
 	}
+	calls := must.Get(predict.Fit([]predict.Point{{1, []float64{0}, 60}, {1, []float64{1}, 61}, {1, []float64{3}, 63}, {2, []float64{0}, 61}, {2, []float64{1}, 62}, {2, []float64{3}, 64}, {3, []float64{0}, 59}, {3, []float64{1}, 60}, {3, []float64{3}, 62}}, []string{"services that a sidecar calls"}, 0.95))(t)
+	rare := predict.Placed{Service: "front", Rate: 1, At: []float64{3}, Band: must.Get(calls.At(3))(t)} // 1 request per second, 3 services
+	f.Curves = append(f.Curves, predict.Used{Kind: predict.Memory, Of: "called services", Protocol: "grpc", From: "runs/callers", Curve: calls, Places: []predict.Placed{rare}})
 	var b bytes.Buffer
 	must.OK(t, page.WriteForecasts(&b, report.Forecasts{Schema: "tare.forecast/v1", Graph: "shop", Rates: map[string]float64{"front": 300}, Forecasts: []predict.Forecast{f}}, "v1"))
+	if strings.Contains(b.String(), "requests per second are below the curve") {
+		t.Error("a rate is below a number of called services")
+	}
 	if strings.Contains(b.String(), `"unlinked":true`) {
-		t.Error("contents without one of four curves")
+		t.Error("contents without one of five curves")
 	}
 	must.Contain(t, b.String(),
 		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"CPU, thousandths of a core"`,
 		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Memory, MiB"`,
 		`"title":"each of 3 calls with the mesh, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Share of the median response, ms"`,
 		`"title":"each of 3 calls without a mesh, http1, responseSize 2KiB, connections 5"`,
+		`"title":"called services, grpc","x":"services that a sidecar calls","y":"Memory, MiB"`,
 		". Marks are at all measured levels of responseSize and connections")
 	f.Curves = slices.Concat(f.Curves, f.Curves)
 	b.Reset()
 	must.OK(t, page.WriteForecasts(&b, report.Forecasts{Schema: "tare.forecast/v1", Graph: "shop", Rates: map[string]float64{"front": 300}, Forecasts: []predict.Forecast{f}}, "v1"))
-	if got := strings.Count(b.String(), `"unlinked":true`); got != 6 {
-		t.Errorf("%d of 8 curves are not in the contents, want 6: all but those of CPU", got)
+	if got := strings.Count(b.String(), `"unlinked":true`); got != 8 {
+		t.Errorf("%d of 10 curves are not in the contents, want 8: all but those of CPU", got)
 	}
 }

@@ -258,7 +258,7 @@ func causeWords(a predict.Amount, widened func(half float64) string) string {
 		{"counted calls", a.Causes.Graph}, {"rates below the measured ones", a.Causes.Range}, {"unknown connections", a.Causes.Connections},
 		{fmt.Sprintf("called services that no run has, none to %.2g MiB each", 2*predict.AssumedCalled), a.Causes.Called},
 	} {
-		if cause.half > 0 {
+		if cause.half > 0 && widened(cause.half) != widened(math.SmallestNonzeroFloat64) { // not printed as zero
 			text += fmt.Sprintf(", %s (%s)", cause.name, widened(cause.half))
 		}
 	}
