@@ -142,13 +142,13 @@ var documented = map[string]done{
 	"tare run examples/quickstart.yaml --set application.topology=callers --set 'factors.rate=[10]' --set blocks=6 --out runs/callers": {
 		instead: "tare run examples/quickstart.yaml --set application.topology=callers --set 'factors.rate=[10]' --set blocks=3 --set phases.measure=1s --set validity.rateShortfall=0.5 --plain --out runs/callers || [ $? = 3 ]"},
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop runs/callers": {
-		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop runs/callers --format json | grep -q calledServices"},
+		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop runs/callers --format json | grep -q 'services that a sidecar calls'"},
 	"tare forecast --graph traces.json --rate 300 --from runs/for-shop": {by: "TestScripts"},
 	"tare size --rate 800": {by: "TestScripts"},
 	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt": {instead: "printf 'a\\na\\nb\\n' > pods.txt"},
 	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {not: "needs a curve of node proxies: TestSizesOfSharedProxies of internal/predict sizes one"},
-	"bin/tare cluster adopt":                     {by: "TestKubernetesUninstallLooksAtNodes"},
-	"bin/tare run values.yaml --out runs/values": {not: "needs Istio on a cluster; TestKubernetesIstioForeign measures a copied namespace under it"},
+	"bin/tare cluster adopt":                         {by: "TestKubernetesUninstallLooksAtNodes"},
+	"bin/tare run experiment.yaml --out runs/values": {not: "needs Istio on a cluster; TestKubernetesIstioForeign measures a copied namespace under it"},
 	"bin/tare size --from runs/values --rate 150": {
 		instead: "bin/tare size --from runs/curve --rate 300 --connections 4 --objective 'p99 < 50ms'"},
 	"bin/tare size --from runs/values --rate 150 --format values > sidecars.yaml": {
