@@ -112,7 +112,7 @@ func TestKubernetesIstioChanges(t *testing.T) {
 	}
 	for _, stage := range []string{"debounce", "push context", "queue", "push", "convergence"} {
 		i := slices.IndexFunc(all[0].ControlTimes, func(c result.ControlTime) bool { return c.Stage == stage })
-		if i < 0 || all[0].ControlTimes[i].Count < 12 || all[0].ControlTimes[i].Seconds <= 0 { // as many changes
+		if i < 0 || all[0].ControlTimes[i].Count < 6 || all[0].ControlTimes[i].Seconds <= 0 { // of twelve changes, some of which may share a push
 			t.Errorf("%s: %+v", stage, all[0].ControlTimes)
 		}
 	}
