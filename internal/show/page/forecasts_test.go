@@ -35,7 +35,13 @@ func TestCurvesOfForecastsHaveTheirOwnTitles(t *testing.T) {
 		u.Protocol, u.From, u.Curve, u.Places = "http1", "runs/x", curve, []predict.Placed{place}
 		f.Curves = append(f.Curves, u)
 	}
-	calls := must.Get(predict.Fit([]predict.Point{{1, []float64{0}, 60}, {1, []float64{1}, 61}, {1, []float64{3}, 63}, {2, []float64{0}, 61}, {2, []float64{1}, 62}, {2, []float64{3}, 64}, {3, []float64{0}, 59}, {3, []float64{1}, 60}, {3, []float64{3}, 62}}, []string{"services that a sidecar calls"}, 0.95))(t)
+	points = nil
+	for block := range 3 {
+		for _, n := range []float64{0, 1, 3} {
+			points = append(points, predict.Point{Block: block, At: []float64{n}, Cost: 60 + n + float64(block)})
+		}
+	}
+	calls := must.Get(predict.Fit(points, []string{"services that a sidecar calls"}, 0.95))(t)
 	rare := predict.Placed{Service: "front", Rate: 1, At: []float64{3}, Band: must.Get(calls.At(3))(t)} // 1 request per second, 3 services
 	f.Curves = append(f.Curves, predict.Used{Kind: predict.Memory, Of: "called services", Protocol: "grpc", From: "runs/callers", Curve: calls, Places: []predict.Placed{rare}})
 	var b bytes.Buffer
