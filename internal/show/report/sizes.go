@@ -61,9 +61,7 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.
 	for _, size := range all {
 		x := Sized{Size: size}
 		if d, err := mesh.Load(size.Mesh); err == nil && d.Kubernetes != nil && strings.HasPrefix(size.Proxy, mesh.RoleSidecar) {
-			if v := d.Kubernetes.ProxyValues.Values(settingsOf(size)); len(v) > 0 {
-				x.ChartValues = v
-			}
+			x.ChartValues = chartValues(d.Kubernetes.ProxyValues, size)
 			x.Annotations = d.Kubernetes.ProxyValues.PodAnnotations(settingsOf(size))
 		}
 		if prices != nil {
@@ -73,6 +71,29 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.
 	}
 	sizes.Next = nextRuns(from, next)
 	return sizes
+}
+
+// chartValues are the values that request a size, nil if a chart has no place for them. Without a CPU limit they have null: with it
+// Helm removes the chart's own limit, which Istio and Kuma have.
+func chartValues(v mesh.ProxyValues, size predict.Size) map[string]any {
+	values, path := v.Values(settingsOf(size)), v.Paths["limits.cpu"]
+	if len(values) == 0 {
+		return nil
+	}
+	if path == "" || size.LimitCPU > 0 {
+		return values
+	}
+	at, keys := values, strings.Split(path, ".")
+	for _, key := range keys[:len(keys)-1] {
+		nested, _ := at[key].(map[string]any)
+		if nested == nil {
+			nested = map[string]any{}
+			at[key] = nested
+		}
+		at = nested
+	}
+	at[keys[len(keys)-1]] = nil
+	return values
 }
 
 // nextRuns adds the commands to steps. Those without a results directory of their own are of from.

@@ -53,6 +53,7 @@ global:
     proxy:
         resources:
             limits:
+                cpu: null
                 memory: 128Mi
             requests:
                 cpu: 190m
