@@ -710,20 +710,22 @@ func TestStarts(t *testing.T) {
 	startDelays(t, "starts=3", "blocks=1")
 }
 
-// An application that sleeps 200 ms longer before it listens answers as much later, also through a real Envoy: within the 5 ms
-// between two probes, on a quiet machine.
+// An application that sleeps 200 ms longer before it listens answers as much later, also through a real Envoy, on a quiet machine:
+// the interval has a delay within the 5 ms between two probes.
 func TestStandardStarts(t *testing.T) {
+	const slept, between = 200, 5
 	for at, late := range startDelays(t, "starts=10", "blocks=3") {
-		t.Logf("%s: the late application answers %.2f ms later", at, late)
-		if math.Abs(late-200) > 5 {
-			t.Errorf("%s: the late application answers %v ms later, want 200", at, late)
+		half, known := late.HalfWidth()
+		t.Logf("%s: the late application answers %.2f ±%.2f ms later", at, late.Estimate, half)
+		if off := math.Abs(late.Estimate - slept); !known || off > between+half || off > 2*between { // a wide interval excludes nothing
+			t.Errorf("%s: the late application answers %.2f ±%.2f ms later, want %d ±%d", at, late.Estimate, half, slept, between)
 		}
 	}
 }
 
 // startDelays starts an application that sleeps 300 or 500 ms before it listens: neither starts while Envoy starts and needs the
-// CPUs. It returns how much later the second one answers, ms, by mesh and part.
-func startDelays(t *testing.T, set ...string) map[string]float64 {
+// CPUs. It returns how much later the second one answers, ms, by mesh and part, with an interval from two blocks on.
+func startDelays(t *testing.T, set ...string) map[string]stats.Interval {
 	dir := t.TempDir()
 	agent, file := filepath.Join(programs(t), "tare-agent"), filepath.Join(dir, "starts.yaml")
 	must.OK(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: tare.dev/v1beta1
@@ -742,7 +744,7 @@ blocks: 1
 	if code != console.Done {
 		t.Errorf("exit code %d: %+v", code, r.Warnings)
 	}
-	first := map[string]float64{}
+	first := map[string]stats.Interval{}
 	for _, tr := range r.Treatments {
 		mesh, application := fmt.Sprint(tr.Factors["mesh"]), fmt.Sprint(tr.Factors["application"])
 		for _, part := range []string{"app", "through"} {
@@ -750,15 +752,22 @@ blocks: 1
 			if !known {
 				t.Fatalf("%s: the start of %s is unknown", tr.ID, part)
 			}
-			first[application+" "+mesh+" "+part] = e.Estimate
+			first[application+" "+mesh+" "+part] = e.Interval
 		}
 		if _, has := tr.Metrics["stop_ms/sidecar"]; has != (mesh == "envoy") {
 			t.Errorf("%s: the end of a sidecar is known: %v", tr.ID, has)
 		}
 	}
-	delays := map[string]float64{}
+	delays := map[string]stats.Interval{}
 	for _, at := range []string{"none app", "none through", "envoy app", "envoy through"} {
-		delays[at] = first["late "+at] - first["prompt "+at]
+		late, prompt := first["late "+at], first["prompt "+at]
+		delay := stats.Interval{Estimate: late.Estimate - prompt.Estimate}
+		a, has := late.HalfWidth()
+		if b, also := prompt.HalfWidth(); has && also {
+			half := math.Hypot(a, b)
+			delay.Low, delay.High = new(delay.Estimate-half), new(delay.Estimate+half)
+		}
+		delays[at] = delay
 	}
 	return delays
 }
