@@ -347,8 +347,8 @@ func TestMediansOfSums(t *testing.T) {
 	}
 }
 
-// The range of a total is that of sums of draws: of proxies and a control plane that deviate together by a share of their
-// variance, and of curves that are from the same deployments or not. The other causes are of the proxies alone.
+// A total ranges as sums of draws do. Deviations of proxies and their control plane share a part of their variance, and curves are
+// from the same deployments or not. The other causes are of the proxies alone.
 func TestTotalsHoldSums(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	proxies := Amount{Estimate: 40, Low: 30, High: 50, Causes: Causes{Curve: 3, Deployment: 4, Graph: 1, Range: 2, Connections: 0.5, Called: 0.7}}
@@ -441,7 +441,7 @@ func TestForecastsRefuse(t *testing.T) {
 	}
 }
 
-// The memory of called services is that of a run with services that call others, or else assumed, with a cause of its own: all
+// The memory of called services comes from a run with services that call others, or else assumed, with a cause of its own: all
 // of what no run has.
 func TestMemoryOfCalledServices(t *testing.T) {
 	m := machine{rand.New(rand.NewPCG(11, 12)), 1}

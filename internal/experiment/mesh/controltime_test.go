@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Instants are those of one field, in the order of the page. One in another format is an error.
+// The instants of one field are read, in the order of the page. One in another format is an error.
 func TestUpdateTimes(t *testing.T) {
 	u := Updates{Field: "last_updated"}
 	got, err := u.Times([]byte(`{"configs": [{"last_updated": "2026-11-28T15:22:01.356Z", "version": "last_updated"}, {"last_updated":"2026-11-28T16:22:02+01:00"}, {"not_last_updated": "x"}]}`))
