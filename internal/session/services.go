@@ -126,17 +126,12 @@ func servicesHandler(services *runner.Services) http.Handler {
 	mux.HandleFunc("GET /services", func(w http.ResponseWriter, r *http.Request) {
 		httpserver.Answer(w, http.StatusOK, services.Replicas(r.Context()))
 	})
-	mux.HandleFunc("PATCH /services", func(w http.ResponseWriter, r *http.Request) {
-		var c Change
-		if !httpserver.Decode(w, r, maxServicesBody, &c) {
-			return
-		}
+	mux.HandleFunc("PATCH /services", httpserver.Handle(maxServicesBody, func(r *http.Request, c Change) (any, error) {
 		made, err := services.Change(r.Context(), c.Trial, c.Target, c.Patch)
 		if err != nil {
-			httpserver.Refuse(w, http.StatusUnprocessableEntity, "%w", err)
-			return
+			return nil, httpserver.Fail(http.StatusUnprocessableEntity, "%w", err)
 		}
-		httpserver.Answer(w, http.StatusOK, made)
-	})
+		return made, nil
+	}))
 	return mux
 }

@@ -87,6 +87,37 @@ func Decode(w http.ResponseWriter, r *http.Request, max int64, into any) bool {
 	return err == nil
 }
 
+// Handle returns a handler of requests with a JSON value, of at most max bytes, that answers with the result of handle. An error
+// has the status of [Fail], else 500.
+func Handle[In, Out any](max int64, handle func(*http.Request, In) (Out, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var in In
+		if !Decode(w, r, max, &in) {
+			return
+		}
+		out, err := handle(r, in)
+		var failed *failure
+		switch {
+		case errors.As(err, &failed):
+			Refuse(w, failed.status, "%w", failed.error)
+		case err != nil:
+			Refuse(w, http.StatusInternalServerError, "%w", err)
+		default:
+			Answer(w, http.StatusOK, out)
+		}
+	}
+}
+
+type failure struct {
+	error
+	status int
+}
+
+// Fail returns the error of a handler with a status.
+func Fail(status int, format string, args ...any) error {
+	return &failure{fmt.Errorf(format, args...), status}
+}
+
 // refusal is the body of a response that is not 2xx.
 type refusal struct {
 	Error string `json:"error"`

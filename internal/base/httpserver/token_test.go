@@ -18,12 +18,15 @@ func TestTokenServer(t *testing.T) {
 	}
 	s := must.Get(NewTokenServer(token))(t)
 	type message struct{ A int }
-	s.HandleFunc("POST /double", func(w http.ResponseWriter, r *http.Request) {
-		var m message
-		if Decode(w, r, 50, &m) {
-			Answer(w, http.StatusOK, message{2 * m.A})
+	s.HandleFunc("POST /double", Handle(50, func(_ *http.Request, m message) (message, error) {
+		switch {
+		case m.A < 0:
+			return m, Fail(http.StatusConflict, "%d is negative", m.A)
+		case m.A == 0:
+			return m, errors.New("nothing to double")
 		}
-	})
+		return message{2 * m.A}, nil
+	}))
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = s.Serve(t.Context(), l) }()
 	url := "http://" + l.Addr().String()
@@ -48,6 +51,8 @@ func TestTokenServer(t *testing.T) {
 		"another token": {token + "0", "/double", message{}, http.StatusUnauthorized},
 		"unknown field": {token, "/double", map[string]int{"B": 1}, http.StatusBadRequest},
 		"large":         {token, "/double", map[string]string{"A": string(make([]byte, 100))}, http.StatusBadRequest},
+		"refused":       {token, "/double", message{-1}, http.StatusConflict},
+		"failed":        {token, "/double", message{}, http.StatusInternalServerError},
 		"unknown path":  {token, "/triple", message{}, http.StatusNotFound},
 	} {
 		var refused *Refused

@@ -77,6 +77,22 @@ const MaxBackgroundProxies = 5000
 // MaxBackgroundChange is the highest number of a change in a trial.
 const MaxBackgroundChange = 1<<16 - 1
 
+// CheckBackground refuses a number of services that no request calls.
+func CheckBackground(services int) error {
+	if services < 0 || services > MaxBackgroundServices {
+		return fmt.Errorf("%d is not between 0 and %d services", services, MaxBackgroundServices)
+	}
+	return nil
+}
+
+// CheckBackgroundChange refuses a change of these services with a number that does not exist.
+func CheckBackgroundChange(number, services int) error {
+	if number < 1 || number > MaxBackgroundChange || services == 0 {
+		return fmt.Errorf("change %d of %d services", number, services)
+	}
+	return nil
+}
+
 // BackgroundAddress is the address that a background service has after a change, by the number of the change. The addresses are
 // of a range for benchmarks (RFC 2544), in which nothing answers. They show which change a proxy received.
 func BackgroundAddress(number int) string {

@@ -22,39 +22,26 @@ type background struct {
 }
 
 // putBackground sets their number.
-func (p *Plane) putBackground(w http.ResponseWriter, r *http.Request) {
-	var n int
-	if !httpserver.Decode(w, r, maxBody, &n) {
-		return
-	}
-	if n < 0 || n > mesh.MaxBackgroundServices {
-		httpserver.Refuse(w, http.StatusBadRequest, "%d is not between 0 and %d services", n, mesh.MaxBackgroundServices)
-		return
+func (p *Plane) putBackground(_ *http.Request, n int) (done struct{}, err error) {
+	if err := mesh.CheckBackground(n); err != nil {
+		return done, httpserver.Fail(http.StatusBadRequest, "%w", err)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.background.changes = make([]int, n)
-	if err := p.writeBackground(); err != nil {
-		httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
-		return
-	}
-	httpserver.Answer(w, http.StatusOK, struct{}{})
+	return done, p.writeBackground()
 }
 
 // changeBackground gives one of them, in turn, another endpoint after the delay.
-func (p *Plane) changeBackground(w http.ResponseWriter, r *http.Request) {
-	at, number := time.Now().Add(p.Delay), 0
-	if !httpserver.Decode(w, r, maxBody, &number) {
-		return
-	}
+func (p *Plane) changeBackground(_ *http.Request, number int) (done struct{}, err error) {
+	due := time.Now().Add(p.Delay)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	n := len(p.background.changes)
-	if number < 1 || number > mesh.MaxBackgroundChange || n == 0 {
-		httpserver.Refuse(w, http.StatusBadRequest, "change %d of %d services", number, n)
-		return
+	if err := mesh.CheckBackgroundChange(number, n); err != nil {
+		return done, httpserver.Fail(http.StatusBadRequest, "%w", err)
 	}
-	p.enqueue(w, at, func() (func() error, error) {
+	return done, p.enqueue(due, func() (func() error, error) {
 		return func() error {
 			p.mu.Lock()
 			defer p.mu.Unlock()

@@ -91,17 +91,17 @@ func New(token, dir string, o Options) (*Plane, error) {
 		return nil, err
 	}
 	p := &Plane{TokenServer: server, dir: dir, Options: o, due: make(chan change, maxQueue), late: make(chan change, maxQueue), services: map[string]*service{}, background: background{streams: streams{}}}
-	p.HandleFunc("PUT /services", p.register)
-	p.HandleFunc("PUT /inbound", p.registerInbound)
+	p.HandleFunc("PUT /services", httpserver.Handle(maxBody, p.register))
+	p.HandleFunc("PUT /inbound", httpserver.Handle(maxBody, p.registerInbound))
 	p.HandleFunc("PUT /services/{service}/version", p.putRoute(func(_ int, r *routes) { r.Beside = nil }))
 	p.HandleFunc("PUT /services/{service}/weight", p.putRoute(func(old int, r *routes) { r.Beside = []int{old} }))
 	p.HandleFunc("PUT /services/{service}/route", p.putRoute(func(old int, r *routes) { r.Beside, r.Behind = nil, append([]int{old}, r.Behind...) }))
-	p.HandleFunc("PUT /services/{service}/endpoints", p.putEndpoints)
+	p.HandleFunc("PUT /services/{service}/endpoints", httpserver.Handle(maxBody, p.putEndpoints))
 	p.HandleFunc("GET /changes", p.moments.list)
-	p.HandleFunc("PUT /background", p.putBackground)
-	p.HandleFunc("PUT /background/change", p.changeBackground)
-	p.HandleFunc("PUT /services/{service}/policy", p.putPolicy)
-	p.HandleFunc("PUT /certificates/{pod}", p.putCertificate)
+	p.HandleFunc("PUT /background", httpserver.Handle(maxBody, p.putBackground))
+	p.HandleFunc("PUT /background/change", httpserver.Handle(maxBody, p.changeBackground))
+	p.HandleFunc("PUT /services/{service}/policy", httpserver.Handle(maxBody, p.putPolicy))
+	p.HandleFunc("PUT /certificates/{pod}", httpserver.Handle(maxBody, p.putCertificate))
 	return p, errors.Join(p.restore(), p.restoreBackground())
 }
 
@@ -162,47 +162,37 @@ func (p *Plane) write(ctx context.Context, due <-chan change) {
 var name = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]{0,62})$`)
 
 // register adds services. Every sidecar registers those that it calls, so that a service may come several times.
-func (p *Plane) register(w http.ResponseWriter, r *http.Request) {
-	var all map[string][]Endpoint
-	if !httpserver.Decode(w, r, maxBody, &all) {
-		return
-	}
+func (p *Plane) register(_ *http.Request, all map[string][]Endpoint) (done struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, n := range slices.Sorted(maps.Keys(all)) {
 		if !name.MatchString(n) {
-			httpserver.Refuse(w, http.StatusBadRequest, "%.70q is not the name of a service", n)
-			return
+			return done, errNotService(n)
 		}
 		if p.services[n] != nil {
 			continue
 		}
 		s := &service{Endpoints: all[n]}
 		if err := errors.Join(p.writeRoutes(n, s.Routes), p.writeLate(n, s.Routes), p.writeEndpoints(n, s.next(), s.Endpoints), p.save(n, s)); err != nil {
-			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
-			return
+			return done, err
 		}
 		p.services[n] = s
 	}
-	httpserver.Answer(w, http.StatusOK, struct{}{})
+	return done, nil
+}
+
+func errNotService(n string) error {
+	return httpserver.Fail(http.StatusBadRequest, "%.70q is not the name of a service", n)
 }
 
 // registerInbound writes the policy before a service, which admits requests, unless there is one. The name may be empty.
-func (p *Plane) registerInbound(w http.ResponseWriter, r *http.Request) {
-	var n string
-	if !httpserver.Decode(w, r, maxBody, &n) {
-		return
-	}
+func (p *Plane) registerInbound(_ *http.Request, n string) (done struct{}, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	switch err := p.admit(n); {
-	case n != "" && !name.MatchString(n):
-		httpserver.Refuse(w, http.StatusBadRequest, "%.70q is not the name of a service", n)
-	case err != nil:
-		httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
-	default:
-		httpserver.Answer(w, http.StatusOK, struct{}{})
+	if n != "" && !name.MatchString(n) {
+		return done, errNotService(n)
 	}
+	return done, p.admit(n)
 }
 
 // admit writes a policy without rules, unless the service has one.
@@ -215,9 +205,8 @@ func (p *Plane) admit(n string) error {
 
 // putRoute changes the version of a route. edit changes what is beside and behind it, where it had an old version.
 func (p *Plane) putRoute(edit func(old int, r *routes)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		var version int
-		p.put(w, r, &version, func(name string, s *service) func() error {
+	return httpserver.Handle(maxBody, func(r *http.Request, version int) (struct{}, error) {
+		return p.put(r, func(name string, s *service) func() error {
 			old := s.Routes
 			edit(old.Version, &s.Routes)
 			s.Routes.Version = version
@@ -236,21 +225,19 @@ func (p *Plane) putRoute(edit func(old int, r *routes)) http.HandlerFunc {
 				return errors.Join(err, p.writeRoutes(name, now))
 			}
 		})
-	}
+	})
 }
 
-func (p *Plane) putEndpoints(w http.ResponseWriter, r *http.Request) {
-	var endpoints []Endpoint
-	p.put(w, r, &endpoints, func(name string, s *service) func() error {
+func (p *Plane) putEndpoints(r *http.Request, endpoints []Endpoint) (struct{}, error) {
+	return p.put(r, func(name string, s *service) func() error {
 		s.Endpoints = endpoints
 		n := s.next()
 		return func() error { return p.writeEndpoints(name, n, endpoints) }
 	})
 }
 
-func (p *Plane) putPolicy(w http.ResponseWriter, r *http.Request) {
-	var denied bool
-	p.put(w, r, &denied, func(name string, s *service) func() error {
+func (p *Plane) putPolicy(r *http.Request, denied bool) (struct{}, error) {
+	return p.put(r, func(name string, s *service) func() error {
 		s.Denied = denied
 		n := s.next()
 		return func() error { return p.writePolicy(name, n, denied) }
@@ -264,71 +251,52 @@ type Certificate struct {
 }
 
 // putCertificate gives a sidecar a certificate: the first one at once, a later one after the delay. null is none.
-func (p *Plane) putCertificate(w http.ResponseWriter, r *http.Request) {
-	at := time.Now().Add(p.Delay)
-	var c *Certificate
-	if !httpserver.Decode(w, r, maxBody, &c) {
-		return
-	}
-	pod := r.PathValue("pod")
+func (p *Plane) putCertificate(r *http.Request, c *Certificate) (done struct{}, err error) {
+	received, pod := time.Now(), r.PathValue("pod")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, err := os.Stat(filepath.Join(p.dir, pod+certificateFile))
+	_, err = os.Stat(filepath.Join(p.dir, pod+certificateFile))
 	switch {
 	case !name.MatchString(pod):
-		httpserver.Refuse(w, http.StatusBadRequest, "%.70q is not the name of a pod", pod)
-		return
+		return done, httpserver.Fail(http.StatusBadRequest, "%.70q is not the name of a pod", pod)
 	case c == nil:
+		return done, nil
 	case err == nil:
-		p.enqueue(w, at, func() (func() error, error) {
-			return p.moments.timed(at.Add(-p.Delay), func() error { return p.writeCertificate(pod, *c) }), nil
+		return done, p.enqueue(received.Add(p.Delay), func() (func() error, error) {
+			return p.moments.timed(received, func() error { return p.writeCertificate(pod, *c) }), nil
 		})
-		return
-	default:
-		if err := p.writeCertificate(pod, *c); err != nil {
-			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
-			return
-		}
 	}
-	httpserver.Answer(w, http.StatusOK, struct{}{})
+	return done, p.writeCertificate(pod, *c)
 }
 
 // put changes a service. The answer comes at once, and the file is written after the delay.
-func (p *Plane) put(w http.ResponseWriter, r *http.Request, body any, edit func(string, *service) func() error) {
-	at := time.Now().Add(p.Delay)
-	if !httpserver.Decode(w, r, maxBody, body) {
-		return
-	}
+func (p *Plane) put(r *http.Request, edit func(string, *service) func() error) (done struct{}, err error) {
+	received, n := time.Now(), r.PathValue("service")
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	n := r.PathValue("service")
 	s := p.services[n]
 	if s == nil {
-		httpserver.Refuse(w, http.StatusNotFound, "there is no service %.70q", n)
-		return
+		return done, httpserver.Fail(http.StatusNotFound, "there is no service %.70q", n)
 	}
-	p.enqueue(w, at, func() (func() error, error) {
+	return done, p.enqueue(received.Add(p.Delay), func() (func() error, error) {
 		write := edit(n, s)
-		return p.moments.timed(at.Add(-p.Delay), write), p.save(n, s)
+		return p.moments.timed(received, write), p.save(n, s)
 	})
 }
 
-// enqueue writes what edit returns at an instant. p.mu is held.
-func (p *Plane) enqueue(w http.ResponseWriter, at time.Time, edit func() (func() error, error)) {
-	switch {
-	case p.failed != nil:
-		httpserver.Refuse(w, http.StatusInternalServerError, "%v", p.failed)
-	case len(p.due) == cap(p.due):
-		httpserver.Refuse(w, http.StatusTooManyRequests, "%d changes wait", len(p.due))
-	default:
-		write, err := edit()
-		if err != nil {
-			httpserver.Refuse(w, http.StatusInternalServerError, "%v", err)
-			return
-		}
-		p.due <- change{at, write}
-		httpserver.Answer(w, http.StatusOK, struct{}{})
+// enqueue writes what edit returns when it is due. p.mu is held.
+func (p *Plane) enqueue(due time.Time, edit func() (func() error, error)) error {
+	if p.failed != nil {
+		return p.failed
 	}
+	if len(p.due) == cap(p.due) {
+		return httpserver.Fail(http.StatusTooManyRequests, "%d changes wait", len(p.due))
+	}
+	write, err := edit()
+	if err == nil {
+		p.due <- change{due, write}
+	}
+	return err
 }
 
 func (s *service) next() int {

@@ -62,8 +62,7 @@ func version2(t *testing.T) string {
 
 func open(t *testing.T, root string) *groups {
 	t.Helper()
-	g := must.Get(openGroups(root))(t)
-	return g
+	return must.Get(openGroups(root))(t)
 }
 
 // Containers are found and read in both versions, with groups made by the kubelet or by systemd.

@@ -46,8 +46,8 @@ func New(token, server, bearer string) (*Writer, error) {
 	over := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: atOnce, ForceAttemptHTTP2: true}
 	w := &Writer{TokenServer: s, server: server, bearer: bearer, client: &http.Client{Transport: over}}
 	w.HandleFunc("GET /ready", w.getReady)
-	w.HandleFunc("PUT /background", w.putBackground)
-	w.HandleFunc("PUT /background/change", w.putChange)
+	w.HandleFunc("PUT /background", httpserver.Handle(maxBody, w.putBackground))
+	w.HandleFunc("PUT /background/change", httpserver.Handle(maxBody, w.putChange))
 	return w, nil
 }
 
@@ -65,7 +65,6 @@ func (w *Writer) getReady(rw http.ResponseWriter, r *http.Request) {
 	httpserver.Answer(rw, http.StatusOK, struct{}{})
 }
 
-// object is a Kubernetes object.
 type object = map[string]any
 
 const (
@@ -73,14 +72,9 @@ const (
 	slices    = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
 )
 
-func (w *Writer) putBackground(rw http.ResponseWriter, r *http.Request) {
-	var n int
-	if !httpserver.Decode(rw, r, maxBody, &n) {
-		return
-	}
-	if n < 0 || n > mesh.MaxBackgroundServices {
-		httpserver.Refuse(rw, http.StatusBadRequest, "%d is not between 0 and %d services", n, mesh.MaxBackgroundServices)
-		return
+func (w *Writer) putBackground(r *http.Request, n int) (done struct{}, err error) {
+	if err := mesh.CheckBackground(n); err != nil {
+		return done, httpserver.Fail(http.StatusBadRequest, "%w", err)
 	}
 	group, ctx := errgroup.WithContext(r.Context())
 	group.SetLimit(atOnce)
@@ -96,11 +90,10 @@ func (w *Writer) putBackground(rw http.ResponseWriter, r *http.Request) {
 		}))
 	}
 	if err := group.Wait(); err != nil {
-		httpserver.Refuse(rw, http.StatusBadGateway, "%v", err)
-		return
+		return done, httpserver.Fail(http.StatusBadGateway, "%w", err)
 	}
 	w.services.Store(int64(n))
-	httpserver.Answer(rw, http.StatusOK, struct{}{})
+	return done, nil
 }
 
 // create creates an object. The namespace may not exist at first.
@@ -111,22 +104,16 @@ func (w *Writer) create(ctx context.Context, path string, o object) error {
 }
 
 // putChange gives a service, in turn, the address of a change.
-func (w *Writer) putChange(rw http.ResponseWriter, r *http.Request) {
-	var number int
-	if !httpserver.Decode(rw, r, maxBody, &number) {
-		return
-	}
+func (w *Writer) putChange(r *http.Request, number int) (done struct{}, err error) {
 	n := int(w.services.Load())
-	if number < 1 || number > mesh.MaxBackgroundChange || n == 0 {
-		httpserver.Refuse(rw, http.StatusBadRequest, "change %d of %d services", number, n)
-		return
+	if err := mesh.CheckBackgroundChange(number, n); err != nil {
+		return done, httpserver.Fail(http.StatusBadRequest, "%w", err)
 	}
-	err := w.send(r.Context(), http.MethodPatch, slices+"/"+mesh.BackgroundName((number-1)%n), "application/merge-patch+json", object{"endpoints": endpoints(number)})
+	err = w.send(r.Context(), http.MethodPatch, slices+"/"+mesh.BackgroundName((number-1)%n), "application/merge-patch+json", object{"endpoints": endpoints(number)})
 	if err != nil {
-		httpserver.Refuse(rw, http.StatusBadGateway, "%v", err)
-		return
+		return done, httpserver.Fail(http.StatusBadGateway, "%w", err)
 	}
-	httpserver.Answer(rw, http.StatusOK, struct{}{})
+	return done, nil
 }
 
 func endpoints(change int) []object {
