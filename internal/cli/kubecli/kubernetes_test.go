@@ -141,8 +141,7 @@ func (r *onKubernetes) recorded(t *testing.T) []result.Record {
 	t.Helper()
 	d := must.Get(result.Open(r.dir))(t)
 	defer d.Close()
-	all := must.Get(d.Records())(t)
-	return all
+	return must.Get(d.Records())(t)
 }
 
 // awaitMeasure waits until a trial is in its measure phase.

@@ -69,8 +69,7 @@ func TestGRPC(t *testing.T) {
 	stream := must.Get(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context()))(t)
 	reflected := func(q *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
 		must.OK(t, stream.Send(q))
-		a := must.Get(stream.Recv())(t)
-		return a
+		return must.Get(stream.Recv())(t)
 	}
 	var names []string
 	for _, svc := range reflected(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}).GetListServicesResponse().GetService() {

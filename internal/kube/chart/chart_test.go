@@ -45,8 +45,7 @@ func source(t *testing.T) string {
 func packaged(t *testing.T) string {
 	t.Helper()
 	c := must.Get(loader.Load(source(t)))(t)
-	path := must.Get(v2util.Save(c, t.TempDir()))(t)
-	return path
+	return must.Get(v2util.Save(c, t.TempDir()))(t)
 }
 
 // repository serves the archive as a chart repository does.

@@ -39,8 +39,7 @@ func serve(t *testing.T, answers map[string]any) *Cluster {
 		}
 	}))
 	t.Cleanup(server.Close)
-	c := must.Get(newCluster(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "test"))(t)
-	return c
+	return must.Get(newCluster(&rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}, "test"))(t)
 }
 
 func pod(name string, phase corev1.PodPhase, statuses ...corev1.ContainerStatus) corev1.Pod {

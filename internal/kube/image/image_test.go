@@ -60,14 +60,12 @@ func program(t *testing.T, arch string) string {
 
 func build(t *testing.T, path string) image.Image {
 	t.Helper()
-	img := must.Get(image.Build([]image.Program{{Name: "tare-agent", Path: path}}, map[string]string{"org.opencontainers.image.title": "tare-agent"}))(t)
-	return img
+	return must.Get(image.Build([]image.Program{{Name: "tare-agent", Path: path}}, map[string]string{"org.opencontainers.image.title": "tare-agent"}))(t)
 }
 
 func reference(t *testing.T, s string) name.Tag {
 	t.Helper()
-	ref := must.Get(image.Reference(s))(t)
-	return ref
+	return must.Get(image.Reference(s))(t)
 }
 
 func archive(t *testing.T, images ...image.Image) []byte {

@@ -101,8 +101,7 @@ func recordedPods(t *testing.T, file string) (pods []*corev1.Pod) {
 func cilium(t *testing.T) *Mesh {
 	t.Helper()
 	d := must.Get(mesh.Load("cilium"))(t)
-	m := must.Get(New(nil, d, mesh.Settings{}, Options{}))(t)
-	return m
+	return must.Get(New(nil, d, mesh.Settings{}, Options{}))(t)
 }
 
 // A mesh that works in the kernel is verified with a caution: the place of that CPU, and the reason.

@@ -250,8 +250,7 @@ func (k kept) keep(name string, content []byte) error {
 func small(t *testing.T, c *cluster.Cluster, image string, s mesh.Settings, archive kept) *Mesh {
 	t.Helper()
 	d := must.Get(mesh.Decode("small.yaml", []byte(smallMesh)))(t)
-	m := must.Get(New(c, d, s, Options{Charts: smallCharts(t, image), Archive: archive.keep, Report: func(line string) { t.Log(line) }}))(t)
-	return m
+	return must.Get(New(c, d, s, Options{Charts: smallCharts(t, image), Archive: archive.keep, Report: func(line string) { t.Log(line) }}))(t)
 }
 
 func TestRealInstallVerifyUninstall(t *testing.T) {

@@ -148,8 +148,7 @@ func chosen(t *testing.T, p Provider, s Settings) Settings {
 	if s.Nodes = 3; p.MaxNodes > 0 {
 		s.Nodes = p.MaxNodes
 	}
-	s = must.Get(p.Complete(s))(t)
-	return s
+	return must.Get(p.Complete(s))(t)
 }
 
 // The whole life of a cluster: created, recorded, found again, deleted with its context.

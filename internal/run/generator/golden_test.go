@@ -31,8 +31,7 @@ func parseFile(t *testing.T, parser, name string) Outcome {
 	t.Helper()
 	f := must.Get(os.Open(filepath.Join("testdata", name)))(t)
 	defer f.Close()
-	o := must.Get(parsers[parser](f))(t)
-	return o
+	return must.Get(parsers[parser](f))(t)
 }
 
 // summary prints an outcome on a few lines and omits absent fields.

@@ -175,14 +175,12 @@ func (b *burning) task() platform.Task {
 
 func newLocal(t testing.TB) *meter.Local {
 	t.Helper()
-	m := must.Get(meter.NewLocal())(t)
-	return m
+	return must.Get(meter.NewLocal())(t)
 }
 
 func look(t testing.TB, m meter.Meter, depth meter.Depth, tasks ...platform.Task) meter.Look {
 	t.Helper()
-	l := must.Get(m.Read(context.Background(), tasks, depth))(t)
-	return l
+	return must.Get(m.Read(context.Background(), tasks, depth))(t)
 }
 
 // The figure everything rests on: 250 ms of CPU a second are read as that, to one in a hundred.

@@ -276,8 +276,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func newTimeline(t *testing.T, s subject, faults ...experiment.Fault) *timeline.Timeline {
 	t.Helper()
-	line := must.Get(timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {}))(t)
-	return line
+	return must.Get(timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {}))(t)
 }
 
 func faultSubject(t *testing.T, name string) subject {

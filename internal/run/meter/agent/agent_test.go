@@ -107,8 +107,7 @@ func TestRead(t *testing.T) {
 	tasks := []platform.Task{task("x"), task("y"), task("unknown")}
 	read := func(depth meter.Depth) meter.Look {
 		t.Helper()
-		look := must.Get(m.Read(t.Context(), tasks, depth))(t)
-		return look
+		return must.Get(m.Read(t.Context(), tasks, depth))(t)
 	}
 	before := time.Now()
 	look := read(meter.Counters)

@@ -107,8 +107,7 @@ func newReal(t *testing.T, c *cluster.Cluster, edit func(*Options)) *Platform {
 
 func noMesh(t *testing.T) mesh.Definition {
 	t.Helper()
-	m := must.Get(mesh.Load("none"))(t)
-	return m
+	return must.Get(mesh.Load("none"))(t)
 }
 
 // killContainer sends SIGKILL to a container's process, as the kernel's OOM killer does.

@@ -85,8 +85,7 @@ func asUser(t *testing.T, name string) *cluster.Cluster {
 	}
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	must.OK(t, clientcmd.WriteToFile(*config, path))
-	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
-	return c
+	return must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: path}))(t)
 }
 
 func TestPermissionsMissing(t *testing.T) {

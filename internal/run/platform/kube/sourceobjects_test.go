@@ -43,8 +43,7 @@ kind: Job
 metadata: {name: fill}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: fill, image: x}]}}}
 `+more)))(t)
-	set := must.Get(manifest.New("./k8s", objects, false))(t)
-	return set
+	return must.Get(manifest.New("./k8s", objects, false))(t)
 }
 
 func sourceSpec(t *testing.T, m mesh.Definition, set *manifest.Set) platform.Spec {

@@ -59,8 +59,7 @@ func anySidecar(t *testing.T, program, mode, more string) mesh.Definition {
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "proxy.py"), []byte(program), 0o600))
 	text := "name: any\nlocal:\n  sidecar: {command: [" + python(t) + `, proxy.py, "${listen}", "${upstream}", ` + mode + "]" + more + "}\n"
-	d := must.Get(mesh.Decode(filepath.Join(dir, "any.yaml"), []byte(text)))(t)
-	return d
+	return must.Get(mesh.Decode(filepath.Join(dir, "any.yaml"), []byte(text)))(t)
 }
 
 func onPath(_ context.Context, name string) (string, string, error) {

@@ -73,8 +73,7 @@ func newPlatform(*testing.T) platform.Platform {
 
 func load(t *testing.T, name string) mesh.Definition {
 	t.Helper()
-	m := must.Get(mesh.Load(name))(t)
-	return m
+	return must.Get(mesh.Load(name))(t)
 }
 
 func TestPlatform(t *testing.T) {
@@ -108,8 +107,7 @@ func TestPlatform(t *testing.T) {
 // leftovers are the runtime directories that exist.
 func leftovers(t *testing.T) []string {
 	t.Helper()
-	left := must.Get(filepath.Glob(filepath.Join(os.TempDir(), runtimePrefix+"*")))(t)
-	return left
+	return must.Get(filepath.Glob(filepath.Join(os.TempDir(), runtimePrefix+"*")))(t)
 }
 
 // deploy deploys one service named echo, or a chain.
