@@ -71,7 +71,8 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	defer live("")
 	var so edge
 	p.Calibrate = 0
-	var times []load.Quantiles // of each probe
+	var times []load.Quantiles                // of each probe
+	seeds := rand.New(rand.NewPCG(p.Seed, 0)) // so that one seed repeats the search
 	one := func(ctx context.Context, rate float64, length time.Duration) (capacity.Figures, error) {
 		p := p
 		p.Rate, p.Measure = rate, length
@@ -80,7 +81,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		} else {
 			left := time.Duration(f.probes-len(times)) * (length + p.Warmup)
 			live("probe %d of %d: %.0f req/s%s  %v left", len(times)+1, f.probes, rate, so, left.Round(time.Second))
-			p.Seed = uint64(rand.Uint32())
+			p.Seed = uint64(seeds.Uint32())
 		}
 		r, err := run(ctx, p)
 		switch {
@@ -93,7 +94,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		}
 		return r.Figures(), nil
 	}
-	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: f.probes, Length: f.duration.d, Seed: rand.Uint64(), Judged: so.judged}, one)
+	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: f.probes, Length: f.duration.d, Seed: p.Seed, Judged: so.judged}, one)
 	live("")
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w after %s of %d, too few for a rate", context.Canceled, printable.Counted(len(times), "probe"), f.probes)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,37 @@ func TestFindMax(t *testing.T) {
 	found, page, err = findMax(t, served(1e6, 0), "--find-max", "p99 < 50ms", "-r", "1000")
 	if d := difftest.Of("exitCode(err)", exitCode(err), console.Gate, "len(found.Probes)", len(found.Probes), 3, `strings.Contains(page, "No probe could be decided.")`, strings.Contains(page, "No probe could be decided."), true, `strings.Contains(page, "the generator was the limit")`, strings.Contains(page, "the generator was the limit"), true); d != "" {
 		t.Errorf("%s: a generator at its limit: %v, %+v\n%s", d, err, found, page)
+	}
+}
+
+// One seed repeats the search: its rates, its lengths and the seeds of the arrivals. Another seed has other arrivals, and other rates
+// after the first bisections.
+func TestFindMaxRepeats(t *testing.T) {
+	type planned struct {
+		rate   float64
+		length time.Duration
+		seed   uint64
+	}
+	search := func(seed string) (all []planned) {
+		run := served(300, 1e9)
+		_, _, err := findMax(t, func(ctx context.Context, p load.Profile) (load.Report, error) {
+			all = append(all, planned{p.Rate, p.Measure, p.Seed})
+			return run(ctx, p)
+		}, "--find-max", "errors < 10%, p99 < 50ms", "--probes", "12", "--seed", seed)
+		must.OK(t, err)
+		return all
+	}
+	const loads = 13 // a closed loop, and the probes
+	one, other := search("7"), search("8")
+	if len(one) != 2*loads || !slices.Equal(one[:loads], one[loads:]) { // findMax searches twice
+		t.Errorf("%v", one)
+	}
+	seeds := map[uint64]bool{}
+	for _, p := range slices.Concat(one, other) {
+		seeds[p.seed] = true
+	}
+	if len(seeds) != 2*loads || one[loads-1].rate == other[loads-1].rate {
+		t.Errorf("%d seeds, want %d: %v, then %v", len(seeds), 2*loads, one[:loads], other[:loads])
 	}
 }
 
