@@ -8,23 +8,35 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
-// moments implements [platform.Moments] of proxies, by the pages in the mesh's definition. Their clocks are those of the nodes, which
-// node agents compare with this machine's.
+// moments implements [platform.Moments] of proxies, by the pages in the mesh's definition. A proxy has the clock of its node, which the
+// node agent compares with this machine's.
 type moments struct {
 	*trial
-	pods *trialPods
+	pods  *trialPods
+	clock func(node string) (ahead, unsure time.Duration, ok bool)                                // [agents.Agents.Clock], nil without agents
+	read  func(context.Context, *cluster.Cluster, mesh.Updates, *corev1.Pod) ([]time.Time, error) // [meshes.UpdateTimes]
+}
+
+func newMoments(t *trial, pods *trialPods) moments {
+	m := moments{trial: t, pods: pods, read: meshes.UpdateTimes}
+	if t.options.Agents != nil {
+		m.clock = t.options.Agents.Clock
+	}
+	return m
 }
 
 // known reports whether proxies have pages of their updates, and the clocks of nodes are compared.
 func (m moments) known() bool {
 	k := m.spec.Mesh.Kubernetes
-	return k != nil && m.options.Agents != nil && slices.ContainsFunc(k.Proxies, func(x mesh.Proxy) bool { return x.In == mesh.InPod && len(x.Updates) > 0 })
+	return k != nil && m.clock != nil && slices.ContainsFunc(k.Proxies, func(x mesh.Proxy) bool { return x.In == mesh.InPod && len(x.Updates) > 0 })
 }
 
 // ControlMoments implements [platform.Moments]: the histograms of [controlTimes] have no instants.
@@ -49,11 +61,11 @@ func (m moments) ProxyUpdates(ctx context.Context) (map[string][]time.Time, erro
 					continue
 				}
 				group.Go(routine.Guarded(func() error {
-					ahead, _, has := m.options.Agents.Clock(pod.Spec.NodeName)
+					ahead, _, has := m.clock(pod.Spec.NodeName)
 					if !has {
 						return fmt.Errorf("the clock of node %s is not compared", pod.Spec.NodeName)
 					}
-					times, err := meshes.UpdateTimes(ctx, m.cluster, u, pod)
+					times, err := m.read(ctx, m.cluster, u, pod)
 					mu.Lock()
 					defer mu.Unlock()
 					for _, at := range times {
