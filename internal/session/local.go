@@ -30,7 +30,7 @@ func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
 		return nil, err
 	}
 	return &Opened{
-		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: p.fetchProgram, ProgramAt: programAt, ProgramOf: p.programOf}).Declare(),
+		Platform:    local.New(local.Options{AgentPath: generator.AgentPath(), FetchProgram: p.fetchProgram, ProgramAt: programAt, ProgramOf: p.programOf, Report: o.Note}).Declare(),
 		Meter:       m,
 		Environment: meter.Host(),
 	}, nil

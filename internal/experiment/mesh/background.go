@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"time"
 )
 
 // Background are requests about services that no request of the load calls, named background-1 and so on. They are
@@ -73,6 +74,21 @@ func BackgroundName(i int) string { return fmt.Sprintf("background-%d", i+1) }
 
 // MaxBackgroundProxies is the highest number of simulated proxies.
 const MaxBackgroundProxies = 5000
+
+// simulatedTime is the time per simulated proxy until all have a configuration. istiod with its default limit of new streams took 40 s
+// for 500, 53 s for 1,000 and 92 s for 2,000 (docs/lab/churn.md).
+const simulatedTime = 80 * time.Millisecond
+
+// SimulatedTime is about the time until n simulated proxies have a configuration.
+func SimulatedTime(n int) time.Duration { return time.Duration(n) * simulatedTime }
+
+// SimulatedLimit is the maximum time until n simulated proxies have a configuration. Without any it is 0.
+func SimulatedLimit(n int) time.Duration {
+	if n == 0 {
+		return 0
+	}
+	return time.Minute + 4*SimulatedTime(n)
+}
 
 // MaxBackgroundChange is the highest number of a change in a trial.
 const MaxBackgroundChange = 1<<16 - 1

@@ -64,15 +64,15 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 	return p, nil
 }
 
-// addSearches adds the time of searches for the highest rate, and that of background services.
+// addSearches adds the time of searches for the highest rate, and of background services and simulated proxies.
 func (p *Plan) addSearches(e *experiment.Experiment) {
 	if len(p.Trials) == 0 {
 		return
 	}
-	services := p.servicesTime(e)
+	background := p.backgroundTime(e)
 	more := map[string]time.Duration{} // by treatment
 	for _, t := range p.Treatments {
-		more[t.ID] = t.Levels.Capacity.SearchTime() + services[t.ID]
+		more[t.ID] = t.Levels.Capacity.SearchTime() + background[t.ID]
 	}
 	for _, t := range p.Trials {
 		p.Expected += more[t.Treatment]
@@ -83,12 +83,16 @@ func (p *Plan) addSearches(e *experiment.Experiment) {
 // serviceTime is the time to create a background service on a cluster. 400 of them took 3.2 s on a cluster of one node with two busy CPUs.
 const serviceTime = 8 * time.Millisecond
 
-// servicesTime is the time to create the background services of a trial, by treatment. On this machine a control plane gets all at once.
-func (p *Plan) servicesTime(e *experiment.Experiment) map[string]time.Duration {
+// backgroundTime is the time of the background services and simulated proxies of a trial, by treatment. On this machine a control plane
+// gets all services at once, and need not limit new streams.
+func (p *Plan) backgroundTime(e *experiment.Experiment) map[string]time.Duration {
 	all := map[string]time.Duration{}
 	for _, t := range p.Treatments {
 		if e.Platform.Kind == mesh.OnKubernetes {
 			all[t.ID] = time.Duration(t.Levels.BackgroundServices) * serviceTime
+			if t.Levels.Mesh != "none" {
+				all[t.ID] += mesh.SimulatedTime(t.Levels.BackgroundProxies)
+			}
 		}
 	}
 	return all

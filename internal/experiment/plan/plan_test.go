@@ -242,6 +242,10 @@ func TestExpectedTime(t *testing.T) {
 	if p, on := expand(t, behind), expand(t, behind+"platform: {kind: kubernetes}\n"); on.Expected != p.Expected+20*8*time.Second { // 125 services a second
 		t.Errorf("all %v on this machine, %v on a cluster", p.Expected, on.Expected)
 	}
+	const simulated = "factors: {mesh: [none, istio]}\nbackground: {services: 1, proxies: %d}\nblocks: 10\nplatform: {kind: kubernetes}\n"
+	if none, some := expand(t, fmt.Sprintf(simulated, 0)), expand(t, fmt.Sprintf(simulated, 500)); some.Expected != none.Expected+10*40*time.Second { // a mesh alone has proxies
+		t.Errorf("all %v without simulated proxies, %v with 500", none.Expected, some.Expected)
+	}
 }
 
 // An experiment that was not read by this program's own reader is refused, not misplanned.

@@ -74,7 +74,7 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 	}
 	of := func(t Trial) key { return key{t.Block, groups[t.Treatment]} }
 	batch(p, of)
-	rounds, services := map[key]int{}, p.servicesTime(e)
+	rounds, background := map[key]int{}, p.backgroundTime(e)
 	p.Expected = 0
 	for i := range p.Trials {
 		t := &p.Trials[i]
@@ -88,7 +88,7 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 			rounds[k] = len(rounds) + 1
 			p.Expected += p.roundTime(e, n)
 		}
-		p.Expected += services[t.Treatment]
+		p.Expected += background[t.Treatment]
 		t.Round = rounds[k]
 	}
 	if n := len(p.Trials); n > 0 {

@@ -3,11 +3,10 @@ package cluster
 import (
 	"context"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
@@ -28,14 +27,10 @@ const typeLabel = "type"
 var simulatedTypes = []string{"kwok", "virtual-kubelet"}
 
 // RealNodes selects the nodes that are not simulated.
-func RealNodes() metav1.ListOptions { return nodesWhose(selection.NotIn) }
+func RealNodes() metav1.ListOptions { return nodesWhose(" notin ") }
 
-func nodesWhose(is selection.Operator) metav1.ListOptions {
-	r, err := labels.NewRequirement(typeLabel, is, simulatedTypes)
-	if err != nil {
-		panic(err) // constants
-	}
-	return metav1.ListOptions{LabelSelector: r.String()}
+func nodesWhose(is string) metav1.ListOptions {
+	return metav1.ListOptions{LabelSelector: typeLabel + is + "(" + strings.Join(simulatedTypes, ",") + ")"}
 }
 
 // OnRealNodes requires a node that is not simulated.
@@ -49,7 +44,7 @@ func OnRealNodes() *corev1.Affinity {
 func (c *Cluster) SimulatedNodes(ctx context.Context) (map[string]bool, error) {
 	names := map[string]bool{}
 	err := c.Retry(ctx, "list the simulated nodes", func(ctx context.Context) error {
-		list, err := c.typed.CoreV1().Nodes().List(ctx, nodesWhose(selection.In))
+		list, err := c.typed.CoreV1().Nodes().List(ctx, nodesWhose(" in "))
 		if err != nil {
 			return err
 		}

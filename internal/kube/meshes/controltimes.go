@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"strconv"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -12,21 +11,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
-
-// Value reads the sum of a family of metrics in one pod.
-func Value(ctx context.Context, c *cluster.Cluster, s mesh.Series, p *corev1.Pod) (float64, error) {
-	page, err := podReader{c}.page(ctx, map[string][]scrape.Sample{}, s.Port, s.Path, p)
-	return sum(page, mesh.Counter{Metric: s.Metric}), err
-}
-
-// UpdateTimes reads when the proxy in one pod took over configurations, by the clock of its node.
-func UpdateTimes(ctx context.Context, c *cluster.Cluster, u mesh.Updates, p *corev1.Pod) ([]time.Time, error) {
-	page, err := podReader{c}.get(ctx, p, u.Port, u.Path)
-	if err != nil {
-		return nil, err
-	}
-	return u.Times(page)
-}
 
 // ControlTimes reads what the pods of a control plane count of their stages. A histogram that a pod lacks is absent.
 func ControlTimes(ctx context.Context, c *cluster.Cluster, k mesh.Kubernetes) (all []mesh.CountedTime, err error) {

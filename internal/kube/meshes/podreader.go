@@ -109,6 +109,21 @@ func (r podReader) countersOf(ctx context.Context, x mesh.Proxy, p *corev1.Pod) 
 	return values, nil
 }
 
+// Value reads the sum of a family of metrics in one pod.
+func Value(ctx context.Context, c *cluster.Cluster, s mesh.Series, p *corev1.Pod) (float64, error) {
+	page, err := podReader{c}.page(ctx, map[string][]scrape.Sample{}, s.Port, s.Path, p)
+	return sum(page, mesh.Counter{Metric: s.Metric}), err
+}
+
+// UpdateTimes reads when the proxy in one pod took over configurations, by the clock of its node.
+func UpdateTimes(ctx context.Context, c *cluster.Cluster, u mesh.Updates, p *corev1.Pod) ([]time.Time, error) {
+	page, err := podReader{c}.get(ctx, p, u.Port, u.Path)
+	if err != nil {
+		return nil, err
+	}
+	return u.Times(page)
+}
+
 // LabelValues lists the values of labels of the series that the proxy's counters match in one pod and that are not zero.
 func LabelValues(ctx context.Context, c *cluster.Cluster, x mesh.Proxy, p *corev1.Pod) (values []string, err error) {
 	pages := map[string][]scrape.Sample{}

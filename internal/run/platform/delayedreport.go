@@ -1,4 +1,4 @@
-package kube
+package platform
 
 import (
 	"sync"
@@ -8,9 +8,9 @@ import (
 // reportDelay is how long a wait lasts before its progress is reported. Most waits are over by then.
 const reportDelay = 10 * time.Second
 
-// delayedReport passes on the progress of a wait once the wait has lasted [reportDelay], and then as often at most: 200
+// DelayedReport passes on the progress of a wait once the wait has lasted [reportDelay], and then as often at most: 200
 // pods that become ready are not 200 lines. Each line is passed on once: a failed pull alternates between two states.
-type delayedReport struct {
+type DelayedReport struct {
 	report func(string)
 	timer  *time.Timer
 
@@ -21,8 +21,9 @@ type delayedReport struct {
 	done     bool
 }
 
-func newDelayedReport(report func(string)) *delayedReport {
-	r := &delayedReport{report: report, reported: map[string]bool{"": true}}
+// NewDelayedReport begins a wait. report receives its progress, and nil discards it.
+func NewDelayedReport(report func(string)) *DelayedReport {
+	r := &DelayedReport{report: report, reported: map[string]bool{"": true}}
 	r.timer = time.AfterFunc(reportDelay, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -32,8 +33,8 @@ func newDelayedReport(report func(string)) *delayedReport {
 	return r
 }
 
-// add records the progress and reports it if it is due.
-func (r *delayedReport) add(s string) {
+// Add records the progress and reports it if it is due.
+func (r *DelayedReport) Add(s string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last = s
@@ -43,8 +44,8 @@ func (r *delayedReport) add(s string) {
 }
 
 // flush reports the last progress. Callers hold mu.
-func (r *delayedReport) flush() {
-	if r.reported[r.last] || r.done {
+func (r *DelayedReport) flush() {
+	if r.report == nil || r.reported[r.last] || r.done {
 		return
 	}
 	r.report(r.last)
@@ -52,8 +53,8 @@ func (r *delayedReport) flush() {
 	r.timer.Reset(reportDelay)
 }
 
-// close ends the reports. The wait is over.
-func (r *delayedReport) close() {
+// Close ends the reports. The wait is over.
+func (r *DelayedReport) Close() {
 	r.timer.Stop()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -19,6 +20,7 @@ import (
 // SimulatedProxies is the interface of the process that plays the simulated proxies of a trial: `tare-agent proxies`.
 type SimulatedProxies struct {
 	URL, Token string
+	Log        string // the place of its log, for messages
 	// Dial connects to it. nil: directly.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
@@ -36,19 +38,19 @@ func SimulatedArgs(listen, tokenFile string, count int, to mesh.Simulated) []str
 }
 
 const (
-	// simulateTimeout bounds the time until all simulated proxies have a configuration.
-	simulateTimeout = 5 * time.Minute
-	simulatePause   = 20 * time.Millisecond
+	simulatePause = 20 * time.Millisecond
 	// maxReceived is the maximum size of an answer, in bytes.
 	maxReceived = 1 << 30
 )
 
-// Await waits until each of the simulated proxies has a configuration with the services. lost returns the reason why none can come
-// any more, or nil.
-func (s SimulatedProxies) Await(ctx context.Context, count, services int, lost func() error) error {
+// Await waits until each of the simulated proxies has a configuration with the services, for [mesh.SimulatedLimit] at most. lost
+// returns the reason why none can come any more, or nil. report receives the progress after some seconds, and nil discards it.
+func (s SimulatedProxies) Await(ctx context.Context, count, services int, lost func() error, report func(string)) error {
+	progress := NewDelayedReport(report)
+	defer progress.Close()
 	over := s.transport()
 	defer over.CloseIdleConnections()
-	err := wait.Within(ctx, simulateTimeout, simulatePause, func(ctx context.Context) error {
+	err := wait.Within(ctx, mesh.SimulatedLimit(count), simulatePause, func(ctx context.Context) error {
 		if err := lost(); err != nil {
 			return wait.Stop(err)
 		}
@@ -57,6 +59,7 @@ func (s SimulatedProxies) Await(ctx context.Context, count, services int, lost f
 		case err != nil:
 			return err
 		case r.Synced < count:
+			progress.Add(fmt.Sprintf("%d of %d simulated proxies have a configuration", r.Synced, count))
 			return fmt.Errorf("%d of %d simulated proxies have a configuration: %s", r.Synced, count, r.LastError)
 		case r.Clusters < services:
 			return fmt.Errorf("a simulated proxy has %d services: %s", r.Clusters, r.LastError)
@@ -64,7 +67,7 @@ func (s SimulatedProxies) Await(ctx context.Context, count, services int, lost f
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("start the simulated proxies: %w", err)
+		return hint.Wrap(fmt.Errorf("start the simulated proxies: %w", err), "the control plane limits new streams (for istiod, raise PILOT_MAX_REQUESTS_PER_SECOND in its environment) or refuses them; its log and "+s.Log+" have details")
 	}
 	return nil
 }

@@ -1,16 +1,21 @@
 package platform
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
 // The simulated proxies are awaited until all have the services, or until the reason why they cannot. Their clock is an hour ahead here.
@@ -30,7 +35,7 @@ func TestSimulatedProxies(t *testing.T) {
 	}))
 	defer server.Close()
 	s := SimulatedProxies{URL: server.URL, Token: token}
-	must.OK(t, s.Await(t.Context(), 3, 2, func() error { return nil }))
+	must.OK(t, s.Await(t.Context(), 3, 2, func() error { return nil }, nil))
 	if n := polls.Load(); n != 5 {
 		t.Errorf("%d polls, and the fifth answer has all", n)
 	}
@@ -48,10 +53,59 @@ func TestSimulatedProxies(t *testing.T) {
 			return gone
 		}
 		return nil
-	}); !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), "start the simulated proxies: ") {
+	}, nil); !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), "start the simulated proxies: ") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := (SimulatedProxies{URL: server.URL, Token: "another"}).Received(t.Context()); err == nil {
 		t.Error("read without the token")
+	}
+}
+
+// piped accepts the connections that are dialled in this process.
+type piped chan net.Conn
+
+func (p piped) Accept() (net.Conn, error) {
+	if c, open := <-p; open {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (piped) Close() error   { return nil }
+func (piped) Addr() net.Addr { return &net.UnixAddr{} }
+
+// A control plane that configures a proxy every 700 ms is waited for. With one that stops after 12 of 100 the wait ends at its limit,
+// and the message has their number and what to change. The progress is reported.
+func TestSimulatedProxiesAreLate(t *testing.T) {
+	for most, done := range map[int]bool{100: true, 12: false} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			accepted := make(piped)
+			server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_ = json.NewEncoder(w).Encode(map[string]any{"proxies": 100, "synced": min(int(time.Since(began)/(700*time.Millisecond)), most)})
+			})}
+			go func() { _ = server.Serve(accepted) }()
+			defer server.Close()
+			defer close(accepted)
+			var lines []string
+			err := SimulatedProxies{URL: "http://proxies", Log: "proxies.log", Dial: func(context.Context, string, string) (net.Conn, error) {
+				client, end := net.Pipe()
+				accepted <- end
+				return client, nil
+			}}.Await(t.Context(), 100, 0, func() error { return nil }, func(line string) { lines = append(lines, line) })
+			if took := time.Since(began); (err == nil) != done || took > mesh.SimulatedLimit(100)+time.Second {
+				t.Errorf("max %d: %v after %v", most, err, took)
+			}
+			if first := "14 of 100 simulated proxies have a configuration"; done && (len(lines) != 7 || lines[0] != first) {
+				t.Errorf("progress %q, want 7 lines, the first %q", lines, first)
+			}
+			if done {
+				return
+			}
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+			must.Fail(t, err, "12 of 100 simulated proxies have a configuration")
+			must.Contain(t, hint.Of(err), "PILOT_MAX_REQUESTS_PER_SECOND", "proxies.log")
+		})
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -18,7 +19,7 @@ import (
 
 // deploy deploys the trial and makes its parts.
 func (t *trial) deploy(ctx context.Context) error {
-	limit := t.setup.Timing.Deploy * time.Duration(max(1, t.beside))
+	limit := (t.setup.Timing.Deploy + mesh.SimulatedLimit(t.setup.treatment.Levels.BackgroundProxies)) * time.Duration(max(1, t.beside))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not ready after %v", limit))
 	defer cancel()
 	provenance, err := filepath.Abs(t.setup.dir.Provenance())

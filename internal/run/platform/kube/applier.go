@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/inplace"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // applier creates objects of a trial in the cluster and deletes them.
@@ -34,10 +35,10 @@ func (a *applier) awaitJobs(ctx context.Context, refs []cluster.Ref) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, a.options.readyWithin())
 	defer cancel()
-	progress := newDelayedReport(a.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(a.options.Report)
+	defer progress.Close()
 	for _, ref := range refs {
-		err := a.cluster.WaitFor(ctx, progress.add, ref, func(o *unstructured.Unstructured) (bool, string) {
+		err := a.cluster.WaitFor(ctx, progress.Add, ref, func(o *unstructured.Unstructured) (bool, string) {
 			done, _, _ := unstructured.NestedInt64(o.Object, "status", "succeeded")
 			wanted, has, _ := unstructured.NestedInt64(o.Object, "spec", "completions")
 			if !has {
@@ -99,11 +100,11 @@ func (a *applier) record(m cluster.Manifest) error {
 
 // wait waits until the objects are ready.
 func (a *applier) wait(ctx context.Context, refs ...cluster.Ref) error {
-	progress := newDelayedReport(a.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(a.options.Report)
+	defer progress.Close()
 	ctx, cancel := context.WithTimeout(ctx, a.options.readyWithin())
 	defer cancel()
-	err := a.cluster.WaitReady(ctx, progress.add, refs...)
+	err := a.cluster.WaitReady(ctx, progress.Add, refs...)
 	if errors.Is(err, context.DeadlineExceeded) && hint.Of(err) == "" {
 		return hint.Wrap(err, "if they need longer, raise platform.readyWithin")
 	}
@@ -166,7 +167,7 @@ func (a *applier) deleteNamespace(ctx context.Context, name string) error {
 
 // deleteAll deletes everything that was created and waits until it is gone.
 func (a *applier) deleteAll(ctx context.Context) error {
-	progress := newDelayedReport(a.options.Report)
-	defer progress.close()
-	return a.cluster.Delete(ctx, progress.add, a.created...)
+	progress := platform.NewDelayedReport(a.options.Report)
+	defer progress.Close()
+	return a.cluster.Delete(ctx, progress.Add, a.created...)
 }

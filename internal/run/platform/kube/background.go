@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // background is the services of a trial that no request calls: a Service without a selector each, and an EndpointSlice with one address
@@ -27,8 +28,8 @@ const createdAtOnce = 16
 // create creates the services, before the first proxy starts. The results have their number, and no manifest of them.
 func (b *background) create(ctx context.Context) error {
 	n := b.spec.Treatment.Levels.BackgroundServices
-	progress := newDelayedReport(b.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(b.options.Report)
+	defer progress.Close()
 	var created atomic.Int64
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(createdAtOnce)
@@ -44,7 +45,7 @@ func (b *background) create(ctx context.Context) error {
 			if err := b.cluster.Apply(ctx, stamp, b.service(i), b.slice(i)); err != nil {
 				return err
 			}
-			progress.add(fmt.Sprintf("%d of %d background services are created", created.Add(1), n))
+			progress.Add(fmt.Sprintf("%d of %d background services are created", created.Add(1), n))
 			return nil
 		}))
 	}

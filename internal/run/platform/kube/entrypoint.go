@@ -85,12 +85,12 @@ func (e *entryPoint) awaitGateway(ctx context.Context) error {
 	if e.cluster.DryRun() || len(e.enrolment.Conditions) == 0 {
 		return nil
 	}
-	progress := newDelayedReport(e.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(e.options.Report)
+	defer progress.Close()
 	ctx, cancel := context.WithTimeout(ctx, gatewayTimeout)
 	defer cancel()
 	for _, c := range e.enrolment.Conditions {
-		err := e.cluster.WaitFor(ctx, progress.add, meshes.ConditionRef(c, e.namespace), func(o *unstructured.Unstructured) (bool, string) { return c.Holds(o.Object) })
+		err := e.cluster.WaitFor(ctx, progress.Add, meshes.ConditionRef(c, e.namespace), func(o *unstructured.Unstructured) (bool, string) { return c.Holds(o.Object) })
 		if err == nil {
 			continue
 		}
@@ -194,12 +194,12 @@ func nodePortOf(service *unstructured.Unstructured, port int) int64 {
 
 // balancerAddresses waits for the addresses of the Service's load balancer.
 func (e *entryPoint) balancerAddresses(ctx context.Context) (all []string, err error) {
-	progress := newDelayedReport(e.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(e.options.Report)
+	defer progress.Close()
 	ctx, cancel := context.WithTimeout(ctx, balancerTimeout)
 	defer cancel()
 	s := e.service()
-	err = e.cluster.WaitFor(ctx, progress.add, s.ref, func(o *unstructured.Unstructured) (bool, string) {
+	err = e.cluster.WaitFor(ctx, progress.Add, s.ref, func(o *unstructured.Unstructured) (bool, string) {
 		all = nil
 		ingress, _, _ := unstructured.NestedSlice(o.Object, "status", "loadBalancer", "ingress")
 		for _, i := range ingress {

@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/inplace"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // inPlace is an application that is measured where it runs.
@@ -58,8 +59,8 @@ func (p *inPlace) enrol(ctx context.Context) error {
 		return err
 	}
 	p.foreign = editor.found
-	progress := newDelayedReport(p.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(p.options.Report)
+	defer progress.Close()
 	p.app, err = inplace.Begin(ctx, p.cluster, p.applier.stamp(), p.namespace, p.foreign.workloads, marksOf(p.enrolment.Namespace), marksOf(p.enrolment.Pod), p.report(progress))
 	return err
 }
@@ -73,9 +74,9 @@ func (p *inPlace) restart(ctx context.Context) error {
 	if p.app == nil {
 		return errors.New("restart the application: it was not enrolled")
 	}
-	progress := newDelayedReport(p.options.Report)
-	defer progress.close()
-	return p.app.Restart(ctx, progress.add)
+	progress := platform.NewDelayedReport(p.options.Report)
+	defer progress.Close()
+	return p.app.Restart(ctx, progress.Add)
 }
 
 // restore puts the application back.
@@ -86,8 +87,8 @@ func (p *inPlace) restore(ctx context.Context) error {
 	// Deleting the trial's objects may have used up the time.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTimeout)
 	defer cancel()
-	progress := newDelayedReport(p.options.Report)
-	defer progress.close()
+	progress := platform.NewDelayedReport(p.options.Report)
+	defer progress.Close()
 	if p.app == nil { // enrolling may have failed half way
 		return inplace.Restore(ctx, p.cluster, p.namespace, p.report(progress))
 	}
@@ -95,6 +96,6 @@ func (p *inPlace) restore(ctx context.Context) error {
 }
 
 // report delays the progress of waits only.
-func (p *inPlace) report(progress *delayedReport) inplace.Report {
-	return inplace.Report{Notice: p.options.Report, Progress: progress.add}
+func (p *inPlace) report(progress *platform.DelayedReport) inplace.Report {
+	return inplace.Report{Notice: p.options.Report, Progress: progress.Add}
 }

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
@@ -24,7 +23,7 @@ const (
 
 // simulatedProxies is the pod of the simulated proxies, outside the mesh. Its work is in no sum of the trial.
 type simulatedProxies struct {
-	of      *trial
+	trial   *trial
 	applier *applier
 	pods    *trialPods
 	monitor *podMonitor
@@ -35,10 +34,10 @@ type simulatedProxies struct {
 
 // count is the number of simulated proxies: none without a mesh.
 func (sp *simulatedProxies) count() int {
-	if !sp.of.enrolment.enrolled {
+	if !sp.trial.enrolment.enrolled {
 		return 0
 	}
-	return sp.of.spec.Treatment.Levels.BackgroundProxies
+	return sp.trial.spec.Treatment.Levels.BackgroundProxies
 }
 
 // start creates the pod, once the application is ready: a control plane that limits new streams has then configured its sidecars.
@@ -46,13 +45,13 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 	if sp.count() == 0 {
 		return nil
 	}
-	if err := sp.of.spec.Mesh.CanSimulate(mesh.OnKubernetes); err != nil {
+	if err := sp.trial.spec.Mesh.CanSimulate(mesh.OnKubernetes); err != nil {
 		return fmt.Errorf("simulated proxies: %w", err)
 	}
 	if err := sp.applier.apply(ctx, sp.pod()); err != nil {
 		return err
 	}
-	return sp.applier.wait(ctx, cluster.Ref{Kind: cluster.KindPod, Namespace: sp.of.namespace, Name: simulatedName})
+	return sp.applier.wait(ctx, cluster.Ref{Kind: cluster.KindPod, Namespace: sp.trial.namespace, Name: simulatedName})
 }
 
 // Memory of a simulated proxy: of its stream, and of the names that it knows of each service.
@@ -63,16 +62,16 @@ const (
 
 // pod is the pod of all of them.
 func (sp *simulatedProxies) pod() *corev1.Pod {
-	m := manifests{sp.of}
-	memory := sp.count() * (simulatedMemory + simulatedService*sp.of.spec.Treatment.Levels.BackgroundServices)
-	c := m.container(harnessContainer, app.Size(memory), platform.SimulatedArgs("127.0.0.1:"+strconv.Itoa(simulatedPort), tokenDir+"/"+tokenKey, sp.count(), sp.of.enrolment.Simulated)...)
+	m := manifests{sp.trial}
+	memory := sp.count() * (simulatedMemory + simulatedService*sp.trial.spec.Treatment.Levels.BackgroundServices)
+	c := m.container(harnessContainer, app.Size(memory), platform.SimulatedArgs("127.0.0.1:"+strconv.Itoa(simulatedPort), tokenDir+"/"+tokenKey, sp.count(), sp.trial.enrolment.Simulated)...)
 	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
 	spec := restrictedPod(c)
 	spec.Volumes = append(spec.Volumes, tokenVolume())
 	spec.RestartPolicy = corev1.RestartPolicyNever
 	m.placeAway(&spec)
-	pod := &corev1.Pod{ObjectMeta: sp.of.meta(simulatedName), Spec: spec}
-	mark(&pod.ObjectMeta, sp.of.enrolment.Exempt)
+	pod := &corev1.Pod{ObjectMeta: sp.trial.meta(simulatedName), Spec: spec}
+	mark(&pod.ObjectMeta, sp.trial.enrolment.Exempt)
 	return pod
 }
 
@@ -81,18 +80,18 @@ func (t *trial) isSimulated(pod *corev1.Pod) bool { return t.owns(pod) && pod.Na
 
 // connect waits until each simulated proxy has a configuration.
 func (sp *simulatedProxies) connect(ctx context.Context) error {
-	if sp.count() == 0 || sp.of.cluster.DryRun() {
+	if sp.count() == 0 || sp.trial.cluster.DryRun() {
 		return nil
 	}
 	for _, pod := range sp.pods.all() {
-		if sp.of.isSimulated(pod) {
+		if sp.trial.isSimulated(pod) {
 			sp.node = pod.Spec.NodeName
 		}
 	}
-	sp.forward = sp.of.cluster.Forward(sp.of.namespace, simulatedName, simulatedPort)
-	sp.api = platform.SimulatedProxies{URL: "http://" + simulatedName, Token: sp.of.token, Dial: sp.forward.DialContext}
-	err := sp.api.Await(ctx, sp.count(), sp.of.spec.Treatment.Levels.BackgroundServices, sp.monitor.Err)
-	return hint.Wrap(err, "the control plane accepts no more, or refuses them; its log and the log of pod "+simulatedName+" in the trial's provenance directory have details")
+	sp.forward = sp.trial.cluster.Forward(sp.trial.namespace, simulatedName, simulatedPort)
+	sp.api = platform.SimulatedProxies{URL: "http://" + simulatedName, Token: sp.trial.token, Dial: sp.forward.DialContext,
+		Log: "the log of pod " + simulatedName + " in the trial's provenance directory"}
+	return sp.api.Await(ctx, sp.count(), sp.trial.spec.Treatment.Levels.BackgroundServices, sp.monitor.Err, sp.trial.options.Report)
 }
 
 // Received implements [platform.Background].
@@ -104,7 +103,7 @@ func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, e
 	if err != nil {
 		return nil, err
 	}
-	if r.Ahead, _, err = sp.of.clockOf(ctx, sp.node, sp.api.Clock); err != nil {
+	if r.Ahead, _, err = sp.trial.clockOf(ctx, sp.node, sp.api.Clock); err != nil {
 		return nil, fmt.Errorf("clock of the simulated proxies: %w", err)
 	}
 	return r, nil

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -43,8 +42,9 @@ func (cp *controlPlane) behind(number int) mesh.BackgroundContext {
 // simulatedProxies is the process of the simulated proxies.
 type simulatedProxies struct {
 	*controlPlane
-	agent string                    // tare-agent
-	api   platform.SimulatedProxies // without URL if there are none
+	agent  string                    // tare-agent
+	report func(string)              // receives progress of a long wait, may be nil
+	api    platform.SimulatedProxies // without URL if there are none
 }
 
 // start starts the simulated proxies of the treatment, and waits until each has a configuration.
@@ -75,14 +75,13 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sp.api = platform.SimulatedProxies{URL: "http://" + listen, Token: sp.workspace.token}
-	err = sp.api.Await(ctx, count, sp.layout.spec.Treatment.Levels.BackgroundServices, func() error {
+	sp.api = platform.SimulatedProxies{URL: "http://" + listen, Token: sp.workspace.token, Log: cmd.Log}
+	return sp.api.Await(ctx, count, sp.layout.spec.Treatment.Levels.BackgroundServices, func() error {
 		if exited(process) {
 			return ended("proxies/tare", process)
 		}
 		return nil
-	})
-	return hint.Wrap(err, "the control plane accepts no more, or refuses them; its log and "+cmd.Log+" have details")
+	}, sp.report)
 }
 
 // Received implements [platform.Background].

@@ -46,6 +46,8 @@ type Options struct {
 	ProgramAt func(ctx context.Context, name, path string) (found, version string, err error)
 	// ProgramOf does the same for a version, with a download.
 	ProgramOf func(ctx context.Context, name, version string) (path, found string, err error)
+	// Report receives progress of long waits, and nil discards it.
+	Report func(string)
 
 	edit   func(*app.Instance) // changes the configuration of an application, for tests
 	answer time.Duration       // maximum time of a probe, 0 for probeTimeout
@@ -188,7 +190,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 	sockets := &socketCounts{layout: trial}
 	return &deployment{
 		layout: trial, workspace: files, processes: ps, control: control, proxies: data, sockets: sockets,
-		simulated: &simulatedProxies{controlPlane: control, agent: p.options.AgentPath},
+		simulated: &simulatedProxies{controlPlane: control, agent: p.options.AgentPath, report: p.options.Report},
 		apps:      &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
 		own:       &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
 		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data, sockets: sockets,
