@@ -185,13 +185,7 @@ func (x across) cells(c compare.Comparison) []string {
 		}
 		return nonzero(*v*q.scale, d)
 	}
-	change, interval, rat, ratInterval := unknown, "", none, ""
-	if c.Difference != nil {
-		change, interval = difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed)
-	}
-	if c.Ratio != nil {
-		rat, ratInterval = ratio(*c.Ratio), ratioBounds(*c.Ratio)
-	}
+	w := comparisonWords(c)
 	name := "  " + q.name
 	if flagged(c.Warnings) {
 		name += " " + mark
@@ -203,7 +197,7 @@ func (x across) cells(c compare.Comparison) []string {
 			words = fmt.Sprintf("too few base runs (%d, needs %d)", c.BaseRuns, stats.MinN)
 		}
 	}
-	return []string{name, spaced(mean(c.Base), growthMark(c.BaseGrowth)), spaced(mean(c.New), growthMark(c.NewGrowth)), change, interval, rat, ratInterval, words}
+	return []string{name, spaced(mean(c.Base), growthMark(c.BaseGrowth)), spaced(mean(c.New), growthMark(c.NewGrowth)), w.Difference, w.Interval, w.Ratio, w.RatioInterval, words}
 }
 
 func (x across) warnings() {

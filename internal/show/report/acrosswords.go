@@ -72,10 +72,7 @@ func HistoryWords(h *compare.History) []SeriesWords {
 		if !s.Followed {
 			continue
 		}
-		q := quantityOf(s.Metric)
-		if s.RelativeTo != "" {
-			q = quantity{name: relativeName(s), scale: 1}
-		}
+		q := seriesQuantity(s)
 		w := SeriesWords{s, s.Treatment + ", " + q.name, q.unit, q.scale}
 		if len(s.Changes) > 0 {
 			changed = append(changed, w)

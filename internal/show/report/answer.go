@@ -38,7 +38,7 @@ func Answer(r *answer.Report) []string {
 	if r.Method == compare.AsPublished {
 		return nil
 	}
-	v := view{r: r, label: newLabels(r)}
+	v := newView(r)
 	lines := results(v)
 	if len(lines) == 0 {
 		return nil
@@ -565,7 +565,7 @@ func (v view) effectAnswer(tr compare.Treatment) string {
 	var parts []string
 	if c, ok := v.compared(tr.ID, answerMedian); ok {
 		switch {
-		case c.Verdict == compare.Higher || c.Verdict == compare.Lower:
+		case isShown(c.Verdict):
 			q := quantityOf(answerMedian)
 			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
 			s := fmt.Sprintf("the median response goes from %s%s to %s%s", before, q.unitText(), after, q.unitText())

@@ -68,13 +68,12 @@ func writeBenchLine(b *bufio.Writer, t *figures.Trial, factors []string) {
 // benchToken is s without what has a meaning in a benchmark's name. A name that
 // ends in -digits would be taken for one with a GOMAXPROCS.
 func benchToken(s string) string {
-	s = strings.Map(func(r rune) rune {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) || unicode.IsControl(r) || slices.Contains([]rune("/=-"), r) {
 			return '_'
 		}
 		return r
 	}, s)
-	return s
 }
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -49,7 +49,7 @@ func boundaryAnswers(v view) (lines []string) {
 			pairs = append(pairs, pair)
 		}
 		found[pair] = append(found[pair], c)
-		shown[pair] = shown[pair] || c.Verdict == compare.Higher || c.Verdict == compare.Lower
+		shown[pair] = shown[pair] || isShown(c.Verdict)
 	}
 	for _, pair := range pairs {
 		if shown[pair] && len(lines) < mostAnswers {

@@ -35,7 +35,7 @@ func TestChangePartsSection(t *testing.T) {
 			{Treatment: "envoy-xds", Kind: "route-changed", Changes: 12, LeftOut: 2, ResolutionMS: 1, Whole: ms(53, 0.5), Parts: []answer.ChangePart{{Name: "control plane", MS: ms(50.2, 0.2)}, {Name: "workers", MS: ms(2.8, 0.6)}}},
 			{Treatment: "consul", Kind: "route-changed", Changes: 9, Whole: ms(9, 1), Parts: []answer.ChangePart{{Name: "workers", MS: ms(1, 0.5)}}}}}
 	p := newPage(Options{}, false, "")
-	changePartsSection(text{p, view{r: r, label: newLabels(r)}})
+	changePartsSection(text{p, newView(r)})
 	got := p.out.String()
 	for _, want := range []string{"diagnosis by what control plane and proxies count", "50.20 ±0.20", "Left out: 2 changes whose parts are longer than the whole.", "unsure by 1.0 ms"} {
 		if !strings.Contains(got, want) {
@@ -62,7 +62,7 @@ func TestChanges(t *testing.T) {
 		proxied.Metrics[metric.Of(metric.ChangeCPU, "route-changed-control")] = compare.Estimate{Interval: stats.Interval{Estimate: 0.8}, N: 2}
 		proxied.Metrics[metric.Of(metric.ChangeCPU, "route-changed-proxy")] = compare.Estimate{Interval: stats.Interval{Estimate: 0.4, Low: &low, High: &high}, N: 2}
 		r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2.1, 0), proxied}}
-		v := view{r: r, label: newLabels(r)}
+		v := newView(r)
 		if got, want := strings.Join(changeAnswers(v), "\n"), strings.Join(c.want, "\n"); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
@@ -77,7 +77,7 @@ func TestChanges(t *testing.T) {
 // Failures without a restart are marked, and its CPU is no cost of one.
 func TestUnrestarted(t *testing.T) {
 	r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 4)}, Unrestarted: []answer.Unrestarted{{Treatment: "none", Kind: metric.RouteChanged}}}
-	v := view{r: r, label: newLabels(r)}
+	v := newView(r)
 	got := strings.Join(changeAnswers(v), "\n")
 	for _, want := range []string{"none in 72 (nothing restarts) without a mesh, 4.0 with istio.", "A route change costs the application 0.50 ms of CPU with istio."} {
 		if !strings.Contains(got, want) {
@@ -103,7 +103,7 @@ func TestFewChanges(t *testing.T) {
 		{Treatment: "istio", Kind: metric.RouteChanged, Changes: 4, FromMS: 180}}}
 	const want = "Too few route changes for a median: 6 reach every connection within 31 to 52 ms without a mesh, 4 reach every connection after more than 180 ms with istio." +
 		" It needs 30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s."
-	if got := changeAnswers(view{r: r, label: newLabels(r)}); got[0] != want {
+	if got := changeAnswers(newView(r)); got[0] != want {
 		t.Errorf("got %q, want %q", got[0], want)
 	}
 }
@@ -115,7 +115,7 @@ func TestControlTimesSection(t *testing.T) {
 		{Treatment: "istio", Stage: "debounce", Count: 1200, Mean: stats.Interval{Estimate: 200, Low: &low, High: &high}, P50: &answer.Bounds{FromMS: 100, ToMS: &high}, P99: &answer.Bounds{FromMS: 30000}},
 		{Treatment: "istio", Stage: "queue", Count: 4, Mean: stats.Interval{Estimate: 0.055}, P50: &answer.Bounds{ToMS: &low}}}}
 	p := newPage(Options{}, false, "")
-	controlTimesSection(text{p, view{r: r, label: newLabels(r)}})
+	controlTimesSection(text{p, newView(r)})
 	got := p.out.String()
 	for _, want := range []string{"diagnosis by what it counts itself", `istio +debounce +200 ±50 +100 to 250 +over 30000 +1200`, `istio +queue +0\.055 +up to 150 +- +4`} {
 		if !regexp.MustCompile(want).MatchString(got) {

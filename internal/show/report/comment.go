@@ -30,7 +30,7 @@ func writeComment(w io.Writer, r *answer.Report) error {
 		}
 		p.line("")
 	}
-	p.prose(trialsSentence(text{page: p, view: view{r: r, label: newLabels(r)}}) + ". " + errorSentence(r))
+	p.prose(trialsSentence(text{page: p, view: newView(r)}) + ". " + errorSentence(r))
 	for _, s := range warningLines(r) {
 		p.item(s)
 	}

@@ -66,7 +66,7 @@ func changeInterval(d compare.Decision) string {
 }
 
 func writeDecision(w io.Writer, r *answer.Report) error {
-	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
+	t := text{page: newPage(Options{}, false, ""), view: newView(r)}
 	for _, s := range otherAnswers(r) {
 		t.page.prose(s)
 	}

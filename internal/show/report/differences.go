@@ -45,7 +45,7 @@ func differencesSection(t text) {
 	} else {
 		t.page.heading(fmt.Sprintf("Difference to the baseline (%s; %s intervals)", paired, t.view.percent()))
 	}
-	var table differenceTable
+	table := gridOf([]int{0, 6}, "", "difference", "interval", "ratio", "interval", "pairs", "verdict")
 	shown := t.view.shownGroups()
 	pooledDone := map[string]bool{}
 	for _, tr := range t.view.r.Treatments {
@@ -54,16 +54,20 @@ func differencesSection(t text) {
 		}
 		if q := t.view.questionOf(tr.ID); q != nil && len(q.Pooled) > 0 && !pooledDone[q.ID] {
 			pooledDone[q.ID] = true
-			table.pooled(t, *q)
+			addPooled(table, t, *q)
 		}
 		if !slices.Contains(shown, tr.ID) {
 			hidden++
 			continue
 		}
-		table.group(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
+		table.row(t.view.pairWords(tr))
 		cs := t.view.comparisons(tr.ID)
 		for _, c := range cs {
-			table.add(c, cellsOf(t.view, c))
+			name, w := "  "+quantityOf(c.Metric).name, cellsOf(t.view, c)
+			if flagged(c.Warnings) {
+				name += " " + mark
+			}
+			table.row(name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(c.N), w.Verdict)
 		}
 		for _, name := range shownMetrics {
 			if _, known := t.view.r.Find(tr.ID, name); !known && t.view.missed(name) {
@@ -71,10 +75,10 @@ func differencesSection(t text) {
 			}
 		}
 		if len(cs) == 0 {
-			table.group("  nothing to compare")
+			table.row("  nothing to compare")
 		}
 	}
-	t.page.tableAt(table.columns(t.view.o, uniform), 1, "")
+	t.page.tableAt(differenceColumns(table, t.view.o, uniform), 1, "")
 	if hidden > 0 {
 		t.page.line("")
 		t.page.prose(fmt.Sprintf("%s not shown here: see --all.", printable.Counted(hidden, "more comparison")))
@@ -170,22 +174,9 @@ func (v view) questionOf(treatment string) *compare.Question {
 	return nil
 }
 
-// differenceTable gathers the columns of the differences.
-type differenceTable struct {
-	names, values, intervals, ratios, ratioIntervals, pairs, verdicts []string
-}
-
-func (d *differenceTable) add(c compare.Comparison, w ComparisonWords) {
-	name := "  " + quantityOf(c.Metric).name
-	if flagged(c.Warnings) {
-		name += " " + mark
-	}
-	d.row(name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(c.N), w.Verdict)
-}
-
-// pooled adds the means over the levels of a question.
-func (d *differenceTable) pooled(t text, q compare.Question) {
-	d.group(fmt.Sprintf("%s, mean over %s", t.view.questionWords(q), printable.Counted(len(q.Treatments), "level")))
+// addPooled adds the means over the levels of a question.
+func addPooled(g grid, t text, q compare.Question) {
+	g.row(fmt.Sprintf("%s, mean over %s", t.view.questionWords(q), printable.Counted(len(q.Treatments), "level")))
 	names := headlines
 	if t.view.short && sweeps(t.view.r) > 1 {
 		names = []string{answerCost} // a line for each
@@ -199,14 +190,7 @@ func (d *differenceTable) pooled(t text, q compare.Question) {
 		if nothing(p.Difference) {
 			continue
 		}
-		u := quantityOf(name)
-		value, interval, rat, ratInterval := unknown, "", none, ""
-		if p.Difference != nil {
-			value, interval = difference(*p.Difference, u.scale)+u.differenceUnit(), bounds(*p.Difference, u.scale, signed)
-		}
-		if p.Ratio != nil {
-			rat, ratInterval = ratio(*p.Ratio), ratioBounds(*p.Ratio)
-		}
+		w := comparisonWords(compare.Comparison{Metric: name, Difference: p.Difference, Ratio: p.Ratio})
 		words := string(p.Verdict)
 		if p.Verdict == compare.Insufficient {
 			words = "too few trials"
@@ -214,7 +198,7 @@ func (d *differenceTable) pooled(t text, q compare.Question) {
 		if h := p.Heterogeneity; h != nil && *h < 1-t.view.r.Confidence {
 			words += fmt.Sprintf("; differs between levels (p %s)", pValue(*h))
 		}
-		d.row("  "+u.name, value, interval, rat, ratInterval, fmt.Sprint(p.N), words)
+		g.row("  "+quantityOf(name).name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(p.N), words)
 	}
 }
 
@@ -228,14 +212,6 @@ func sweeps(r *answer.Report) (n int) {
 	return n
 }
 
-func (d *differenceTable) group(name string) { d.row(name) }
-
-func (d *differenceTable) row(cells ...string) {
-	for i, to := range []*[]string{&d.names, &d.values, &d.intervals, &d.ratios, &d.ratioIntervals, &d.pairs, &d.verdicts} {
-		*to = append(*to, cellAt(cells, i))
-	}
-}
-
 // questionWords name a question: "envoy against no mesh".
 func (v view) questionWords(q compare.Question) string {
 	return v.label.phrase(q.Factors, slices.SortedFunc(maps.Keys(q.Factors), byRank)) + " against " + baseWords(v, q)
@@ -246,17 +222,12 @@ func baseWords(v view, q compare.Question) string {
 	return v.label.phrase(q.Against, slices.SortedFunc(maps.Keys(q.Factors), byRank))
 }
 
-// columns ends with the verdict if all fit. On a narrow terminal the verdict
+// differenceColumns are the columns that are shown. They end with the verdict if all fit. On a narrow terminal the verdict
 // precedes the ratio, and only --all and JSON have the ratio's interval.
-func (d *differenceTable) columns(o Options, uniform bool) []column {
-	labels := []column{{heads: []string{""}, cells: d.names, left: true}}
-	values := []column{{heads: []string{"difference"}, cells: d.values}, {heads: []string{"interval"}, cells: d.intervals}}
-	ratio := []column{{heads: []string{"ratio"}, cells: d.ratios}}
-	ratioInterval := []column{{heads: []string{"interval"}, cells: d.ratioIntervals}}
-	verdict := []column{{heads: []string{"verdict"}, cells: d.verdicts, left: true}}
-	var pairs []column
-	if !uniform {
-		pairs = []column{{heads: []string{"pairs"}, cells: d.pairs}}
+func differenceColumns(g grid, o Options, uniform bool) []column {
+	labels, values, ratio, ratioInterval, pairs, verdict := g[:1], g[1:3], g[3:4], g[4:5], g[5:6], g[6:]
+	if uniform {
+		pairs = nil
 	}
 	all := slices.Concat(values, ratio, ratioInterval, pairs, verdict)
 	if fitting(labels, all, o.Width) < len(all) {

@@ -24,7 +24,7 @@ func floorSection(t text) {
 		}
 		q := quantityOf(c.Metric)
 		name := "  " + q.name
-		if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
+		if isShown(c.Verdict) {
 			name += " " + mark
 		}
 		g.row(name, difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed))
@@ -68,11 +68,7 @@ func smallestSection(t text) {
 			}
 			if !group {
 				group = true
-				name := t.view.label.describe(tr.Factors) + " against itself"
-				if !tr.Control {
-					name = fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r))
-				}
-				g.row(name)
+				g.row(t.view.pairWords(tr))
 			}
 			value, share, between := smallestWords(c, tr)
 			g.row("  "+quantityOf(c.Metric).name, value, share, between)

@@ -22,16 +22,9 @@ func headerSection(t text) {
 		title += ": " + words
 	}
 	t.page.prose(title)
-	t.page.prose(sentence(trialsSentence(t), loadSentence(t)))
-	for _, line := range []string{r.Setup.Way, r.Setup.Background} {
-		if line != "" {
-			t.page.prose(line)
-		}
+	for _, line := range Header(r) {
+		t.page.prose(line)
 	}
-	if len(t.view.label.constant) > 0 {
-		t.page.prose("In all treatments: " + strings.Join(t.view.label.constant, ", "))
-	}
-	t.page.prose(machineSentence(t))
 	for _, name := range slices.Sorted(maps.Keys(r.Setup.Variants)) {
 		t.page.prose("Variant " + name + ": " + r.Setup.Variants[name])
 	}

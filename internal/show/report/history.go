@@ -32,10 +32,7 @@ func writeHistory(w io.Writer, h *compare.History, p *page) error {
 		if len(s.Changes) == 0 {
 			quiet++
 		}
-		q := quantityOf(s.Metric)
-		if s.RelativeTo != "" {
-			q = quantity{name: relativeName(s), scale: 1}
-		}
+		q := seriesQuantity(s)
 		if s.Autocorrelation != nil {
 			dependent = append(dependent, fmt.Sprintf("%s of %s (%.2f)", q.name, s.Treatment, *s.Autocorrelation))
 		}
@@ -77,11 +74,14 @@ func writeHistory(w io.Writer, h *compare.History, p *page) error {
 	return p.writeTo(w, "history")
 }
 
-// relativeName is a relative series in words.
-func relativeName(s compare.Series) string {
-	name := quantityOf(s.Metric).name
-	if s.RelativeTo != s.Metric {
-		return name + " over the baseline's " + quantityOf(s.RelativeTo).name
+// seriesQuantity is the metric of a series. A relative one has no unit.
+func seriesQuantity(s compare.Series) quantity {
+	q := quantityOf(s.Metric)
+	switch s.RelativeTo {
+	case "":
+		return q
+	case s.Metric:
+		return quantity{name: q.name + " over the baseline's", scale: 1}
 	}
-	return name + " over the baseline's"
+	return quantity{name: q.name + " over the baseline's " + quantityOf(s.RelativeTo).name, scale: 1}
 }

@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -118,6 +119,14 @@ func (l labels) against(t compare.Treatment, r *answer.Report) string {
 		}
 	}
 	return t.Baseline
+}
+
+// pairWords name the two treatments of a comparison: "envoy against no mesh", "no mesh against itself" for an A/A pair.
+func (v view) pairWords(tr compare.Treatment) string {
+	if tr.Control {
+		return v.label.describe(tr.Factors) + " against itself"
+	}
+	return fmt.Sprintf("%s against %s", v.label.describe(tr.Factors), v.label.against(tr, v.r))
 }
 
 // columns are the labels of treatments: a column a factor.

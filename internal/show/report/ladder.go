@@ -75,7 +75,7 @@ func hasRest(l compare.Ladder) bool {
 
 // stepMark is empty or as wide, so that figures stand below each other.
 func stepMark(c compare.Increment) string {
-	if c.Verdict == compare.Higher || c.Verdict == compare.Lower {
+	if isShown(c.Verdict) {
 		return shownStep
 	}
 	return " "

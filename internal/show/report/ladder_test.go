@@ -36,7 +36,7 @@ func ladderReport() *answer.Report {
 func TestLadderText(t *testing.T) {
 	r := ladderReport()
 	p := newPage(Options{}, false, "")
-	ladderSection(text{page: p, view: view{r: r, label: newLabels(r)}})
+	ladderSection(text{page: p, view: newView(r)})
 	const want = `Ladder: what each step adds to the one before it (mean ± half of the 95 % interval)
                       CPU/request
   step                  total, µs
@@ -60,7 +60,7 @@ func TestLadderText(t *testing.T) {
 	low, high := -2.0, 4.0
 	r.Ladders[0].Metrics[0].RestInterval = &stats.Interval{Estimate: 1, Low: &low, High: &high}
 	p = newPage(Options{}, false, "")
-	ladderSection(text{page: p, view: view{r: r, label: newLabels(r)}})
+	ladderSection(text{page: p, view: newView(r)})
 	if got := strings.Join(strings.Fields(p.text()), " "); !strings.Contains(got, "rest +1.0 ±3.0") || !strings.Contains(got, "noise, if its interval contains zero") {
 		t.Errorf("the rest has no interval:\n%s", p.text())
 	}

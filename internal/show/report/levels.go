@@ -235,7 +235,7 @@ type LevelTable struct {
 
 // LevelsOf are the differences in CPU by treatment and level, or nil for reports without levels.
 func LevelsOf(r *answer.Report) *LevelTable {
-	v := view{r: r, label: newLabels(r)}
+	v := newView(r)
 	columns := levelColumns(v)
 	if columns == nil {
 		return nil

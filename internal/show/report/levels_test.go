@@ -99,7 +99,7 @@ func TestTotalsOfPairs(t *testing.T) {
 			x.Valid = false
 		}
 	}
-	v := view{r: r, label: newLabels(r)}
+	v := newView(r)
 	got := totalsOf(v, v.treatment("envoy"))
 	if want := (totals{120, 270}); got != want {
 		t.Errorf("%v, want %v", got, want)

@@ -21,11 +21,7 @@ func noiseSection(t text) {
 		tr := t.view.r.Treatments[i]
 		if tr.ID != treatment {
 			treatment = tr.ID
-			name := t.view.label.describe(tr.Factors) + " against itself"
-			if !tr.Control {
-				name = fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r))
-			}
-			g.row(name)
+			g.row(t.view.pairWords(tr))
 		}
 		q := quantityOf(n.Metric)
 		between := unknown

@@ -88,6 +88,8 @@ type view struct {
 	short bool // the text of a few lines, in words that everyone has
 }
 
+func newView(r *answer.Report) view { return view{r: r, label: newLabels(r)} }
+
 // imported reports whether another tool made the runs. They are compared
 // unpaired, and each boundary gets a headline.
 func (v view) imported() bool { return v.r.Method != compare.Paired }

@@ -104,7 +104,7 @@ func mainWarning(v view) (figures.Warning, *doubt) {
 
 // WarningTitle names the most important warning in a few words: "the generator sent late".
 func WarningTitle(r *answer.Report) string {
-	w, _ := mainWarning(view{r: r, label: newLabels(r)})
+	w, _ := mainWarning(newView(r))
 	return capital(strings.ReplaceAll(cause(cmp.Or(w.Code, "none")), "-", " "))
 }
 
@@ -156,7 +156,7 @@ func trustAnswer(v view) string {
 // SmallestWords are the differences in CPU that the trials could not show: "Differences in CPU per request of less than 101 µs
 // would not be seen". They are "" if unknown, or if the run is about something else.
 func SmallestWords(r *answer.Report) string {
-	v := view{r: r, label: newLabels(r)}
+	v := newView(r)
 	smallest := v.smallestText()
 	switch {
 	case smallest == "" || !aboutCPU(v), strings.Contains(smallest, " to "): // a range would fit no treatment

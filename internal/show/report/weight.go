@@ -20,7 +20,7 @@ func weightSection(t text) {
 			}
 			if tr := t.view.r.Treatments[i]; c.Treatment != treatment {
 				treatment = c.Treatment
-				g.row(fmt.Sprintf("%s against %s", t.view.label.describe(tr.Factors), t.view.label.against(tr, t.view.r)))
+				g.row(t.view.pairWords(tr))
 			}
 			half, known := c.Weights.HalfWidth()
 			coefficient := unknown

@@ -60,7 +60,7 @@ func (w ComparisonWords) Both() string {
 
 // WordsOf are the words of a report.
 func WordsOf(r *answer.Report) Words {
-	v := view{r: r, label: newLabels(r)}
+	v := newView(r)
 	w := Words{
 		Names: map[string]string{}, Against: map[string]string{}, Estimates: map[string]map[string]string{},
 		Constant: strings.Join(v.label.constant, ", "), Shown: shownMetrics, Comparisons: []ComparisonWords{},
@@ -136,51 +136,33 @@ func comparisonWords(c compare.Comparison) ComparisonWords {
 	return w
 }
 
-// Header is the experiment, its trials, load and machine, a sentence each.
+// Header is the trials, load and machine of an experiment, a sentence each.
 func Header(r *answer.Report) []string {
-	t := text{page: newPage(Options{}, false, ""), view: view{r: r, label: newLabels(r)}}
-	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way, r.Setup.Background}
+	t := text{view: newView(r)}
+	constant := ""
 	if len(t.view.label.constant) > 0 {
-		lines = append(lines, "In all treatments: "+strings.Join(t.view.label.constant, ", "))
+		constant = "In all treatments: " + strings.Join(t.view.label.constant, ", ")
 	}
-	lines = append(lines, machineSentence(t))
-	var out []string
-	for _, l := range lines {
-		if l != "" {
-			out = append(out, l)
-		}
-	}
-	return out
+	lines := []string{sentence(trialsSentence(t), loadSentence(t)), r.Setup.Way, r.Setup.Background, constant, machineSentence(t)}
+	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
 // SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
-func SmallestShown(r *answer.Report) string { return view{r: r, label: newLabels(r)}.smallestText() }
+func SmallestShown(r *answer.Report) string { return newView(r).smallestText() }
 
 // FloorWords are the differences of baselines from themselves in CPU, the least first: "+0.2 ±1.2 µs", of several each with its
 // treatment. Without a pair there are none.
 func FloorWords(r *answer.Report) []string {
 	label, q := newLabels(r), quantityOf(answerCost)
-	var of, words []string
-	estimate := func(f compare.Floor) float64 {
-		if f.Difference == nil {
-			return 0
-		}
-		return f.Difference.Estimate
-	}
-	for _, f := range slices.SortedStableFunc(slices.Values(r.Floor), func(a, b compare.Floor) int { return cmp.Compare(estimate(a), estimate(b)) }) {
-		switch {
-		case f.Metric != answerCost:
-			continue
-		case f.Difference != nil:
-			words = append(words, strings.TrimSpace(difference(*f.Difference, q.scale)+" "+bounds(*f.Difference, q.scale, signed))+q.unitText())
-		default:
-			continue
-		}
-		of = append(of, label.describe(f.Factors))
+	floor := slices.DeleteFunc(slices.Clone(r.Floor), func(f compare.Floor) bool { return f.Metric != answerCost || f.Difference == nil })
+	slices.SortStableFunc(floor, func(a, b compare.Floor) int { return cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
+	var words []string
+	for _, f := range floor {
+		words = append(words, strings.TrimSpace(difference(*f.Difference, q.scale)+" "+bounds(*f.Difference, q.scale, signed))+q.unitText())
 	}
 	for i := range words {
 		if len(words) > 1 {
-			words[i] += " (" + of[i] + ")"
+			words[i] += " (" + label.describe(floor[i].Factors) + ")"
 		}
 	}
 	return words
