@@ -30,7 +30,6 @@ const envPrefix = "TARE_SERVE_"
 // maxConfig is the max size of a configuration, bytes.
 const maxConfig = strict.MaxBytes
 
-// serveFlags are the flags of serve.
 type serveFlags struct {
 	listen, admin, metrics, tokenFile, config string
 	maxMemory                                 app.Size

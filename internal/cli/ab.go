@@ -15,7 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/session"
 )
 
-// abOptions are the flags of `tare ab`.
 type abOptions struct {
 	runOptions
 	session.AB
@@ -108,7 +107,6 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	return cmd
 }
 
-// split splits words at each separator.
 func split(words []string, separator string) (all [][]string) {
 	all = [][]string{nil}
 	for _, word := range words {
@@ -145,7 +143,6 @@ func forBisect(bisect bool, err error) error {
 	return &console.ExitError{Err: err, Code: code}
 }
 
-// abCommand is `tare ab`.
 type abCommand struct{ *CommandLine }
 
 func (c abCommand) ab(ctx context.Context, args []string, o abOptions) error {

@@ -20,7 +20,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// compareOptions are the flags of `tare compare`.
 type compareOptions struct {
 	format     string
 	output     outfile.File
@@ -95,7 +94,6 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 	return cmd
 }
 
-// comparer compares runs.
 type comparer struct{ *CommandLine }
 
 func (c comparer) compare(bases []string, next string, o compareOptions) error {

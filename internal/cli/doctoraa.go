@@ -45,7 +45,6 @@ func (o aaOptions) check() error {
 // halfWidth is the interval for which blocks are estimated: ±2 % of the mean.
 const halfWidth = 0.02
 
-// aaMetrics are the metrics of the A/A report.
 var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50", metric.Latency + "/p99"}
 
 // againstItself runs the baseline of s against itself, by the way every run
@@ -119,7 +118,6 @@ func aaRows(r *answer.Report, run *compare.Run, o aaOptions) (rows []aaRow) {
 	return rows
 }
 
-// aaSentences are the rows for the page.
 func aaSentences(rows []aaRow) (all []string) {
 	for _, r := range rows {
 		if r.shows != "?" {

@@ -28,7 +28,6 @@ import (
 	"github.com/tare-mesh/tare/internal/study/isotope"
 )
 
-// forecastOptions are the flags of tare forecast.
 type forecastOptions struct {
 	graph, format, prices string
 	rates, from           []string
@@ -92,7 +91,6 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 	return cmd
 }
 
-// forecastsForms are the forms of forecasts, and a page.
 func forecastsForms() []report.Form[report.Forecasts] {
 	write := func(w io.Writer, f report.Forecasts) error { return page.WriteForecasts(w, f, console.Version()) }
 	return append(report.ForecastsForms(), report.Form[report.Forecasts]{Name: "html", Doc: "one page with figures", Write: write})

@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// importOptions are the flags of `tare import`.
 type importOptions struct {
 	importer.Options
 	out    string
@@ -65,7 +64,6 @@ Sources:` + list,
 	return cmd
 }
 
-// resultsImport is `tare import`.
 type resultsImport struct{ *CommandLine }
 
 func (c resultsImport) importResults(source string, paths []string, o importOptions) error {

@@ -145,7 +145,6 @@ func testedBy(d mesh.Definition) string {
 	return "run"
 }
 
-// optionRows has a line for each option of a mesh.
 func optionRows(*session.Program) (rows [][]string) {
 	for _, d := range mesh.Builtin() {
 		options := d.Options()

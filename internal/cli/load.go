@@ -27,7 +27,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
-// loadOutputs are the output formats.
 var loadOutputs = []string{"text", "json", "csv", "hdr", "oha", "vegeta"}
 
 const (
@@ -93,7 +92,6 @@ response (closed loop). That measures capacity, and times are service times.`,
 	return cmd
 }
 
-// loadCommand sends load and writes its report.
 type loadCommand struct{ *CommandLine }
 
 // load runs p, with a live line on a terminal, and prints the outcome.
@@ -166,7 +164,6 @@ func keepLog(to outfile.File, log string) error {
 	})
 }
 
-// writeLoadPage writes the page of --html.
 func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
 	if f.html == "" {
 		return nil

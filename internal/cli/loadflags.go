@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
-// loadFlags are the flags of tare load.
 type loadFlags struct {
 	profile   load.Profile
 	rate      rateFlag

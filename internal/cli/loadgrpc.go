@@ -146,7 +146,6 @@ func (f *rpcFlags) encode(ctx context.Context, p *load.Profile) error {
 	return p.Validate()
 }
 
-// listMethods prints the methods of a server, or of one of its services.
 func (c loadCommand) listMethods(ctx context.Context, p *load.Profile, f *loadFlags) error {
 	r, err := f.rpc.ask(ctx, p)
 	if err != nil {

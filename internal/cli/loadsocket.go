@@ -10,7 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// socketFlags are the flags of WebSocket.
 type socketFlags struct {
 	answer   string
 	messages int

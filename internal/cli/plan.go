@@ -246,7 +246,6 @@ func against(p *plan.Plan, t plan.Treatment) string {
 	return "nothing"
 }
 
-// timeWords formats the expected times of the plan.
 func timeWords(s *session.Study) string {
 	p := s.Plan
 	if l := s.Times; l != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
-// plotOptions are the flags of `tare plot`.
 type plotOptions struct {
 	figure, theme string
 	output        outfile.File

@@ -15,7 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/series"
 )
 
-// pushOptions are the flags of `tare report --push`.
 type pushOptions struct {
 	url, protocol string
 	headers       []string

@@ -102,7 +102,6 @@ func formatList() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// reporter writes reports of runs.
 type reporter struct{ *CommandLine }
 
 func (c reporter) report(dir string, o reportOptions) error {
@@ -122,7 +121,6 @@ func (c reporter) report(dir string, o reportOptions) error {
 	return result.Add(dir, pageFile, b.Bytes()) // its manifest lists the page
 }
 
-// reportOptions are the flags of `tare report`.
 type reportOptions struct {
 	format string
 	output string // file, empty for standard output
@@ -227,7 +225,6 @@ func reportFormat(o reportOptions, width int, color bool) (report.Format, error)
 	return f, nil
 }
 
-// findFormat returns the format with a name of [formatNames].
 func findFormat(name string, o report.Options) report.Format {
 	all := reportFormats(o)
 	return all[slices.IndexFunc(all, func(f report.Format) bool { return f.Name == name })]

@@ -11,7 +11,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// runOptions are the flags of `tare run`.
 type runOptions struct {
 	ExperimentOptions
 	out    string // results directory

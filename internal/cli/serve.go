@@ -23,7 +23,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/serve"
 )
 
-// serveOptions are the flags of `tare serve`.
 type serveOptions struct {
 	listen, token, cert, key string
 	open                     bool // without a token

@@ -18,7 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result/verify"
 )
 
-// signOptions are the flags of `tare sign`.
 type signOptions struct {
 	key      string // file of the private key
 	password string // file of its password
@@ -58,7 +57,6 @@ Exit codes: 0 signed; 4 a problem was found; 1 a directory or the key cannot be 
 	return cmd
 }
 
-// signer is `tare sign`.
 type signer struct{ *CommandLine }
 
 func (c signer) sign(dirs []string, o signOptions) error {

@@ -26,7 +26,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// sizeOptions are the flags of tare size.
 type sizeOptions struct {
 	from, headroom, format, prices string
 	objective, pods                string
@@ -108,7 +107,6 @@ blocks left out of the fit.`,
 	return cmd
 }
 
-// sizesForms are the forms of sizes, and a page.
 func sizesForms() []report.Form[report.Sizes] {
 	write := func(w io.Writer, s report.Sizes) error { return page.WriteSizes(w, s, console.Version()) }
 	return append(report.SizesForms(), report.Form[report.Sizes]{Name: "html", Doc: "one page with figures", Write: write})

@@ -64,7 +64,6 @@ func (c *CommandLine) Read(ctx context.Context, file string, o ExperimentOptions
 	return s, nil
 }
 
-// printNotes prints the notes of a study.
 func (c *CommandLine) printNotes(s *session.Study) {
 	for _, note := range s.Notes {
 		c.Notef("%s", note)

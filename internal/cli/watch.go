@@ -48,7 +48,6 @@ s sorts, Space pauses, + and - change the speed of a replay.`,
 	return cmd
 }
 
-// watchOptions are the flags of `tare watch`.
 type watchOptions struct {
 	plain  bool
 	speed  float64

@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// weighOptions are the flags of `tare weigh`.
 type weighOptions struct {
 	session.Weigh
 	HTTP2 bool
@@ -130,7 +129,6 @@ with an invalid trial is repeated, at most half as many times as there are block
 	return cmd
 }
 
-// weigher is `tare weigh`.
 type weigher struct{ *CommandLine }
 
 // weigh chooses rate and blocks, writes the experiment file, runs it and prints the answer.

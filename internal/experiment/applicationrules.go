@@ -2,13 +2,11 @@ package experiment
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// applicationRules checks the services under test.
 type applicationRules struct{ validation }
 
 func (v applicationRules) validate() {
@@ -37,28 +35,16 @@ func (v applicationRules) validate() {
 
 // program checks an application that is one program of the user.
 func (v applicationRules) program() {
-	for _, field := range []string{"topology", "services", "chart", "manifests", "namespace", "entry"} {
-		if path := "application." + field; v.doc.Has(path) {
-			v.report(path, "remove it, or write command and url into the services", "the application is one program: application.command or application.url")
-		}
-	}
-	v.e.inline().Validate(inApplication{v.doc}, "application.")
+	v.refuse("application.", []string{"topology", "services", "chart", "manifests", "namespace", "entry"},
+		"remove it, or write command and url into the services", "the application is one program: application.command or application.url")
+	v.e.inline().Validate(inEntry{v.doc, "application"}, "application.")
 }
 
 // onlyOwn reports fields of a program without its command.
 func (v applicationRules) onlyOwn() {
-	for _, field := range []string{"env", "dir", "ready", "tls", "prefix", "beside"} {
-		if path := "application." + field; v.doc.Has(path) && !v.e.Application.IsOwn() {
-			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
-		}
+	if !v.e.Application.IsOwn() {
+		v.refuse("application.", []string{"env", "dir", "ready", "tls", "prefix", "beside"}, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
 	}
-}
-
-// inApplication reports mistakes in the only service at the application, where its fields are.
-type inApplication struct{ app.Reporter }
-
-func (r inApplication) Report(path, message, hint string) {
-	r.Reporter.Report(strings.Replace(path, ".services[0]", "", 1), message, hint)
 }
 
 // own checks what programs of the user need of the experiment.
@@ -104,11 +90,8 @@ func ownReplicas(s app.Service) string {
 
 // conflicts reports an application beside the factor that selects it.
 func (v applicationRules) conflicts() {
-	for _, field := range []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"} {
-		if path := "application." + field; v.doc.Has(path) {
-			v.report(path, "remove one of the two", "factors.application selects the application")
-		}
-	}
+	v.refuse("application.", []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"},
+		"remove one of the two", "factors.application selects the application")
 }
 
 // topology checks that the named topology exists. The services of a file are in the experiment once it was read.
@@ -131,10 +114,6 @@ func (v applicationRules) topology() {
 			v.report("application.entry", "", "the topology has no service %q", clip(entry))
 		}
 	}
-}
-
-func (r inApplication) Sound(path string) bool {
-	return r.Reporter.Sound(strings.Replace(path, ".services[0]", "", 1))
 }
 
 // chart checks that the platform can install the chart.

@@ -46,7 +46,6 @@ func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
 	return all
 }
 
-// topology returns the topology of an entry that has one.
 func (v ApplicationVariant) topology(name string, programs ...string) (app.Topology, error) {
 	var t app.Topology
 	var err error
@@ -104,12 +103,10 @@ func (e *Experiment) applicationChain(name string) []string {
 	return chain(name, func(n string) string { return e.Applications[n].From })
 }
 
-// ownTopology is the topology of one program of the user.
 func ownTopology(name string, own app.Own) app.Topology {
 	return app.Topology{Name: name, Entry: app.OwnName, Services: []app.Service{{Name: app.OwnName, Own: own}}}
 }
 
-// variants checks the entries of applications.
 func (v applicationRules) variants() {
 	used := v.e.applications()
 	for _, name := range sortedKeys(v.e.Applications) {
@@ -129,7 +126,7 @@ func (v applicationRules) variants() {
 		case !own.IsOwn():
 			v.report(path, "add command: [PROGRAM, ARGUMENT, …], or from: an entry with one", "it has no command")
 		case v.e.Applications[name].From == "" || v.doc.Sound("applications."+v.e.Applications[name].From):
-			ownTopology(name, own).Validate(inVariant{v.doc, path}, path+".")
+			ownTopology(name, own).Validate(inEntry{v.doc, path}, path+".")
 		}
 	}
 	if replicas := LevelsOf[int](v.e.Factors, ReplicasFactor); slices.ContainsFunc(replicas, func(n int) bool { return n > 1 }) {
@@ -141,7 +138,6 @@ func (v applicationRules) variants() {
 	}
 }
 
-// variantTopology checks an entry with a topology.
 func (v applicationRules) variantTopology(path, name string) {
 	switch entry := v.e.Applications[name]; {
 	case !v.doc.Sound(path + ".topology"):
@@ -202,17 +198,17 @@ func (v applicationRules) variantName(path, name string) {
 	}
 }
 
-// inVariant reports mistakes in the only service of an entry at the entry, where its fields are.
-type inVariant struct {
+// inEntry reports mistakes in the only service of an application, or of an entry of applications, where its fields are.
+type inEntry struct {
 	app.Reporter
 	path string
 }
 
-func (r inVariant) Report(path, message, hint string) {
+func (r inEntry) Report(path, message, hint string) {
 	r.Reporter.Report(strings.Replace(path, r.path+".services[0]", r.path, 1), message, hint)
 }
 
-func (r inVariant) Sound(path string) bool {
+func (r inEntry) Sound(path string) bool {
 	return r.Reporter.Sound(strings.Replace(path, r.path+".services[0]", r.path, 1))
 }
 

@@ -58,7 +58,7 @@ func backgroundLevels(e *Experiment) (services []int, changes []PerSecond, proxi
 
 // levelsOr returns the levels of a factor, or the only one if it is not a factor.
 func levelsOr[T any](e *Experiment, factor string, only T) []T {
-	if levels := LevelsOf[T](e.Factors, factor); levels != nil {
+	if levels := LevelsOf[T](e.Factors, factor); len(levels) > 0 {
 		return levels
 	}
 	return []T{only}
@@ -104,7 +104,6 @@ func havingBackground(e *Experiment) string {
 	return "of tare's meshes envoy-xds has it"
 }
 
-// changesBehind reports whether background services change.
 func changesBehind(e *Experiment) bool {
 	_, changes, _ := backgroundLevels(e)
 	return slices.Max(changes) > 0
@@ -125,7 +124,6 @@ func (b Background) String() string {
 	return line
 }
 
-// backgroundRules checks the background.
 type backgroundRules struct{ validation }
 
 func (v backgroundRules) validate() {
@@ -141,19 +139,19 @@ func (v backgroundRules) validate() {
 		}
 	}
 	if slices.Max(changes) > 0 && slices.Min(services) == 0 {
-		v.report(v.at("changes", BackgroundChangesFactor), "write services: 100 beside it, without a level 0", "there are no background services to change")
+		v.report(v.place("changes", BackgroundChangesFactor), "write services: 100 beside it, without a level 0", "there are no background services to change")
 	}
 	if slices.Max(proxies) > 0 && slices.Min(services) == 0 {
-		v.report(v.at("proxies", BackgroundProxiesFactor), "write services: 100 beside it, without a level 0", "there are no background services that proxies could learn")
+		v.report(v.place("proxies", BackgroundProxiesFactor), "write services: 100 beside it, without a level 0", "there are no background services that proxies could learn")
 	}
 	if most := float64(slices.Max(changes)) * time.Duration(v.e.Phases.Measure).Seconds(); most > mesh.MaxBackgroundChange {
-		v.report(v.at("changes", BackgroundChangesFactor), "lower their rate, or shorten phases.measure", "%.0f changes in a trial are more than %d", most, mesh.MaxBackgroundChange)
+		v.report(v.place("changes", BackgroundChangesFactor), "lower their rate, or shorten phases.measure", "%.0f changes in a trial are more than %d", most, mesh.MaxBackgroundChange)
 	}
 	v.known()
 	if slices.Max(services) == 0 || v.e.Platform.Kind == mesh.OnLocal {
 		return
 	}
-	at := v.at("services", BackgroundServicesFactor)
+	at := v.place("services", BackgroundServicesFactor)
 	switch {
 	case !v.e.onCluster():
 		v.report(at, "remove it, or write platform: {kind: local}", "platform %s has no background services", v.e.Platform.Kind)
@@ -170,14 +168,14 @@ func (v backgroundRules) known() {
 	for _, name := range meshesOf(v.e) {
 		if d, known := v.definition(name); known {
 			if part, err := lacking(v.e, d); err != nil {
-				v.report(v.at(part, factors[part]), havingBackground(v.e), "%v", err)
+				v.report(v.place(part, factors[part]), havingBackground(v.e), "%v", err)
 			}
 		}
 	}
 }
 
-// at is where the file has a part of the background.
-func (v backgroundRules) at(field, factor string) string {
+// place is where the file has a part of the background.
+func (v backgroundRules) place(field, factor string) string {
 	if at := "factors." + factor; v.doc.Has(at) {
 		return at
 	}

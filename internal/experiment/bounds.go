@@ -24,7 +24,6 @@ type bounded interface{ bound() any }
 // required are the bounds of a field that its mapping must have.
 type required struct{ bounds }
 
-// check reports a value outside of its bounds.
 func (v validation) check(place string, value any, b bounds) {
 	if message, hint := b.check(value); message != "" {
 		v.report(place, hint, "%s", message)

@@ -90,7 +90,6 @@ func (l RateLevel) MarshalJSON() ([]byte, error) {
 	return json.Marshal(l.Rate)
 }
 
-// rateSchema returns the schema of a level of the rate.
 func rateSchema() *jsonschema.Schema {
 	fields := jsonschema.NewProperties()
 	fields.Set("max", &jsonschema.Schema{Type: "string"})
@@ -104,7 +103,6 @@ func rateSchema() *jsonschema.Schema {
 	}}
 }
 
-// searchRows has a row for every field of a search.
 func searchRows(under string) []fieldRow {
 	return []fieldRow{
 		{under + "max", "Objective, such as \"p99 < 50ms, errors < 0.1%\": each trial searches the highest rate that keeps it.", nil, nil},
@@ -122,7 +120,6 @@ func (c Capacity) SearchTime() time.Duration {
 	return capacity.Longest(c.Probes, time.Duration(c.Length), time.Duration(c.Length)/4+probeBesides)
 }
 
-// completeSearches fills in the defaults of searches.
 func (e *Experiment) completeSearches() {
 	complete := func(l *RateLevel) {
 		if l.Objective == "" {
@@ -147,7 +144,6 @@ func (e *Experiment) searches() bool {
 	return slices.ContainsFunc(LevelsOf[RateLevel](e.Factors, "rate"), func(l RateLevel) bool { return l.Objective != "" })
 }
 
-// capacity checks a search.
 func (v factorRules) capacity(path string, c Capacity) {
 	if _, err := capacity.ParseBounds(c.Objective); err != nil {
 		v.report(path+".max", "bounds are those of tare load --gate, with commas between them", "%v", err)
@@ -155,10 +151,8 @@ func (v factorRules) capacity(path string, c Capacity) {
 	if len(c.Objective) > maxObjective {
 		v.report(path+".max", "", "%d bytes, max %d", len(c.Objective), maxObjective)
 	}
-	for _, g := range append(LevelsOf[string](v.e.Factors, "generator"), v.e.Load.Generator) {
-		if g != "tare" {
-			v.report(path, "remove the generator, or give a rate", "only the generator tare searches a rate, not %s", clip(g))
-		}
+	if g := v.e.otherGenerator(); g != "" {
+		v.report(path, "remove the generator, or give a rate", "only the generator tare searches a rate, not %s", clip(g))
 	}
 	if v.e.Load.Profile.Cycle() > 0 {
 		v.report(path, "remove load.profile, or give a rate", "the rate cannot be searched while load.profile changes it")

@@ -42,7 +42,6 @@ const (
 // Changing reports whether changes are made.
 func (e *Experiment) Changing() bool { return e.Changes.Every > 0 }
 
-// completeChanges fills in the defaults of changes.
 func (f *File) completeChanges() {
 	c := &f.Experiment.Changes
 	if !f.Has("changes") {
@@ -59,7 +58,6 @@ func (f *File) completeChanges() {
 	}
 }
 
-// changeRules checks changes.
 type changeRules struct{ validation }
 
 func (v changeRules) validate() {
@@ -159,14 +157,10 @@ func (v changeRules) excluded(d mesh.Definition, kind string) string {
 	return v.e.Changes.Kinds[i]
 }
 
-// meshesThatChange lists the meshes that can make a kind of change on a platform.
-func (v changeRules) meshesThatChange(on, kind string) (names []string) {
-	for _, name := range v.names.Meshes {
-		if d, known := v.definition(name); known && d.On(on) == nil && d.CanChange(on, kind) == nil && !d.NothingRestarts(on, kind) {
-			names = append(names, name)
-		}
-	}
-	return names
+func (v changeRules) meshesThatChange(on, kind string) []string {
+	return v.meshesWith(func(d mesh.Definition) bool {
+		return d.On(on) == nil && d.CanChange(on, kind) == nil && !d.NothingRestarts(on, kind)
+	})
 }
 
 func listOr(names []string, none string) string {
@@ -193,7 +187,7 @@ func (v changeRules) observed() {
 		v.report("changes.probe", "remove it: the load shows the effect of changes", "a load worker of a cluster sends one load")
 	case !e.onCluster() && e.Platform.Kind != mesh.OnLocal:
 		v.report("changes", "remove changes, or write platform: {kind: local}", "platform %s makes none", e.Platform.Kind)
-	case slices.ContainsFunc(append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator), func(g string) bool { return g != "tare" }):
+	case e.otherGenerator() != "":
 		v.report("changes", "use load generator tare", changesProbe)
 	case slices.ContainsFunc(e.protocols(), func(p string) bool { return p != app.HTTP1 }):
 		v.report("changes", "write factors: {protocol: [http1]}", changesProbe)

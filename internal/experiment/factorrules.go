@@ -15,7 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// factorRules checks factors and baseline.
 type factorRules struct{ validation }
 
 func (v factorRules) factors() {

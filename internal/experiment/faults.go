@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -88,7 +89,6 @@ var (
 	faultPicks  = []string{"first", "random", "all"}
 )
 
-// faultRules checks faults and expectations.
 type faultRules struct{ validation }
 
 const (
@@ -231,16 +231,9 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 // Action describes what the fault does, with its parameters: "scale by -1", "errors ratio 0.5 status 503".
 func (f Fault) Action() string {
 	text := f.Kind
-	for _, p := range []struct {
-		name  string
-		value any
-		unset bool
-	}{
-		{"by", f.By, f.By == 0}, {"delay", f.Delay, f.Delay == 0}, {"ratio", f.Ratio, f.Ratio == 0}, {"status", f.Status, f.Status == 0},
-		{"rate", f.Rate, f.Rate == 0}, {"cpu", f.CPU, f.CPU == 0}, {"memory", f.Memory, f.Memory == 0}, {"grace", f.Grace, f.Grace == 0},
-	} {
-		if !p.unset {
-			text += fmt.Sprintf(" %s %v", p.name, p.value)
+	for _, name := range []string{"by", "delay", "ratio", "status", "rate", "cpu", "memory", "grace"} {
+		if value := fieldNamed(reflect.ValueOf(f), name); !value.IsZero() {
+			text += fmt.Sprintf(" %s %v", name, value)
 		}
 	}
 	return text
@@ -321,7 +314,6 @@ func (v faultRules) replicas(service string) int {
 	return most
 }
 
-// faultRows has a row for every field of faults, and for expectations.
 func faultRows() []fieldRow {
 	kinds := printable.Texts(FaultKinds(), func(k FaultKind) string { return k.Name + " (" + k.Doc + ")" })
 	all := []fieldRow{
@@ -387,12 +379,10 @@ func FaultKinds() []FaultKind {
 	}
 }
 
-// has reports whether the kind has a parameter.
 func (k FaultKind) has(parameter string) bool {
 	return slices.Contains(k.Required, parameter) || slices.Contains(k.Optional, parameter)
 }
 
-// faultParameters are parameters of some kinds of faults.
 func faultParameters() []fieldRow {
 	return []fieldRow{
 		{"grace", "time from SIGTERM to SIGKILL", defaultGrace.String(), between(0, maxFaultDelay, "")},

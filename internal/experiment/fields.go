@@ -164,12 +164,10 @@ func resourceRows(under string) []fieldRow {
 	}
 }
 
-// resourcePlanes restricts the keys of resources to planes.
 func resourcePlanes(s *jsonschema.Schema) {
 	s.PropertyNames = &jsonschema.Schema{Enum: anys(planesWithResources)}
 }
 
-// digestValues have the form of a digest.
 func digestValues(s *jsonschema.Schema) { s.AdditionalProperties.Pattern = digestForm }
 
 // imageForms allows the reference alone as well as the mapping.

@@ -29,7 +29,6 @@ type Names struct {
 	Programs   app.Programs // that services may have
 }
 
-// topologies lists the names of topologies.
 func (n Names) topologies() []string {
 	if n.Topologies == nil {
 		return app.Names()
@@ -65,7 +64,6 @@ func ReadRecord(path string) (*Experiment, error) {
 	return f.whole(Names{})
 }
 
-// pricesKind is the kind of files with prices.
 const pricesKind = "Prices"
 
 // Decode decodes the content of a file over the defaults. name is the file in errors. Overrides are "key=value" of
@@ -90,7 +88,6 @@ func Decode(name string, data []byte, overrides ...string) (*File, error) {
 	return f, nil
 }
 
-// whole completes and validates the file.
 func (f *File) whole(names Names) (*Experiment, error) {
 	f.Complete()
 	if err := f.Validate(names); err != nil {

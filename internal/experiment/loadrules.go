@@ -49,11 +49,7 @@ func (v loadRules) connectionRate(path string, x int) {
 	if x == 0 {
 		return
 	}
-	rates := LevelsOf[RateLevel](v.e.Factors, RateFactor)
-	if len(rates) == 0 {
-		rates = []RateLevel{{Rate: DefaultLevels().Rate}}
-	}
-	for _, r := range rates {
+	for _, r := range levelsOr(v.e, RateFactor, RateLevel{Rate: DefaultLevels().Rate}) {
 		if r.Rate == Max {
 			v.report(path, "write numbers in factors.rate", "new connections per second need a rate of requests, not max")
 			return

@@ -122,12 +122,7 @@ func (v meshRules) options() {
 
 // available names the known meshes of a platform, as the end of a hint. It is "" if there are none.
 func (v meshRules) available(platform string) string {
-	var names []string
-	for _, name := range v.names.Meshes {
-		if d, ok := v.definition(name); ok && d.On(platform) == nil && (d.Local != nil || d.Kubernetes != nil) {
-			names = append(names, name)
-		}
-	}
+	names := v.meshesWith(func(d mesh.Definition) bool { return d.On(platform) == nil && (d.Local != nil || d.Kubernetes != nil) })
 	if len(names) == 0 {
 		return ""
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// platformRules checks where trials run.
 type platformRules struct{ validation }
 
 func (v platformRules) validate() {
@@ -136,7 +135,6 @@ const (
 	maxMemory = Size(1 << 50)
 )
 
-// resources checks requests and limits of containers.
 func (v platformRules) resources() {
 	for _, plane := range sortedKeys(v.e.Platform.Resources) {
 		path, r := "platform.resources."+plane, v.e.Platform.Resources[plane]
@@ -166,7 +164,6 @@ const (
 	Kubelet   = "kubelet"
 )
 
-// digestForm is the form of an image's digest.
 const digestForm = `^sha256:[0-9a-f]{64}$`
 
 var (
@@ -196,5 +193,4 @@ func (v validation) amounts(path string, r Resources) {
 	}
 }
 
-// onCluster reports whether the trials run on a cluster.
 func (e *Experiment) onCluster() bool { return e.Platform.Kind == mesh.OnKubernetes }

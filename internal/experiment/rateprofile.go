@@ -36,7 +36,6 @@ type Bursts struct {
 	Times float64  `yaml:"times" json:"times"` // the rate
 }
 
-// profile checks the changes of the rate.
 func (v loadRules) profile() {
 	const path = "load.profile"
 	if !v.doc.Has(path) {
@@ -87,7 +86,6 @@ func (p RateProfile) Cycle() Duration {
 	return cycle
 }
 
-// steps checks the steps and ramps.
 func (v loadRules) steps(path string, steps []Step) {
 	path += ".steps"
 	if v.doc.Has(path) && len(steps) == 0 || len(steps) > maxSteps {

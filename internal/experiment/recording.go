@@ -113,7 +113,6 @@ func (r Recording) rate(part time.Duration) float64 {
 	return exact
 }
 
-// instants checks a load at recorded instants.
 func (v loadRules) instants() {
 	l, r := v.e.Load, v.e.Load.Recording()
 	total, without, late := 0, -1, -1
@@ -212,7 +211,6 @@ func spread(at []time.Duration) {
 	}
 }
 
-// repeated checks the requests of a recording at a rate.
 func (v loadRules) repeated(path string, rate float64, r Recording) {
 	const remedy = "remove it: the default is the recorded rate"
 	warmup, measure := time.Duration(v.e.Phases.Warmup), time.Duration(v.e.Phases.Measure)

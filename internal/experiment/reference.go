@@ -26,7 +26,6 @@ func (v scheduleRules) reference() {
 	}
 }
 
-// plainHTTP reports whether all requests are HTTP/1.1.
 func (v scheduleRules) plainHTTP() bool {
 	protocols := v.e.protocols()
 	all, err := v.e.Topologies()

@@ -82,10 +82,7 @@ func (v loadRules) spread() {
 	if !slices.ContainsFunc(meshesOf(v.e), without) && len(v.e.Load.Requests) == 0 {
 		return
 	}
-	need, levels := 1, LevelsOf[int](v.e.Factors, "connections")
-	if len(levels) == 0 {
-		levels = []int{DefaultLevels().Connections}
-	}
+	need := 1
 	all, _ := v.e.Topologies() // a mistake is reported elsewhere
 	for _, t := range all {
 		entry, _ := t.Service(t.EntryName())
@@ -95,7 +92,7 @@ func (v loadRules) spread() {
 			}
 		}
 	}
-	for i, c := range levels {
+	for i, c := range levelsOr(v.e, ConnectionsFactor, DefaultLevels().Connections) {
 		path := fmt.Sprintf("factors.connections[%d]", i)
 		if !v.doc.Has(path) {
 			path = "factors.replicas"
@@ -175,7 +172,6 @@ func (v loadRules) headers(path string, headers map[string]string) {
 	}
 }
 
-// message checks a message in JSON.
 func (v loadRules) message(path string, r *Request) {
 	switch {
 	case r.JSON == "" && r.Proto == "":

@@ -71,7 +71,6 @@ func factorsSchema(names Names, lists bool) *jsonschema.Schema {
 	return s
 }
 
-// scalarSchema is the schema of a level.
 func scalarSchema(t reflect.Type) *jsonschema.Schema {
 	if s := unitSchema(t); s != nil {
 		return s

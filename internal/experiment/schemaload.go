@@ -8,7 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// loadRows has a row for every field of the load.
 func loadRows(names Names) []fieldRow {
 	d := defaults()
 	text := func(pattern string) form { return func(s *jsonschema.Schema) { s.Pattern = pattern } }

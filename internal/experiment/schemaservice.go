@@ -8,7 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// serviceRows has a row for every field of a service and of a call.
 func serviceRows(names Names) []fieldRow {
 	const service, call = "application.services[].", "application.services[].calls[]."
 	return slices.Concat([]fieldRow{

@@ -14,7 +14,6 @@ const (
 // NamesReplicas reports whether answers must name the pod that served them, to show which has started.
 func NamesReplicas(e *Experiment) bool { return e.Starts > 0 && e.onCluster() }
 
-// startRules checks the starts of a pod.
 type startRules struct{ validation }
 
 func (v startRules) validate() {

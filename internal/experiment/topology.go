@@ -56,16 +56,21 @@ func (e *Experiment) foreign() bool {
 	return e.Application.Chart != nil || e.Application.Source.IsSet()
 }
 
-// applications lists the levels of the factor application.
 func (e *Experiment) applications() []string { return LevelsOf[string](e.Factors, ApplicationFactor) }
 
-// meshes lists the levels of the factor mesh.
 func (e *Experiment) meshes() []string { return LevelsOf[string](e.Factors, "mesh") }
 
 // protocols lists the levels of the factor protocol, or its default.
 func (e *Experiment) protocols() []string {
-	if named := LevelsOf[string](e.Factors, "protocol"); len(named) > 0 {
-		return named
+	return levelsOr(e, "protocol", DefaultLevels().Protocol)
+}
+
+// otherGenerator returns a load generator of the experiment that is not tare's own, or "".
+func (e *Experiment) otherGenerator() string {
+	for _, name := range append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator) {
+		if name != "tare" {
+			return name
+		}
 	}
-	return []string{DefaultLevels().Protocol}
+	return ""
 }

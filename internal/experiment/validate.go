@@ -41,9 +41,14 @@ func clip(s string) string {
 
 // onClusters reports fields that the local platform does not have.
 func (v validation) onClusters(paths ...string) {
-	for _, path := range paths {
-		if v.doc.Has(path) {
-			v.report(path, "remove it, or write platform: {kind: kubernetes}", "it applies to clusters, and the platform is local")
+	v.refuse("", paths, "remove it, or write platform: {kind: kubernetes}", "it applies to clusters, and the platform is local")
+}
+
+// refuse reports each of the fields that the file has.
+func (v validation) refuse(under string, fields []string, hint, message string) {
+	for _, field := range fields {
+		if v.doc.Has(under + field) {
+			v.report(under+field, hint, "%s", message)
 		}
 	}
 }
@@ -66,8 +71,5 @@ func (v validation) definition(name string) (mesh.Definition, bool) {
 
 // meshesOf lists the levels of the factor mesh, or its default.
 func meshesOf(e *Experiment) []string {
-	if named := e.meshes(); len(named) > 0 {
-		return named
-	}
-	return []string{DefaultLevels().Mesh}
+	return levelsOr(e, MeshFactor, DefaultLevels().Mesh)
 }

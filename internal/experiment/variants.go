@@ -215,6 +215,16 @@ func (e *Experiment) Variant(name string) string {
 	return strings.TrimPrefix(o.From+" with "+strings.Join(all, ", "), " ")
 }
 
+// meshesWith lists the known meshes whose definitions have a property.
+func (v validation) meshesWith(has func(mesh.Definition) bool) (names []string) {
+	for _, name := range v.names.Meshes {
+		if d, known := v.definition(name); known && has(d) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // meshNames are the names that the factor mesh may have: definitions, variants and sidecars of the file.
 func (v validation) meshNames() []string {
 	if len(v.names.Meshes) == 0 {

@@ -230,7 +230,6 @@ func (AB) sideOf(set string) (field string, side int) {
 	return set, -1
 }
 
-// decideField returns the field decide of an experiment file.
 func (o AB) decideField() map[string]any {
 	d := map[string]any{"gates": o.Gates, "within": experiment.Duration(o.MaxTime).String()}
 	if o.Detect != "" {

@@ -52,7 +52,6 @@ func (p *Program) searchAB(ctx context.Context, o *AB) error {
 	return nil
 }
 
-// abOfCommands makes the experiment of two programs.
 func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -19,7 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 )
 
-// openLocal opens this machine for a run.
 func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
 	p.Sweep()
 	if err := errors.Join(cpusExist(o.Experiment.Platform.CPUs), connectionsFit(o.Experiment.Factors)); err != nil {

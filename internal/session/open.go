@@ -99,7 +99,6 @@ func (s *Study) generators() (map[string]generator.Generator, error) {
 	return s.Program.Kubernetes.Generators(s.Experiment, all)
 }
 
-// used returns the generators of the plan's treatments.
 func used(p *plan.Plan, all map[string]generator.Generator) (used []generator.Generator) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		if slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == name }) {
@@ -197,7 +196,6 @@ func (n *notices) show(view result.Sink) {
 	n.view = view
 }
 
-// post shows one line.
 func (n *notices) post(line string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

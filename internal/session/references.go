@@ -161,7 +161,6 @@ func (r references) applications(programs []string) {
 	}
 }
 
-// topologyFile reads the file of a topology.
 func (r references) topologyFile(field, path string, programs []string) (app.Topology, bool) {
 	if path = r.relative(path); !app.IsFile(path) { // Join turned "./dir" into "dir", which would be a name
 		path = "./" + path
@@ -212,7 +211,6 @@ func (r references) targets(note func(format string, args ...any)) {
 	l.Targets, l.Requests = "", requests
 }
 
-// bodies reads the files of bodies.
 func (r references) bodies() {
 	for i := range r.x.Load.Requests {
 		q := &r.x.Load.Requests[i]
@@ -307,7 +305,6 @@ func (r references) paths() {
 	}
 }
 
-// absolute returns a path that is relative to the file as an absolute one.
 func (r references) absolute(path string) string {
 	if abs, err := filepath.Abs(r.relative(path)); err == nil {
 		return abs

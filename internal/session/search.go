@@ -71,7 +71,6 @@ func fit(ctx context.Context, w *WeighStudy) (start time.Duration, err error) {
 	return found.start, nil
 }
 
-// foundRate is the result of a search.
 type foundRate struct {
 	rate    float64       // requests per second
 	slowest float64       // p95 of the slowest treatment, ms

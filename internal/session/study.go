@@ -30,7 +30,6 @@ type Study struct {
 	unread      error    // why the objects of the application were not read
 }
 
-// notef adds a note.
 func (s *Study) notef(format string, args ...any) {
 	s.Notes = append(s.Notes, fmt.Sprintf(format, args...))
 }

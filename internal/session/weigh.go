@@ -316,7 +316,6 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 	return w, err
 }
 
-// addHeaders adds headers of every request.
 func (w *weighFile) addHeaders(all []string) error {
 	for _, line := range all {
 		name, value, ok := strings.Cut(line, ":")

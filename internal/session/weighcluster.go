@@ -23,7 +23,6 @@ const (
 	weighClusterRate    = 50
 )
 
-// fileOnCluster returns the experiment of an application on a cluster.
 func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	switch {
 	case o.InPlace && o.Namespace == "":

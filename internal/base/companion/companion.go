@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// module is the path of tare's module.
 const module = "github.com/tare-mesh/tare"
 
 // Path returns the path of a program: beside this one, else in PATH. If `go install` built this one, the program that

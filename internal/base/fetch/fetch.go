@@ -180,7 +180,6 @@ func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	return p.fetched(ctx, opts)
 }
 
-// try runs the program at path.
 func (p Program) try(ctx context.Context, path, source string) (Found, error) {
 	version, err := p.version(ctx, path)
 	if err != nil {

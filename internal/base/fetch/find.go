@@ -55,7 +55,6 @@ func FindVersion(ctx context.Context, name, version string, opts Options) (Found
 	return Found{}, hint.New("write program: with the path of one", "find %s %s: no version of it can be downloaded", name, version)
 }
 
-// withVersion returns the program in a version.
 func (p Program) withVersion(version string) (Program, error) {
 	p.chosen = true
 	if version == p.Version && p.Builds != nil {

@@ -26,7 +26,6 @@ var errNoReport = errors.New("pip cannot report the wheel's URL")
 // pip is the command line of pip, e.g. {"/usr/bin/python3", "-m", "pip"}.
 type pip []string
 
-// findPip finds an installed pip.
 func findPip(ctx context.Context) (pip, error) {
 	var tried []string
 	for _, c := range []pip{{"python3", "-m", "pip"}, {"python", "-m", "pip"}, {"pip3"}, {"pip"}} {

@@ -122,7 +122,6 @@ func (w *work) close() {
 	}
 }
 
-// do does n pieces.
 func (w *work) do(n int) error {
 	for range n {
 		for i := range w.ends {

@@ -36,7 +36,6 @@ func (c Command) String() string {
 	return line
 }
 
-// name is the name of the command in messages.
 func (c Command) name() string { return filepath.Base(c.Path) }
 
 // quote leaves a word alone when no shell would change it.

@@ -138,7 +138,6 @@ var (
 	running  = map[int]bool{}
 )
 
-// fork starts the process.
 func (p *Process) fork() error {
 	starting.Lock()
 	defer starting.Unlock()
@@ -149,7 +148,6 @@ func (p *Process) fork() error {
 	return nil
 }
 
-// reap waits for the ended process.
 func (p *Process) reap() error {
 	defer func() {
 		starting.Lock()

@@ -60,7 +60,6 @@ func (h *healthService) watch(s *Stream) error {
 	return s.r.Context().Err()
 }
 
-// statusOf returns the status of the requested service.
 func (h *healthService) statusOf(request []byte) (uint64, error) {
 	fields, err := Fields(request)
 	name := ""

@@ -173,7 +173,6 @@ func unary(h Handler) func(*Stream) error {
 	}
 }
 
-// send writes a message to the client.
 func (s *Stream) send(m Message) error {
 	if _, err := s.w.Write(m.prefix()); err != nil {
 		return err

@@ -97,7 +97,6 @@ func (t Topology) owner() string {
 	return "application"
 }
 
-// chart reports mistakes in the chart.
 func (v validation) chart() {
 	c := v.t.Chart
 	if c == nil {

@@ -229,7 +229,6 @@ func (v validation) words(path string, words []string, known Addresses) {
 	}
 }
 
-// environment reports mistakes in environment variables.
 func (v validation) environment(path string, env map[string]string, known Addresses) {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if !isVariable(name) {

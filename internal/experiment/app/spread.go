@@ -115,7 +115,6 @@ func (t Times) Fixed() (time.Duration, bool) { return time.Duration(t.a), t.kind
 // Fixed is the size in bytes if it is always the same.
 func (s Sizes) Fixed() (int64, bool) { return int64(s.a), s.kind == fixed }
 
-// kind of a distribution.
 type kind int
 
 const (

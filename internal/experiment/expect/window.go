@@ -82,7 +82,6 @@ func (w window) whole() bool { return w == window{} }
 // needsFault reports whether it is empty without faults.
 func (w window) needsFault() bool { return w.relation != "" }
 
-// secondsOf returns the seconds of the window.
 func (w window) secondsOf(t Trial) []Second {
 	var in []Second
 	for i, s := range t.Seconds {

@@ -55,7 +55,6 @@ func (s *Set) serviceOf(pod map[string]any) string {
 	return ""
 }
 
-// configuration is the texts that configure a pod.
 func (s *Set) configuration(pod map[string]any) (texts []string) {
 	for _, c := range containers(pod) {
 		for _, e := range items(c, "env") {

@@ -36,7 +36,6 @@ func Read(render Render, paths ...string) (*Set, error) {
 	return New(strings.Join(paths, ", "), objects, false)
 }
 
-// readAt reads the objects at one path.
 func readAt(render Render, path string) (objects []Object, err error) {
 	if dir := Kustomized(path); dir != "" {
 		if render == nil {
@@ -145,7 +144,6 @@ func Parse(name string, data []byte) (objects []Object, err error) {
 	}
 }
 
-// objectsOf are the objects of one document.
 func objectsOf(name string, n *yaml.Node) ([]Object, error) {
 	timesAsText(n, map[*yaml.Node]bool{})
 	place := fmt.Sprintf("%s:%d:%d", name, n.Line, n.Column)

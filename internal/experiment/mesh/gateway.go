@@ -136,7 +136,6 @@ func (c Condition) Holds(object map[string]any) (ok bool, state string) {
 	return true, c.Type
 }
 
-// check checks one list of conditions.
 func (c Condition) check(place map[string]any) (ok bool, state string) {
 	conditions, _ := place["conditions"].([]any)
 	for _, one := range conditions {

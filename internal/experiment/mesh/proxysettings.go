@@ -33,7 +33,6 @@ type ProxyValues struct {
 // setting is one in the text of an annotation.
 var setting = regexp.MustCompile(`\$\{[^}]*\}`)
 
-// proxySettings are the names of all settings.
 var proxySettings = []string{"image", "concurrency", "environment", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
 // Any reports whether anything is set.

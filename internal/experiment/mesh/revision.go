@@ -79,7 +79,6 @@ func (d Definition) asRevision(revision, namespace string) (Definition, error) {
 	return d, failed
 }
 
-// with returns the marks with further ones.
 func (m Marks) with(further Marks) Marks {
 	all := Marks{Labels: map[string]string{}, Annotations: map[string]string{}}
 	for _, one := range []Marks{m, further} {

@@ -145,7 +145,6 @@ func sortedKeys(m reflect.Value) []reflect.Value {
 
 func join(at, name string) string { return strings.Trim(at+"."+name, ".") }
 
-// form reports a text of another form.
 func (v *validation) form(at, text, name string) {
 	if f, ok := forms[name]; ok && text != "" && !f.is(text) {
 		v.report(at, fmt.Sprintf("found %q, expected %s", text, f.expected), f.advice)

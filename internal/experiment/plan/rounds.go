@@ -97,7 +97,6 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 	return nil
 }
 
-// groups are the groups of the treatments, by ID.
 func (p *Plan) groups() map[string]group {
 	all := map[string]group{}
 	for _, t := range p.Treatments {

@@ -72,7 +72,6 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 	return record.Steps(), out.Flush()
 }
 
-// dryEnd prints the steps after the last trial.
 func dryEnd(ctx context.Context, on *session.Opened, record *cluster.Recorder, out io.Writer) error {
 	before := len(record.Steps())
 	if on.End != nil {

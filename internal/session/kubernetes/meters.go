@@ -20,7 +20,6 @@ import (
 	"github.com/tare-mesh/tare/internal/session"
 )
 
-// openers open each meter of a cluster, by its name.
 var openers = map[string]func(context.Context, MeterSource) (ClusterMeter, error){
 	session.MeterKubelet:    openKubelets,
 	session.MeterNodeAgent:  openNodeAgents,
