@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -72,23 +73,13 @@ func (e *Experiment) MeshSettings(name string) MeshOptions {
 		all.WithCLI = all.WithCLI || o.WithCLI
 		all.Arguments = slices.Concat(all.Arguments, o.Arguments)
 		for release, values := range o.Values {
-			all.Values = over(all.Values, map[string]map[string]any{release: merged(all.Values[release], values)})
+			if all.Values[release] == nil {
+				all.Values = over(all.Values, map[string]map[string]any{release: {}})
+			}
+			manifest.Overlay(all.Values[release], values)
 		}
 	}
 	return all
-}
-
-// merged are chart values with others over them, as Helm merges them: maps by key, anything else as a whole.
-func merged(base, top map[string]any) map[string]any {
-	out := over(base, nil)
-	for key, value := range top {
-		lower, is := out[key].(map[string]any)
-		if upper, both := value.(map[string]any); both && is {
-			value = merged(lower, upper)
-		}
-		out = over(out, map[string]any{key: value})
-	}
-	return out
 }
 
 // over returns a with the entries of b, which win.
@@ -216,7 +207,7 @@ func (e *Experiment) Variant(name string) string {
 }
 
 // meshesWith lists the known meshes whose definitions have a property.
-func (v validation) meshesWith(has func(mesh.Definition) bool) (names []string) {
+func meshesWith(v validation, has func(mesh.Definition) bool) (names []string) {
 	for _, name := range v.names.Meshes {
 		if d, known := v.definition(name); known && has(d) {
 			names = append(names, name)

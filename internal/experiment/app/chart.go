@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
 // Chart is the Helm chart of an application, instead of services that tare-agent runs. The topology's services then
@@ -40,34 +42,17 @@ func (c Chart) ValuesFor(replicas int, spread bool, variant string) (map[string]
 		return nil, fmt.Errorf("read the chart's values for several nodes: %w", err)
 	}
 	if spread {
-		lay(values, over)
+		manifest.Overlay(values, over)
 	}
 	if c.Replicas != "" {
-		var v any = replicas
-		path := strings.Split(c.Replicas, ".")
-		for i := len(path) - 1; i >= 0; i-- {
-			v = map[string]any{path[i]: v}
-		}
-		lay(values, v.(map[string]any))
+		manifest.Overlay(values, manifest.Nested(c.Replicas, replicas))
 	}
-	of, err := mapping(variant)
+	changes, err := mapping(variant)
 	if err != nil {
 		return nil, fmt.Errorf("read the values of the variant: %w", err)
 	}
-	lay(values, of)
+	manifest.Overlay(values, changes)
 	return values, nil
-}
-
-// lay merges values over others.
-func lay(under, over map[string]any) {
-	for name, v := range over {
-		below, is := under[name].(map[string]any)
-		if above, too := v.(map[string]any); is && too {
-			lay(below, above)
-			continue
-		}
-		under[name] = v
-	}
 }
 
 // foreign reports fields of services that only tare-agent supports, where others' objects run them, and the opposite.

@@ -19,11 +19,9 @@ func (i Instance) Check() error {
 		return fmt.Errorf("check service %s: %w", i.Name, err)
 	}
 	_, err = DecodeInstance("service "+i.Name, b)
-	var mistakes strict.Problems
-	if errors.As(err, &mistakes) {
-		for k := range mistakes {
-			mistakes[k].Line, mistakes[k].Column = 0, 0
-		}
+	mistakes, _ := errors.AsType[strict.Problems](err)
+	for k := range mistakes {
+		mistakes[k].Line, mistakes[k].Column = 0, 0
 	}
 	return err
 }

@@ -41,8 +41,7 @@ func PatchInstance(i Instance, name string, patch []byte) (Instance, error) {
 		return Instance{}, fmt.Errorf("patch service %s: %w", i.Name, err)
 	}
 	changed, err := DecodeInstance(name, merged)
-	var mistakes strict.Problems
-	if errors.As(err, &mistakes) {
+	if mistakes, wrong := errors.AsType[strict.Problems](err); wrong {
 		return Instance{}, placed(mistakes, doc)
 	}
 	return changed, err

@@ -75,10 +75,10 @@ func (s *Set) references(o Object, pod map[string]any) {
 
 // referencesOf lists the objects that a pod names.
 func referencesOf(pod map[string]any) (all []reference) {
-	add := func(kind string, of map[string]any, field string) {
-		if of != nil {
-			optional, _ := of["optional"].(bool)
-			all = append(all, reference{kind, text(of, field), optional})
+	add := func(kind string, from map[string]any, field string) {
+		if from != nil {
+			optional, _ := from["optional"].(bool)
+			all = append(all, reference{kind, text(from, field), optional})
 		}
 	}
 	for _, c := range containers(pod) {

@@ -171,12 +171,12 @@ const tokenVolume = "kube-api-access-"
 // removeTokenVolumes removes what the API server has added to a running pod.
 func removeTokenVolumes(pod map[string]any) {
 	spec := mapping(pod, "spec")
-	without := func(of map[string]any, field string) {
-		list, ok := of[field].([]any)
+	without := func(object map[string]any, field string) {
+		list, ok := object[field].([]any)
 		if !ok {
 			return
 		}
-		of[field] = slices.DeleteFunc(list, func(v any) bool {
+		object[field] = slices.DeleteFunc(list, func(v any) bool {
 			m, _ := v.(map[string]any)
 			return strings.HasPrefix(text(m, "name"), tokenVolume)
 		})

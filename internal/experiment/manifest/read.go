@@ -25,11 +25,11 @@ type Render func(dir string) ([]byte, error)
 func Read(render Render, paths ...string) (*Set, error) {
 	var objects []Object
 	for _, path := range paths {
-		of, err := readAt(render, path)
+		found, err := readAt(render, path)
 		if err != nil {
 			return nil, err
 		}
-		if objects = append(objects, of...); len(objects) > maxObjects {
+		if objects = append(objects, found...); len(objects) > maxObjects {
 			return nil, fmt.Errorf("%s: more than %d objects", path, maxObjects)
 		}
 	}
@@ -52,11 +52,11 @@ func readAt(render Render, path string) (objects []Object, err error) {
 		return nil, err
 	}
 	for _, file := range files {
-		of, err := readFile(file)
+		found, err := readFile(file)
 		if err != nil {
 			return nil, err
 		}
-		if objects = append(objects, of...); len(objects) > maxObjects {
+		if objects = append(objects, found...); len(objects) > maxObjects {
 			break // the caller refuses them
 		}
 	}
@@ -136,11 +136,11 @@ func Parse(name string, data []byte) (objects []Object, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		of, err := objectsOf(name, &n)
+		found, err := objectsOf(name, &n)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, of...)
+		objects = append(objects, found...)
 	}
 }
 

@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/certificate"
@@ -116,10 +115,8 @@ func (d Definition) canChangeInCluster(kind string) error {
 }
 
 // Change renders the objects of a kind of change, as a stream of YAML.
-func (k Kubernetes) Change(kind string, of ChangeContext) ([]byte, error) {
-	b, err := execute("changes."+kind, k.Changes[kind], of)
-	if err != nil {
-		return nil, fmt.Errorf("render the objects of %s: %w", kind, err)
-	}
-	return b, nil
+func (k Kubernetes) Change(kind string, ctx ChangeContext) ([]byte, error) {
+	var r rendering
+	text := r.text("changes."+kind, k.Changes[kind], ctx)
+	return []byte(text), r.err("the objects of " + kind)
 }

@@ -2,7 +2,6 @@ package mesh
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 )
@@ -137,28 +136,17 @@ func (l Local) enabled(option string) bool {
 
 // Render executes the templates of a process of the control plane.
 func (c Control) Render(ctx ControlContext) (args []string, config []byte, err error) {
-	if args, err = renderAll("args", c.Args, ctx); err == nil {
-		config, err = execute("config", c.Config, ctx)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("render %s: %w", c.Name, err)
-	}
-	return args, config, nil
+	var r rendering
+	args, config = r.texts("args", c.Args, ctx), []byte(r.text("config", c.Config, ctx))
+	return args, config, r.err(c.Name)
 }
 
 // Render executes a request's templates with ctx.
 func (r Request) Render(ctx any) (Request, error) {
-	var failed error
-	text := func(name, text string) string {
-		b, err := execute(name, text, ctx)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("render a request: %w", err)
-		}
-		return string(b)
-	}
-	done := Request{Method: r.Method, URL: text("url", r.URL), Body: text("body", r.Body), Header: map[string]string{}}
+	var t rendering
+	done := Request{Method: r.Method, URL: t.text("url", r.URL, ctx), Body: t.text("body", r.Body, ctx), Header: map[string]string{}}
 	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
-		done.Header[name] = text("header."+name, r.Header[name])
+		done.Header[name] = t.text("header."+name, r.Header[name], ctx)
 	}
 	if done.Method == "" {
 		done.Method = "GET"
@@ -166,55 +154,31 @@ func (r Request) Render(ctx any) (Request, error) {
 			done.Method = "PUT"
 		}
 	}
-	return done, failed
+	return done, t.err("a request")
 }
 
 // Render executes the templates of the command, where env are "K=V".
 func (b Bootstrap) Render(ctx SidecarContext) (args, env []string, err error) {
-	if args, err = renderAll("args", b.Args, ctx); err != nil {
-		return nil, nil, fmt.Errorf("render the bootstrap of %s: %w", ctx.Pod, err)
-	}
+	var r rendering
+	args = r.texts("args", b.Args, ctx)
 	for _, name := range slices.Sorted(maps.Keys(b.Env)) {
-		value, err := execute("env."+name, b.Env[name], ctx)
-		if err != nil {
-			return nil, nil, fmt.Errorf("render the bootstrap of %s: %w", ctx.Pod, err)
-		}
-		env = append(env, name+"="+string(value))
+		env = append(env, name+"="+r.text("env."+name, b.Env[name], ctx))
 	}
-	return args, env, nil
-}
-
-func renderAll(name string, texts []string, ctx any) ([]string, error) {
-	var all []string
-	for i, text := range texts {
-		b, err := execute(fmt.Sprintf("%s[%d]", name, i), text, ctx)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, string(b))
-	}
-	return all, nil
+	return args, env, r.err("the bootstrap of " + ctx.Pod)
 }
 
 // IdentityOf renders the SPIFFE ID of a service.
 func (c Certificates) IdentityOf(ctx CertificateContext) (string, error) {
-	b, err := execute("identity", c.Identity, ctx)
-	if err != nil {
-		return "", fmt.Errorf("render the identity of %s: %w", ctx.Service, err)
-	}
-	return string(b), nil
+	var r rendering
+	identity := r.text("identity", c.Identity, ctx)
+	return identity, r.err("the identity of " + ctx.Service)
 }
 
 // Render executes the templates of a reload.
 func (r Reload) Render(ctx SidecarContext) (Reload, error) {
-	for name, text := range map[string]*string{"url": &r.URL, "socket": &r.Socket} {
-		b, err := execute(name, *text, ctx)
-		if err != nil {
-			return r, fmt.Errorf("render the reload of %s: %w", ctx.Pod, err)
-		}
-		*text = string(b)
-	}
-	return r, nil
+	var t rendering
+	r.URL, r.Socket = t.text("url", r.URL, ctx), t.text("socket", r.Socket, ctx)
+	return r, t.err("the reload of " + ctx.Pod)
 }
 
 // Listeners are the names of a sidecar's listeners, as its admin interface shows them.
@@ -236,23 +200,16 @@ const (
 // Listeners executes the names of a sidecar's listeners.
 func (s Sidecar) Listeners(ctx SidecarContext) (Listeners, error) {
 	l := Listeners{Outbound: map[string]string{}, Endpoints: map[string]string{}}
-	var failed error
-	name := func(field, text string, data any) string {
-		b, err := execute(field, text, data)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("render the listeners of %s: %w", ctx.Pod, err)
-		}
-		return string(b)
-	}
+	var r rendering
 	if ctx.Inbound != nil {
-		l.Inbound = name("inboundListener", cmp.Or(s.InboundListener, inboundListener), ctx)
+		l.Inbound = r.text("inboundListener", cmp.Or(s.InboundListener, inboundListener), ctx)
 	}
 	for _, out := range ctx.Outbound {
 		data := outboundContext{ctx, out}
-		l.Outbound[out.Service] = name("outboundListener", cmp.Or(s.OutboundListener, outboundListener), data)
+		l.Outbound[out.Service] = r.text("outboundListener", cmp.Or(s.OutboundListener, outboundListener), data)
 		if s.OutboundEndpoints != "" {
-			l.Endpoints[out.Service] = name("outboundEndpoints", s.OutboundEndpoints, data)
+			l.Endpoints[out.Service] = r.text("outboundEndpoints", s.OutboundEndpoints, data)
 		}
 	}
-	return l, failed
+	return l, r.err("the listeners of " + ctx.Pod)
 }

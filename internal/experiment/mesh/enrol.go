@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
 // Settings are a user's options for a mesh on Kubernetes. The zero value has the definition's defaults.
@@ -135,33 +136,15 @@ func (k Kubernetes) Enrol(s Settings, namespace string, way Way) (Enrolled, erro
 		done.Workloads = slices.Concat(e.Workloads, k.Gateway.Workloads)
 		done.Conditions = k.Gateway.Conditions
 	}
-	var failed error
-	for _, m := range []struct {
-		from Marks
-		to   *Marks
-	}{{e.Namespace, &done.Namespace}, {e.Pod, &done.Pod}, {e.Exempt, &done.Exempt}, {e.Proof, &done.Proof}} {
-		if *m.to, err = m.from.render(ctx); err != nil && failed == nil {
-			failed = err
-		}
-	}
-	for i, text := range e.Manifests {
-		b, err := execute(fmt.Sprintf("manifests[%d]", i), text, ctx)
-		if err != nil && failed == nil {
-			failed = err
-		}
-		if strings.TrimSpace(string(b)) != "" {
-			done.Manifests = append(done.Manifests, string(b))
-		}
-	}
+	var r rendering
+	done.Namespace, done.Pod = e.Namespace.render(&r, ctx), e.Pod.render(&r, ctx)
+	done.Exempt, done.Proof = e.Exempt.render(&r, ctx), e.Proof.render(&r, ctx)
+	done.Manifests = slices.DeleteFunc(r.texts("manifests", e.Manifests, ctx), func(text string) bool { return strings.TrimSpace(text) == "" })
 	if k.Background != nil {
-		if done.Simulated, err = k.Background.Render(ctx); err != nil && failed == nil {
-			failed = err
-		}
+		done.Simulated, err = k.Background.Render(ctx)
+		r.first = cmp.Or(r.first, err)
 	}
-	if failed != nil {
-		return Enrolled{}, fmt.Errorf("render the enrolment of namespace %s: %w", namespace, failed)
-	}
-	return done, nil
+	return done, r.err("the enrolment of namespace " + namespace)
 }
 
 // RefusesPlaintext reports whether requests without TLS from outside the mesh must be refused.
@@ -179,27 +162,8 @@ func (k Kubernetes) enrolContext(s Settings, namespace string, way Way) EnrolCon
 		LoadInside: way.LoadInside, Gateway: way.Front, Closed: way.LoadInside || way.Front != nil, Services: way.Services}
 }
 
-func (m Marks) render(ctx EnrolContext) (Marks, error) {
-	labels, err := renderMap(m.Labels, ctx)
-	if err != nil {
-		return Marks{}, err
-	}
-	annotations, err := renderMap(m.Annotations, ctx)
-	return Marks{labels, annotations}, err
-}
-
-func renderMap(from map[string]string, ctx EnrolContext) (map[string]string, error) {
-	to := map[string]string{}
-	for _, key := range slices.Sorted(maps.Keys(from)) {
-		b, err := execute(key, from[key], ctx)
-		if err != nil {
-			return nil, err
-		}
-		if len(b) > 0 { // a template may leave it out
-			to[key] = string(b)
-		}
-	}
-	return to, nil
+func (m Marks) render(r *rendering, ctx EnrolContext) Marks {
+	return Marks{r.mapping(m.Labels, ctx), r.mapping(m.Annotations, ctx)}
 }
 
 // InstallContext returns the context of complete settings, without the fields from the cluster and the certificates.
@@ -237,12 +201,12 @@ func (k Kubernetes) Releases(s Settings, ctx InstallContext) ([]Release, error) 
 			if err != nil {
 				return nil, fmt.Errorf("render the values of chart %s: %w", c.Release, err)
 			}
-			overlay(r.Values, values)
+			manifest.Overlay(r.Values, values)
 		}
 		if c.Release == k.ProxyValues.Release {
-			overlay(r.Values, k.ProxyValues.Values(s.Proxy))
+			manifest.Overlay(r.Values, k.ProxyValues.Values(s.Proxy))
 		}
-		overlay(r.Values, s.Values[c.Release])
+		manifest.Overlay(r.Values, s.Values[c.Release])
 		all = append(all, r)
 	}
 	return all, nil
@@ -260,38 +224,17 @@ func renderValues(text string, ctx InstallContext) (map[string]any, error) {
 	return values, nil
 }
 
-// overlay puts values over others, mapping by mapping, as Helm does.
-func overlay(under, over map[string]any) {
-	for key, value := range over {
-		deep, is := value.(map[string]any)
-		below, was := under[key].(map[string]any)
-		if is && was {
-			overlay(below, deep)
-			continue
-		}
-		if is { // a copy: merging must not change the caller's map
-			below = map[string]any{}
-			overlay(below, deep)
-			value = below
-		}
-		under[key] = value
-	}
-}
-
 // Commands renders the mesh's own installer: the arguments of each command, and the file of values.
 func (c CLI) Commands(ctx InstallContext) (commands [][]string, values string, err error) {
+	var r rendering
 	for _, args := range c.Render {
-		rendered, err := renderAll("cli.render", args, ctx)
-		if err != nil {
-			return nil, "", fmt.Errorf("render the arguments of %s: %w", c.Program, err)
-		}
-		commands = append(commands, rendered)
+		commands = append(commands, r.texts("cli.render", args, ctx))
 	}
-	b, err := execute("cli.values", c.Values, ctx)
-	if err != nil {
-		return nil, "", fmt.Errorf("render the values for %s: %w", c.Program, err)
+	if err := r.err("the arguments of " + c.Program); err != nil {
+		return nil, "", err
 	}
-	return commands, string(b), nil
+	values = r.text("cli.values", c.Values, ctx)
+	return commands, values, r.err("the values for " + c.Program)
 }
 
 // Matches reports whether an object is a leftover.
@@ -319,12 +262,9 @@ func (p Proxy) Selects(labels map[string]string) bool {
 
 // Objects renders the mesh's own objects.
 func (k Kubernetes) Objects(ctx InstallContext) (streams [][]byte, err error) {
-	for i, text := range k.Manifests {
-		b, err := execute(fmt.Sprintf("manifests[%d]", i), text, ctx)
-		if err != nil {
-			return nil, fmt.Errorf("render the objects of the mesh: %w", err)
-		}
-		streams = append(streams, b)
+	var r rendering
+	for _, text := range r.texts("manifests", k.Manifests, ctx) {
+		streams = append(streams, []byte(text))
 	}
-	return streams, nil
+	return streams, r.err("the objects of the mesh")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
 // ProxySettings are a user's settings of the sidecars on Kubernetes. Zero fields change nothing.
@@ -40,13 +41,8 @@ func (p ProxySettings) Any() bool { return len(p.set()) > 0 }
 
 // check refuses settings that have no place in the charts. The error has a hint.
 func (v ProxyValues) check(p ProxySettings) error {
-	if p.Concurrency < 0 || p.Concurrency > maxConcurrency {
-		return hint.New(fmt.Sprintf("expected 1 to %d worker threads", maxConcurrency), "concurrency is %d", p.Concurrency)
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
-		if !variable.MatchString(name) {
-			return hint.New("use letters, digits and _", "%.40q is no name of an environment variable", name)
-		}
+	if err := checkProcess(p.Concurrency, p.Environment); err != nil {
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.set())) {
 		if v.Paths[name] != "" {
@@ -68,12 +64,7 @@ func (v ProxyValues) Values(p ProxySettings) map[string]any {
 		if v.Paths[name] == "" {
 			continue
 		}
-		keys := strings.Split(v.Paths[name], ".")
-		for _, key := range slices.Backward(keys) {
-			value = map[string]any{key: value}
-		}
-		nested, _ := value.(map[string]any)
-		overlay(all, nested)
+		manifest.Overlay(all, manifest.Nested(v.Paths[name], value))
 	}
 	return all
 }

@@ -5,6 +5,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"text/template"
 
@@ -22,36 +24,27 @@ func (s Sidecar) Render(ctx SidecarContext) (args []string, config []byte, err e
 	if ctx.Options == nil {
 		ctx.Options = s.Chosen()
 	}
-	if args, err = renderAll("args", s.Args, ctx); err == nil {
-		config, err = execute("config", s.Config, ctx)
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
-	}
-	return args, config, nil
+	var r rendering
+	args, config = r.texts("args", s.Args, ctx), []byte(r.text("config", s.Config, ctx))
+	return args, config, r.err("sidecar of " + ctx.Pod)
 }
 
 // RenderFiles executes the templates of the further files, by name.
 func (s Sidecar) RenderFiles(ctx SidecarContext) (map[string][]byte, error) {
 	ctx.Concurrency, ctx.Options = max(s.Concurrency, 1), s.Chosen()
 	all := map[string][]byte{}
+	var r rendering
 	for name, text := range s.Files {
-		b, err := execute("files."+name, text, ctx)
-		if err != nil {
-			return nil, fmt.Errorf("render sidecar of %s: %w", ctx.Pod, err)
-		}
-		all[name] = b
+		all[name] = []byte(r.text("files."+name, text, ctx))
 	}
-	return all, nil
+	return all, r.err("sidecar of " + ctx.Pod)
 }
 
 // Render executes the templates of a source.
 func (c CounterSource) Render(ctx SidecarContext) (url, socket string, err error) {
-	both, err := renderAll("counters", []string{c.URL, c.Socket}, ctx)
-	if err != nil {
-		return "", "", fmt.Errorf("render counters of %s: %w", ctx.Pod, err)
-	}
-	return both[0], both[1], nil
+	var r rendering
+	both := r.texts("counters", []string{c.URL, c.Socket}, ctx)
+	return both[0], both[1], r.err("counters of " + ctx.Pod)
 }
 
 // Counters are the names of one sidecar's counters, as its statistics show them.
@@ -88,22 +81,15 @@ type outboundContext struct {
 func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 	var c Counters
 	v := l.Verify
-	var failed error
-	name := func(field, text string, data any) string {
-		b, err := execute(field, text, data)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("render counters of %s: %w", ctx.Pod, err)
-		}
-		return string(b)
-	}
+	var r rendering
 	if ctx.Inbound != nil {
-		c.Inbound = name("inbound", v.Inbound, ctx)
-		c.InboundSent = name("inboundSent", v.InboundSent, ctx)
-		c.InboundHandshakes = name("inboundHandshakes", v.InboundHandshakes, ctx)
-		c.Denied = name("denied", v.Denied, ctx)
+		c.Inbound = r.text("inbound", v.Inbound, ctx)
+		c.InboundSent = r.text("inboundSent", v.InboundSent, ctx)
+		c.InboundHandshakes = r.text("inboundHandshakes", v.InboundHandshakes, ctx)
+		c.Denied = r.text("denied", v.Denied, ctx)
 		for _, f := range l.Features() {
 			if f.Inbound != "" {
-				c.Features = append(c.Features, FeatureCounter{f.Option, name("features", f.Inbound, ctx)})
+				c.Features = append(c.Features, FeatureCounter{f.Option, r.text("features", f.Inbound, ctx)})
 			}
 		}
 	}
@@ -112,20 +98,56 @@ func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 		var features []FeatureCounter
 		for _, f := range l.Features() {
 			if f.Outbound != "" {
-				features = append(features, FeatureCounter{f.Option, name("features", f.Outbound, data)})
+				features = append(features, FeatureCounter{f.Option, r.text("features", f.Outbound, data)})
 			}
 		}
 		c.Outbound = append(c.Outbound, OutboundCounters{
 			Service:    out.Service,
-			Sent:       name("outbound", v.Outbound, data),
-			Received:   name("outboundReceived", v.OutboundReceived, data),
-			Handshakes: name("outboundHandshakes", v.OutboundHandshakes, data),
-			Retries:    name("retries", v.Retries, data),
-			Timeouts:   name("timeouts", v.Timeouts, data),
+			Sent:       r.text("outbound", v.Outbound, data),
+			Received:   r.text("outboundReceived", v.OutboundReceived, data),
+			Handshakes: r.text("outboundHandshakes", v.OutboundHandshakes, data),
+			Retries:    r.text("retries", v.Retries, data),
+			Timeouts:   r.text("timeouts", v.Timeouts, data),
 			Features:   features,
 		})
 	}
-	return c, failed
+	return c, r.err("counters of " + ctx.Pod)
+}
+
+// rendering executes templates. After an error it continues, so that the caller checks err once, at its end.
+type rendering struct{ first error }
+
+// text executes a template over data. name is the template's name in an error.
+func (r *rendering) text(name, text string, data any) string {
+	b, err := execute(name, text, data)
+	r.first = cmp.Or(r.first, err)
+	return string(b)
+}
+
+func (r *rendering) texts(name string, texts []string, data any) (all []string) {
+	for i, text := range texts {
+		all = append(all, r.text(fmt.Sprintf("%s[%d]", name, i), text, data))
+	}
+	return all
+}
+
+// mapping executes the values of a mapping. A template may leave out its key, by an empty text.
+func (r *rendering) mapping(from map[string]string, data any) map[string]string {
+	to := map[string]string{}
+	for _, key := range slices.Sorted(maps.Keys(from)) {
+		if text := r.text(key, from[key], data); text != "" {
+			to[key] = text
+		}
+	}
+	return to
+}
+
+// err returns the first error of the templates of something.
+func (r *rendering) err(what string) error {
+	if r.first == nil {
+		return nil
+	}
+	return fmt.Errorf("render %s: %w", what, r.first)
 }
 
 func execute(name, text string, data any) ([]byte, error) {

@@ -55,19 +55,12 @@ func (d Definition) asRevision(revision, namespace string) (Definition, error) {
 	k.CLI = nil // it prints the manifests of the mesh without revisions
 	ctx := InstallContext{Revision: k.Revision, Namespace: k.Namespace}
 	k.Workloads, k.Webhooks = slices.Clone(k.Revisions.Workloads), slices.Clone(k.Revisions.Webhooks)
-	var failed error
-	name := func(at, text string) string {
-		b, err := execute(at, text, ctx)
-		if err != nil && failed == nil {
-			failed = fmt.Errorf("render revision %s of mesh %s: %w", revision, d.Name, err)
-		}
-		return string(b)
-	}
+	var r rendering
 	for i := range k.Workloads {
-		k.Workloads[i].Name = name("workloads", k.Workloads[i].Name)
+		k.Workloads[i].Name = r.text("workloads", k.Workloads[i].Name, ctx)
 	}
 	for i := range k.Webhooks {
-		k.Webhooks[i].Name = name("webhooks", k.Webhooks[i].Name)
+		k.Webhooks[i].Name = r.text("webhooks", k.Webhooks[i].Name, ctx)
 	}
 	k.Enrolment.Namespace, k.Enrolment.Proof = k.Revisions.Namespace, k.Enrolment.Proof.with(k.Revisions.Proof)
 	d.Kubernetes, d.Tasks = &k, slices.Clone(d.Tasks)
@@ -76,7 +69,7 @@ func (d Definition) asRevision(revision, namespace string) (Definition, error) {
 			d.Tasks[i].Namespace = k.Namespace
 		}
 	}
-	return d, failed
+	return d, r.err(fmt.Sprintf("revision %s of mesh %s", revision, d.Name))
 }
 
 func (m Marks) with(further Marks) Marks {

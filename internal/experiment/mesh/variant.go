@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -48,17 +49,10 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 		option.Default = value
 		s.Options[name] = option
 	}
-	if o.Concurrency < 0 || o.Concurrency > maxConcurrency {
-		return d, hint.New(fmt.Sprintf("expected 1 to %d worker threads", maxConcurrency), "concurrency is %d", o.Concurrency)
+	if err := checkProcess(o.Concurrency, o.Environment); err != nil {
+		return d, err
 	}
-	if o.Concurrency > 0 {
-		s.Concurrency = o.Concurrency
-	}
-	for _, name := range slices.Sorted(maps.Keys(o.Environment)) {
-		if !variable.MatchString(name) {
-			return d, hint.New("use letters, digits and _", "%.40q is no name of an environment variable", name)
-		}
-	}
+	s.Concurrency = cmp.Or(o.Concurrency, s.Concurrency)
 	if len(o.Environment) > 0 {
 		environment := maps.Clone(s.Environment)
 		if environment == nil {
@@ -78,6 +72,19 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	}
 	d.Local = &local
 	return d, nil
+}
+
+// checkProcess refuses a number of worker threads, and names of environment variables, that no sidecar can have. The error has a hint.
+func checkProcess(concurrency int, environment map[string]string) error {
+	if concurrency < 0 || concurrency > maxConcurrency {
+		return hint.New(fmt.Sprintf("expected 1 to %d worker threads", maxConcurrency), "concurrency is %d", concurrency)
+	}
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		if !variable.MatchString(name) {
+			return hint.New("use letters, digits and _", "%.40q is no name of an environment variable", name)
+		}
+	}
+	return nil
 }
 
 // switched returns the features as options switch them.
