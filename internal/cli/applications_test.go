@@ -85,12 +85,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 		{"slow", "cpu_us_per_request/app", 500},
 		{"beside", "cpu_us_per_request/data", 500}, // 0.1 processors for 200 requests a second
 	} {
-		found, ok := r.Find(c.treatment, c.metric)
-		if !ok || found.Difference == nil || found.Difference.Low == nil || found.Difference.High == nil {
-			t.Errorf("%s: no interval of %s: %+v", c.treatment, c.metric, found)
-			continue
-		}
-		d := *found.Difference
+		d := differenceOf(t, r, c.treatment, c.metric).Difference
 		t.Logf("%s: %s +%.0f [%.0f, %.0f]", c.treatment, c.metric, d.Estimate, *d.Low, *d.High)
 		if *d.High < 0.9*c.planted || d.Estimate > 1.5*c.planted {
 			t.Errorf("%s: measured %.0f [%.0f, %.0f] µs, planted %.0f", c.treatment, d.Estimate, *d.Low, *d.High, c.planted)

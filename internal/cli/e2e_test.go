@@ -155,6 +155,19 @@ func TestFaultDrain(t *testing.T) {
 	}
 }
 
+// differenceOf returns the comparison of a treatment with its baseline, which has an interval.
+func differenceOf(t *testing.T, r *answer.Report, treatment, metric string) compare.Comparison {
+	t.Helper()
+	c, ok := r.Find(treatment, metric)
+	if !ok {
+		t.Fatalf("%s: %s is not compared", treatment, metric)
+	}
+	if c.Difference == nil || !c.Difference.Known() {
+		t.Fatalf("%s: no interval of %s: %+v", treatment, metric, c)
+	}
+	return c
+}
+
 // tare recovers a known cost within a tenth, or within twice its own interval: one in twenty costs is outside of the interval.
 func TestStandardWeight(t *testing.T) {
 	r, code := carriedOut(t, "standard-weight.yaml", "blocks=4", "factors.mesh=[reference, reference-500us]", "control=false",
@@ -162,10 +175,7 @@ func TestStandardWeight(t *testing.T) {
 	if code != console.Done {
 		t.Errorf("exit code %d", code)
 	}
-	c, ok := r.Find("reference-500us", "cpu_us_per_request/data")
-	if !ok || c.Difference == nil || c.Difference.Low == nil || c.Difference.High == nil {
-		t.Fatalf("no interval: %+v", c)
-	}
+	c := differenceOf(t, r, "reference-500us", "cpu_us_per_request/data")
 	const weight = 500.0
 	d := c.Difference
 	if near := d.Estimate > 0.9*weight && d.Estimate < 1.1*weight; !near && (*d.Low-(d.Estimate-*d.Low) > weight || *d.High+(*d.High-d.Estimate) < weight) {
@@ -198,11 +208,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 	found := map[string]stats.Interval{}
 	for _, order := range []string{experiment.OrderInterleaved, experiment.OrderRandom} {
 		r, _ := carriedOut(t, file, "order="+order)
-		c, ok := r.Find("later", "cpu_us_per_request/data")
-		if !ok || c.Difference == nil || c.Difference.Low == nil || c.Difference.High == nil {
-			t.Fatalf("order %s: no interval: %+v", order, c)
-		}
-		found[order] = *c.Difference
+		found[order] = *differenceOf(t, r, "later", "cpu_us_per_request/data").Difference
 		if order != experiment.OrderInterleaved {
 			continue // a phase of 2 s does not show what is usual
 		}

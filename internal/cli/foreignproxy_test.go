@@ -96,11 +96,7 @@ meshes:
 	// Two sidecars burn, and passing the work on costs Python some time.
 	const burnt = 2 * 200.0
 	for _, mode := range modes[1:] {
-		c, ok := r.Find(mode, "cpu_us_per_request/data")
-		if !ok || c.Difference == nil || c.Difference.Low == nil || c.Difference.High == nil {
-			t.Errorf("%s: no interval: %+v", mode, c)
-			continue
-		}
+		c := differenceOf(t, r, mode, "cpu_us_per_request/data")
 		t.Logf("%s: %.0f [%.0f, %.0f] µs", mode, c.Difference.Estimate, *c.Difference.Low, *c.Difference.High)
 		// A fork of Python costs ten times as much.
 		if d := *c.Difference; *d.High < burnt || mode != "children" && d.Estimate > 1.5*burnt || mode == "children" && *d.Low < 2*burnt {

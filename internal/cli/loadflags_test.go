@@ -143,9 +143,7 @@ func TestUnusedFlagsAreRead(t *testing.T) {
 		{"", "--cacert " + filepath.Join(dir, "shop.proto")},
 	} {
 		_, err := built(t, strings.Fields(test.args)...)
-		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %q", test.args, err, test.want)
-		}
+		must.Match(t, err, test.want, test.args)
 	}
 	for _, flag := range []string{"fail-under", "rate", "duration", "warmup", "timeout", "calibrate", "spin", "think", "seed", "streams", "connections", "workers",
 		"processes", "requests", "expect-size", "body-size", "follow", "probes", "ws-messages", "grpc-messages", "weights", "cpus", "gate", "find-max", "speed"} {

@@ -91,7 +91,6 @@ func TestOutcomeOfARun(t *testing.T) {
 
 // A run that is refused before its first trial leaves no directory.
 func TestARefusedRunLeavesNoDirectory(t *testing.T) {
-	file, out := filepath.Join(t.TempDir(), "partition.yaml"), filepath.Join(t.TempDir(), "results")
 	const text = `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: partition}
@@ -100,43 +99,25 @@ faults: [{kind: partition, at: 1s}]
 phases: {warmup: 1s, measure: 3s, drain: 1s}
 blocks: 1
 `
-	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	c := testLine(t, nil)
 	opens := 0
-	for i := range c.program.Platforms {
-		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
-			opens++
-			return &session.Opened{Environment: meter.Host()}, nil
-		}
-	}
-	root := c.Root()
-	root.SetArgs([]string{"run", file, "--out", out})
-	if err := root.ExecuteContext(t.Context()); !errors.Is(err, errors.ErrUnsupported) || opens != 1 {
+	err := refusedRun(t, text, func() (*session.Opened, error) {
+		opens++
+		return &session.Opened{Environment: meter.Host()}, nil
+	})
+	if !errors.Is(err, errors.ErrUnsupported) || opens != 1 {
 		t.Errorf("%v, opened %d times", err, opens)
-	}
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is %s: %v", out, err)
 	}
 }
 
+const anyExperiment = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
+
 // The same for a platform that refuses when it is prepared, such as a cluster that another run has.
 func TestARunThatIsNotPreparedLeavesNoDirectory(t *testing.T) {
-	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
-	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
-	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	c := testLine(t, nil)
-	for i := range c.program.Platforms {
-		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
-			return &session.Opened{Environment: meter.Host(), Platform: platform.Platform{Deployer: refusing{}}}, nil
-		}
-	}
-	root := c.Root()
-	root.SetArgs([]string{"run", file, "--out", out, "--plain"})
-	if err := root.ExecuteContext(t.Context()); !errors.Is(err, errRefused) {
+	err := refusedRun(t, anyExperiment, func() (*session.Opened, error) {
+		return &session.Opened{Environment: meter.Host(), Platform: platform.Platform{Deployer: refusing{}}}, nil
+	}, "--plain")
+	if !errors.Is(err, errRefused) {
 		t.Error(err)
-	}
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is %s: %v", out, err)
 	}
 }
 
@@ -151,22 +132,27 @@ func (refusing) Prepare(context.Context, []mesh.Definition) (map[string]string, 
 
 // A missing classification is an error before anything runs, not after hours of trials.
 func TestRunWithAnUnknownAttribution(t *testing.T) {
-	file, out := filepath.Join(t.TempDir(), "e.yaml"), filepath.Join(t.TempDir(), "results")
-	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: e}\nfactors: {mesh: [none]}\n"
-	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
+	must.Fail(t, refusedRun(t, anyExperiment, func() (*session.Opened, error) {
+		t.Error("the platform was opened")
+		return nil, errors.ErrUnsupported
+	}, "--attribution", "mine"), `unknown attribution "mine": known are great-sidecar-debate`)
+}
+
+// refusedRun runs an experiment on platforms that are opened by open, and returns the error. It reports a results directory that is left.
+func refusedRun(t *testing.T, text string, open func() (*session.Opened, error), flags ...string) error {
+	t.Helper()
+	file, out := must.File(t, t.TempDir(), "e.yaml", text), filepath.Join(t.TempDir(), "results")
 	c := testLine(t, nil)
 	for i := range c.program.Platforms {
-		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) {
-			t.Error("the platform was opened")
-			return nil, errors.ErrUnsupported
-		}
+		c.program.Platforms[i].Open = func(context.Context, session.Opening) (*session.Opened, error) { return open() }
 	}
 	root := c.Root()
-	root.SetArgs([]string{"run", file, "--out", out, "--attribution", "mine"})
-	must.Fail(t, root.ExecuteContext(t.Context()), `unknown attribution "mine": known are great-sidecar-debate`)
-	if _, err := os.Stat(out); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("there is %s: %v", out, err)
+	root.SetArgs(append([]string{"run", file, "--out", out}, flags...))
+	err := root.ExecuteContext(t.Context())
+	if _, left := os.Stat(out); !errors.Is(left, fs.ErrNotExist) {
+		t.Errorf("there is %s: %v", out, left)
 	}
+	return err
 }
 
 // A start that has too few descriptors for a run, or whose file is missing, removes the keys of a killed

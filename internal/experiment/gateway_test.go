@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -32,12 +33,8 @@ func TestLoadThroughTheGateway(t *testing.T) {
 		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":  "platform.expose: a forwarded port bypasses the gateway",
 	} {
 		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want %q", text, err, want)
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", text, err)
-		case want == "" && (e.Gateway() != strings.Contains(text, "gateway") || (e.Way() == "") == e.Gateway()):
+		must.Match(t, err, want, text)
+		if err == nil && (e.Gateway() != strings.Contains(text, "gateway") || (e.Way() == "") == e.Gateway()) {
 			t.Errorf("%s: gateway %v, way %q", text, e.Gateway(), e.Way())
 		}
 	}

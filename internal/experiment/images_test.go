@@ -1,9 +1,9 @@
 package experiment_test
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -21,12 +21,9 @@ func TestImagesOfGenerators(t *testing.T) {
 		"platform: {kind: kubernetes, images: {oha: 'r/oha:1'}}\nload: {from: outside}":   "programs of this machine",
 	} {
 		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
-		if want == "" {
-			if err != nil || e.Platform.Images["oha"].Image != "r/oha:1" {
-				t.Errorf("%s: %v", text, err)
-			}
-		} else if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		must.Match(t, err, want, text)
+		if err == nil && e.Platform.Images["oha"].Image != "r/oha:1" {
+			t.Errorf("%s: %v", text, e.Platform.Images)
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package experiment_test
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -21,9 +21,6 @@ func TestMeters(t *testing.T) {
 		"kind: local, meter: kubelet":                           "the platform is local",
 	} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nfactors: {mesh: [none, envoy]}\nplatform: {" + platform + "}\n"
-		_, err := experiment.Parse("t.yaml", []byte(text), onCluster)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", platform, err, want)
-		}
+		must.Match(t, must.Err(experiment.Parse("t.yaml", []byte(text), onCluster)), want, platform)
 	}
 }

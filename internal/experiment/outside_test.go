@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -21,12 +22,9 @@ func TestLoadFromOutside(t *testing.T) {
 		"load: {from: outside}": "the platform is local",
 	} {
 		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
-		if want == "" {
-			if err != nil || e.Outside() != strings.Contains(text, "outside") {
-				t.Errorf("%s: %v", text, err)
-			}
-		} else if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+		must.Match(t, err, want, text)
+		if err == nil && e.Outside() != strings.Contains(text, "outside") {
+			t.Errorf("%s: outside: %v", text, e.Outside())
 		}
 	}
 }

@@ -1,9 +1,9 @@
 package experiment_test
 
 import (
-	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -22,8 +22,6 @@ func TestPlacement(t *testing.T) {
 		"platform: {kind: kubernetes}\nfactors: {placement: [same-node]}\napplication: {services: [{name: web, calls: [db]}, {name: db, replicas: 2}]}":   "",
 	} {
 		_, err := experiment.Parse("t.yaml", []byte("apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\n"+text+"\n"), onCluster)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", text, err, want)
-		}
+		must.Match(t, err, want, text)
 	}
 }

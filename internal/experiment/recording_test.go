@@ -122,9 +122,7 @@ phases: {warmup: %s, measure: %s, drain: 1s}
 load: {arrivals: recorded, requests: [{path: /a, at: %s}]}
 `, test.rate, test.warmup, test.measure, test.instants)
 		_, err := experiment.Parse("x.yaml", []byte(text), shipped())
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
-			t.Errorf("%.40s at %s: %v\nwant %s", test.instants, test.rate, err, test.want)
-		}
+		must.Match(t, err, test.want, fmt.Sprintf("%.40s at %s", test.instants, test.rate))
 	}
 }
 

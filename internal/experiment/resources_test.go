@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -40,12 +41,8 @@ func TestResourcesAndNamespace(t *testing.T) {
 			text = head + text
 		}
 		e, err := experiment.Parse("x.yaml", []byte(text+"\n"), onCluster)
-		switch {
-		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-			t.Errorf("%s: %v, want %q", text, err, want)
-		case want == "" && err != nil:
-			t.Errorf("%s: %v", text, err)
-		case want == "" && strings.Contains(text, "250m"):
+		must.Match(t, err, want, text)
+		if err == nil && strings.Contains(text, "250m") {
 			if r := e.Platform.Resources; r["app"].Requests.CPU != 0.25 {
 				t.Errorf("%+v", r)
 			} else if d := difftest.Of(`r["app"].Requests.Memory`, r["app"].Requests.Memory, 64<<20, `r["app"].Limits.CPU`, r["app"].Limits.CPU, 1.5, `r["load"].Requests.CPU`, r["load"].Requests.CPU, 1); d != "" {

@@ -45,8 +45,9 @@ func TestReference(t *testing.T) {
 		"factors: {mesh: [none, envoy]}\napplication: {services: [{name: a, protocol: grpc}]}": "HTTP/1.1 only",
 	} {
 		e, err := decodeText(body + "\nreference: true\n")
-		if want == "" && (err != nil || !e.Reference) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: %v, want %q", body, err, want)
+		must.Match(t, err, want, body)
+		if err == nil && !e.Reference {
+			t.Errorf("%s: without reference", body)
 		}
 	}
 }

@@ -31,10 +31,20 @@ func Get[T any](value T, err error) func(testing.TB) T {
 func Err[T any](_ T, err error) error { return err }
 
 // Fail reports an error of a call that must fail: if it is nil or lacks text. The other arguments name the case.
-func Fail(t testing.TB, err error, text string, of ...any) {
+func Fail(t testing.TB, err error, text string, about ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
-		t.Errorf("%serror %v, want one with %q", strings.TrimLeft(strings.TrimSpace(fmt.Sprintln(of...))+": ", ": "), err, text)
+		t.Errorf("%serror %v, want one with %q", strings.TrimLeft(strings.TrimSpace(fmt.Sprintln(about...))+": ", ": "), err, text)
+	}
+}
+
+// Match reports an error other than the wanted one: with text, or none if text is empty. The other arguments name the case.
+func Match(t testing.TB, err error, text string, about ...any) {
+	t.Helper()
+	if text != "" {
+		Fail(t, err, text, about...)
+	} else if err != nil {
+		t.Errorf("%s: %v", strings.TrimSpace(fmt.Sprintln(about...)), err)
 	}
 }
 

@@ -19,8 +19,6 @@ func TestCoexist(t *testing.T) {
 			d := must.Get(Load(name))(t)
 			all = append(all, d)
 		}
-		if err := Coexist(all...); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", names, err, want)
-		}
+		must.Match(t, Coexist(all...), want, names)
 	}
 }
