@@ -50,8 +50,8 @@ func (c choiceFlag) Set(text string) error {
 
 // refusedValue returns the error of a flag's value that is complete by itself.
 func refusedValue(err error) (usage *hint.UsageError, ok bool) {
-	var invalid *pflag.InvalidValueError
-	return usage, errors.As(err, &invalid) && errors.As(invalid.Unwrap(), &usage)
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	return usage, ok && errors.As(invalid.Unwrap(), &usage)
 }
 
 // outcomes of an undecided gate.

@@ -132,8 +132,8 @@ func (o compareOptions) parse() ([]compare.Gate, error) {
 
 // gateMistake makes a mistake in a gate a usage error with the hint of the first one, and leaves other errors.
 func gateMistake(err error) error {
-	var mistake *compare.GateError
-	if !errors.As(err, &mistake) {
+	mistake, ok := errors.AsType[*compare.GateError](err)
+	if !ok {
 		return err
 	}
 	return hint.Usage(err, mistake.Hint())

@@ -216,9 +216,9 @@ func foundVersion(s generator.Sought) string {
 
 // latencyOf describes the latency of a generator: response time if it reports that, otherwise service time.
 func latencyOf(name string) string {
-	for _, of := range []string{"response", "service"} {
-		if m := generator.Meaning(name, of); m != "" {
-			return of + " time: " + m
+	for _, kind := range []string{"response", "service"} {
+		if m := generator.Meaning(name, kind); m != "" {
+			return kind + " time: " + m
 		}
 	}
 	return "unknown"

@@ -88,6 +88,6 @@ func (f *loadFlags) answered(r *load.Report) error {
 }
 
 // causes lists the causes of failures with their numbers.
-func causes(of []load.Cause) string {
-	return strings.Join(printable.Texts(of, func(c load.Cause) string { return fmt.Sprintf("%s (%d)", c, c.Count) }), ", ")
+func causes(failures []load.Cause) string {
+	return strings.Join(printable.Texts(failures, func(c load.Cause) string { return fmt.Sprintf("%s (%d)", c, c.Count) }), ", ")
 }

@@ -112,11 +112,11 @@ func writePlanText(w io.Writer, s *session.Study) error {
 		fmt.Fprintln(&b, line)
 	}
 	if few := compare.TooFewBlocks(p, s.Experiment.Confidence); few != nil {
-		of := "any interval"
+		what := "any interval"
 		if p.Blocks >= stats.MinN {
-			of = fmt.Sprintf("%d comparisons, even of ten standard deviations", few.Tests)
+			what = fmt.Sprintf("%d comparisons, even of ten standard deviations", few.Tests)
 		}
-		fmt.Fprintf(&b, "too few blocks for %s: %d needed\n", of, few.Needed)
+		fmt.Fprintf(&b, "too few blocks for %s: %d needed\n", what, few.Needed)
 	}
 	b.WriteString("\n")
 

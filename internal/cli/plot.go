@@ -143,9 +143,9 @@ func plotData(dirs []string, o plotOptions) ([]byte, error) {
 	if len(dirs) > 1 {
 		return nil, hint.Usage(fmt.Errorf("%d directories: figure %s is of one run", len(dirs), o.figure), "figures of several: changes, history, runs")
 	}
-	of := defaultReport()
-	of.ladder = o.figure == "ladder"
-	a, err := analyse(dirs[0], of)
+	options := defaultReport()
+	options.ladder = o.figure == "ladder"
+	a, err := analyse(dirs[0], options)
 	if err != nil {
 		return nil, err
 	}

@@ -102,7 +102,6 @@ func (o *runOptions) decides(cmd *cobra.Command) {
 	choice(cmd, &o.undecided, "undecided", "`outcome` of an undecided gate: pass or fail; default: exit code 5", outcomes)
 }
 
-// runCommand carries out experiments.
 type runCommand struct{ *CommandLine }
 
 // run reads an experiment file, runs it and prints the report.

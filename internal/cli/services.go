@@ -51,9 +51,7 @@ write a fault (docs/reference/faults.md).`,
 			}
 			return err
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	f := cmd.Flags()
 	f.StringVar(&change.Target, "target", "", "`service` to change, or one of its replicas, such as server-0")

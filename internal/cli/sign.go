@@ -41,11 +41,9 @@ checks the manifest, and ` + "`tare verify --key results.pub`" + ` the whole dir
 Exit codes: 0 signed; 4 a problem was found; 1 a directory or the key cannot be used.`,
 		Example: `  tare sign runs/mine --key results.key
   tare verify runs/mine --key results.pub`,
-		Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return signer{c}.sign(args, o) },
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		Args:              cobra.MinimumNArgs(1),
+		RunE:              func(_ *cobra.Command, args []string) error { return signer{c}.sign(args, o) },
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.key, "key", "", "`file` of the private key")

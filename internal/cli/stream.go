@@ -30,15 +30,15 @@ func (s *streams) watch(f *os.File) io.Writer {
 
 // pipe is an output to another process.
 type pipe struct {
-	to *os.File
-	of *streams
+	to      *os.File
+	streams *streams
 }
 
 func (p *pipe) Write(b []byte) (int, error) {
 	n, err := p.to.Write(b)
 	if errors.Is(err, syscall.EPIPE) {
-		p.of.gone.Store(true)
-		p.of.end() // as an interrupt: the trial is removed, and records are kept
+		p.streams.gone.Store(true)
+		p.streams.end() // as an interrupt: the trial is removed, and records are kept
 		err = fmt.Errorf("%w: %w", console.ErrNoReader, err)
 	}
 	return n, err

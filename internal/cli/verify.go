@@ -70,9 +70,7 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 			}
 			return verified(all)
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	f := cmd.Flags()
 	choice(cmd, &format, "format", "format of the findings: "+strings.Join(names, " or "), names)

@@ -35,7 +35,7 @@ func (v applicationRules) validate() {
 
 // program checks an application that is one program of the user.
 func (v applicationRules) program() {
-	v.refuse("application.", []string{"topology", "services", "chart", "manifests", "namespace", "entry"},
+	refuse(v.validation, "application.", []string{"topology", "services", "chart", "manifests", "namespace", "entry"},
 		"remove it, or write command and url into the services", "the application is one program: application.command or application.url")
 	v.e.inline().Validate(inEntry{v.doc, "application"}, "application.")
 }
@@ -43,7 +43,7 @@ func (v applicationRules) program() {
 // onlyOwn reports fields of a program without its command.
 func (v applicationRules) onlyOwn() {
 	if !v.e.Application.IsOwn() {
-		v.refuse("application.", []string{"env", "dir", "ready", "tls", "prefix", "beside"}, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
+		refuse(v.validation, "application.", []string{"env", "dir", "ready", "tls", "prefix", "beside"}, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
 	}
 }
 
@@ -90,7 +90,7 @@ func ownReplicas(s app.Service) string {
 
 // conflicts reports an application beside the factor that selects it.
 func (v applicationRules) conflicts() {
-	v.refuse("application.", []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"},
+	refuse(v.validation, "application.", []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"},
 		"remove one of the two", "factors.application selects the application")
 }
 

@@ -151,7 +151,7 @@ func (v factorRules) capacity(path string, c Capacity) {
 	if len(c.Objective) > maxObjective {
 		v.report(path+".max", "", "%d bytes, max %d", len(c.Objective), maxObjective)
 	}
-	if g := v.e.otherGenerator(); g != "" {
+	if g := otherGenerator(v.e); g != "" {
 		v.report(path, "remove the generator, or give a rate", "only the generator tare searches a rate, not %s", clip(g))
 	}
 	if v.e.Load.Profile.Cycle() > 0 {

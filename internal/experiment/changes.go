@@ -158,7 +158,7 @@ func (v changeRules) excluded(d mesh.Definition, kind string) string {
 }
 
 func (v changeRules) meshesThatChange(on, kind string) []string {
-	return v.meshesWith(func(d mesh.Definition) bool {
+	return meshesWith(v.validation, func(d mesh.Definition) bool {
 		return d.On(on) == nil && d.CanChange(on, kind) == nil && !d.NothingRestarts(on, kind)
 	})
 }
@@ -187,7 +187,7 @@ func (v changeRules) observed() {
 		v.report("changes.probe", "remove it: the load shows the effect of changes", "a load worker of a cluster sends one load")
 	case !e.onCluster() && e.Platform.Kind != mesh.OnLocal:
 		v.report("changes", "remove changes, or write platform: {kind: local}", "platform %s makes none", e.Platform.Kind)
-	case e.otherGenerator() != "":
+	case otherGenerator(e) != "":
 		v.report("changes", "use load generator tare", changesProbe)
 	case slices.ContainsFunc(e.protocols(), func(p string) bool { return p != app.HTTP1 }):
 		v.report("changes", "write factors: {protocol: [http1]}", changesProbe)

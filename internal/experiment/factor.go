@@ -148,8 +148,8 @@ type Factor struct {
 	levels    func(list any) []Level        // of a list
 	apply     func(l *Levels, level any)    // sets one level
 	preset    func(*Levels)                 // sets the default
-	level     func(Levels) any              // of a treatment
-	of        func(Levels) Level            // of a treatment, with its forms
+	value     func(Levels) any              // of a treatment
+	level     func(Levels) Level            // of a treatment, with its forms
 	check     func(v factorRules, list any) // reports levels that are not possible
 	schema    func(Names) *jsonschema.Schema
 	print     func(value any) string // a level of a record, as the file writes it
@@ -181,8 +181,8 @@ func (c Column[T]) Factor() Factor {
 			}
 		},
 		preset: func(l *Levels) { c.set(l, c.Default) },
-		level:  func(l Levels) any { return c.get(l) },
-		of:     func(l Levels) Level { return level(c.get(l)) },
+		value:  func(l Levels) any { return c.get(l) },
+		level:  func(l Levels) Level { return level(c.get(l)) },
 		check: func(v factorRules, list any) {
 			xs, _ := list.([]T)
 			each(v.validation, "factors."+c.Name, xs, func(path string, x T) {
@@ -263,12 +263,12 @@ func printLevel[T any](value any) string {
 }
 
 // LevelOf is a level of a factor of the table, where levels have one. It is not ok without the factor.
-func LevelOf(factor string, of Levels) (Level, bool) {
+func LevelOf(factor string, levels Levels) (Level, bool) {
 	f, ok := row(factor)
 	if !ok {
 		return Level{}, false
 	}
-	return f.of(of), true
+	return f.level(levels), true
 }
 
 // Factors are lists of levels by the factor's name, each a slice of the type of the factor's [Column]. Their

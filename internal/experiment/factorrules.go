@@ -203,7 +203,7 @@ func (v factorRules) isLevel(x Factor, level any, otherwise Levels) {
 	}
 	levels := elements(v.e.Factors[x.Name])
 	if len(levels) == 0 {
-		levels = []any{x.level(otherwise)}
+		levels = []any{x.value(otherwise)}
 	}
 	if !slices.Contains(levels, level) {
 		v.report("baseline."+x.Name, fmt.Sprintf("add it to factors.%s, or write one of %s", x.Name, listed(levels)),

@@ -10,7 +10,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// loadRules checks the load and its entry into the application.
 type loadRules struct{ validation }
 
 func (v loadRules) validate() {

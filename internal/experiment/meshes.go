@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// meshRules checks the meshes of the factor and their options.
 type meshRules struct{ validation }
 
 func (v meshRules) validate() {
@@ -122,7 +121,7 @@ func (v meshRules) options() {
 
 // available names the known meshes of a platform, as the end of a hint. It is "" if there are none.
 func (v meshRules) available(platform string) string {
-	names := v.meshesWith(func(d mesh.Definition) bool { return d.On(platform) == nil && (d.Local != nil || d.Kubernetes != nil) })
+	names := meshesWith(v.validation, func(d mesh.Definition) bool { return d.On(platform) == nil && (d.Local != nil || d.Kubernetes != nil) })
 	if len(names) == 0 {
 		return ""
 	}

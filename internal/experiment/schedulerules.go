@@ -24,7 +24,6 @@ var orders = []string{OrderRandom, OrderBalanced, OrderByMesh, OrderOnce, OrderI
 // internal/stats shows by how much.
 const minSequential = 5
 
-// scheduleRules checks blocks and order.
 type scheduleRules struct{ validation }
 
 func (v scheduleRules) validate() {

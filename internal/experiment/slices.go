@@ -91,7 +91,7 @@ var interleaving = []obstacle{
 	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},
 	{(*Experiment).searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
 	{recorded, "a recording is of one load, and each slice would have another part of it", "remove order, or load.arrivals"},
-	{func(e *Experiment) bool { return e.otherGenerator() != "" }, "only the generator tare can share a schedule", "remove order, or the other generators"},
+	{func(e *Experiment) bool { return otherGenerator(e) != "" }, "only the generator tare can share a schedule", "remove order, or the other generators"},
 }
 
 // sliceLength is the length of a slice on this machine: as written, or by default.
@@ -141,7 +141,6 @@ func (e *Experiment) ByNodeAgent() bool {
 	return e.onCluster() && (e.Platform.Meter == NodeAgent || e.Platform.Meter == "" && e.Order == OrderInterleaved)
 }
 
-// interleaved checks the fields of order interleaved.
 func (v scheduleRules) interleaved() {
 	if v.e.Order != OrderInterleaved {
 		if v.doc.Has("slices") {

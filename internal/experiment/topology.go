@@ -66,7 +66,7 @@ func (e *Experiment) protocols() []string {
 }
 
 // otherGenerator returns a load generator of the experiment that is not tare's own, or "".
-func (e *Experiment) otherGenerator() string {
+func otherGenerator(e *Experiment) string {
 	for _, name := range append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator) {
 		if name != "tare" {
 			return name

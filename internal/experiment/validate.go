@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -32,20 +33,15 @@ type validation struct {
 	names Names
 }
 
-func clip(s string) string {
-	if r := []rune(s); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return s
-}
+func clip(s string) string { return printable.Clip(s, 60) }
 
 // onClusters reports fields that the local platform does not have.
 func (v validation) onClusters(paths ...string) {
-	v.refuse("", paths, "remove it, or write platform: {kind: kubernetes}", "it applies to clusters, and the platform is local")
+	refuse(v, "", paths, "remove it, or write platform: {kind: kubernetes}", "it applies to clusters, and the platform is local")
 }
 
 // refuse reports each of the fields that the file has.
-func (v validation) refuse(under string, fields []string, hint, message string) {
+func refuse(v validation, under string, fields []string, hint, message string) {
 	for _, field := range fields {
 		if v.doc.Has(under + field) {
 			v.report(under+field, hint, "%s", message)

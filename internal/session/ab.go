@@ -211,11 +211,9 @@ func (p *Program) decodeAB(ctx context.Context, o AB, fields map[string]any, blo
 		x.Set = append(x.Set, set)
 	}
 	s, err := p.Decode(ctx, "", text, x)
-	var mistakes strict.Problems
-	if errors.As(err, &mistakes) {
-		for i := range mistakes { // positions in a file that the user does not have
-			mistakes[i].File, mistakes[i].Line, mistakes[i].Column = "", 0, 0
-		}
+	mistakes, _ := errors.AsType[strict.Problems](err)
+	for i := range mistakes { // positions in a file that the user does not have
+		mistakes[i].File, mistakes[i].Line, mistakes[i].Column = "", 0, 0
 	}
 	return s, err
 }

@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -166,7 +167,7 @@ func (r references) topologyFile(field, path string, programs []string) (app.Top
 		path = "./" + path
 	}
 	t, err := app.Load(path, programs...)
-	if mistakes := (strict.Problems)(nil); errors.As(err, &mistakes) {
+	if mistakes, wrong := errors.AsType[strict.Problems](err); wrong {
 		for _, m := range mistakes {
 			r.file.Report(field, m.Error(), m.Tip)
 		}
@@ -266,7 +267,7 @@ func (r references) reportExpression(path string, err error) {
 		r.report(path, err, hint.Of(err))
 		return
 	}
-	r.report(path, fmt.Errorf("%s: %s", clipped(wrong.Expression, 60), wrong.Message), wrong.Tip)
+	r.report(path, fmt.Errorf("%s: %s", printable.Clip(wrong.Expression, 60), wrong.Message), wrong.Tip)
 }
 
 // paths makes the paths absolute that the platform opens.
@@ -323,14 +324,6 @@ func (r references) relative(path string) string {
 // report adds a mistake, unless the field has one already.
 func (r references) report(path string, err error, tip string) {
 	if r.file.Sound(path) {
-		r.file.Report(path, clipped(err.Error(), 200), tip)
+		r.file.Report(path, printable.Clip(err.Error(), 200), tip)
 	}
-}
-
-// clipped returns the first n characters of a text.
-func clipped(text string, n int) string {
-	if all := []rune(text); len(all) > n {
-		return string(all[:n]) + "…"
-	}
-	return text
 }

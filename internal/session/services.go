@@ -58,11 +58,11 @@ func callRun(ctx context.Context, dir, method string, body, answer any) error {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}}
 	err = httpserver.Call(ctx, over, "", method, "http://run/services", body, maxServicesBody, answer)
-	var refused *httpserver.Refused
+	_, refused := errors.AsType[*httpserver.Refused](err)
 	switch {
 	case errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.ECONNREFUSED):
 		return hint.New("`tare run` of this user must be running it on this machine, with the same TMPDIR", "no run of %s answers", dir)
-	case err == nil || errors.As(err, &refused):
+	case err == nil || refused:
 		return err
 	}
 	return fmt.Errorf("call the run of %s: %w", dir, err)

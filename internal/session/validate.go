@@ -14,7 +14,7 @@ import (
 // validate returns the mistakes of the file, whose name is for those in gates. It changes nothing.
 func (s *Study) validate(f *experiment.File, name string) error {
 	if err := f.Validate(s.Program.namesWith(s.Meshes)); err != nil {
-		if mistakes := (strict.Problems)(nil); s.unread != nil && errors.As(err, &mistakes) && len(mistakes) == 1 {
+		if mistakes, _ := errors.AsType[strict.Problems](err); s.unread != nil && len(mistakes) == 1 {
 			return s.unread
 		}
 		return hint.InvalidFile(err)

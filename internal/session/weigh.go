@@ -388,12 +388,9 @@ func (w *weighFile) addSidecar(name string, own *experiment.OwnSidecar) string {
 	if w.Meshes == nil {
 		w.Meshes = map[string]weighMesh{}
 	}
-	free := name
-	for n := 2; slices.Contains(mesh.Names(), free) || w.Meshes[free].Sidecar != nil; n++ {
-		free = fmt.Sprintf("%s-%d", name, n)
-	}
-	w.Meshes[free] = weighMesh{Sidecar: own}
-	return free
+	name = freeName(name, func(name string) bool { return slices.Contains(mesh.Names(), name) || w.Meshes[name].Sidecar != nil })
+	w.Meshes[name] = weighMesh{Sidecar: own}
+	return name
 }
 
 // programName is the name of the program, or of the script that an interpreter runs.

@@ -57,8 +57,8 @@ var weighPhrases = strings.NewReplacer(
 // InFlags returns an error of a study of tare weigh, which has no file that a person wrote: it names flags in place of
 // fields, and has no lines.
 func InFlags(err error) error {
-	var mistakes strict.Problems
-	if !errors.As(err, &mistakes) {
+	mistakes, wrong := errors.AsType[strict.Problems](err)
+	if !wrong {
 		if text := hint.Of(err); inFlags(text) != text {
 			return hint.Wrap(err, inFlags(text))
 		}

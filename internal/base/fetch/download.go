@@ -104,8 +104,7 @@ func (d *download) transfer(ctx context.Context, u *url.URL) error {
 	for failed := 0; ; {
 		before := d.done
 		err := d.attempt(ctx, u)
-		var final permanentError
-		if err == nil || ctx.Err() != nil || errors.As(err, &final) {
+		if _, final := errors.AsType[permanentError](err); err == nil || ctx.Err() != nil || final {
 			return err
 		}
 		if failed++; d.done > before {

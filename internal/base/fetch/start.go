@@ -22,11 +22,11 @@ func startHint(err error, otherwise string) string {
 	if err := syscall.Getrlimit(syscall.RLIMIT_AS, &limit); err == nil && limit.Cur < maxAddressSpace {
 		return fmt.Sprintf("the address space of this process is limited to %d MiB (RLIMIT_AS), less than the program may need: raise it (ulimit -v unlimited)", limit.Cur>>20)
 	}
-	var k killed
+	k, wasKilled := errors.AsType[killed](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the machine is very busy, or the program hangs: start again when it is quieter"
-	case !errors.As(err, &k):
+	case !wasKilled:
 		return otherwise
 	case signalHints[k.by] != "":
 		return signalHints[k.by]

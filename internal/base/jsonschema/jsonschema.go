@@ -56,24 +56,24 @@ func (s *Schema) MarshalJSON() ([]byte, error) {
 
 // Properties are the fields of an object, in order.
 type Properties struct {
-	names []string
-	of    map[string]*Schema
+	names  []string
+	byName map[string]*Schema
 }
 
 // NewProperties returns no fields.
-func NewProperties() *Properties { return &Properties{of: map[string]*Schema{}} }
+func NewProperties() *Properties { return &Properties{byName: map[string]*Schema{}} }
 
 // Set adds a field, or replaces it in its place.
 func (p *Properties) Set(name string, s *Schema) {
-	if _, ok := p.of[name]; !ok {
+	if _, ok := p.byName[name]; !ok {
 		p.names = append(p.names, name)
 	}
-	p.of[name] = s
+	p.byName[name] = s
 }
 
 // Get finds a field.
 func (p *Properties) Get(name string) (*Schema, bool) {
-	s, ok := p.of[name]
+	s, ok := p.byName[name]
 	return s, ok
 }
 
@@ -85,7 +85,7 @@ func (p *Properties) MarshalJSON() ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(p.of[name])
+		value, err := json.Marshal(p.byName[name])
 		if err != nil {
 			return nil, err
 		}

@@ -136,12 +136,9 @@ func writing(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var path *fs.PathError
-	var link *os.LinkError
-	switch {
-	case errors.As(err, &path):
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
-	case errors.As(err, &link):
+	} else if link, ok := errors.AsType[*os.LinkError](err); ok {
 		err = link.Err
 	}
 	return fmt.Errorf("write %s: %w", cmp.Or(name, "output"), err)

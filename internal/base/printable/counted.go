@@ -8,6 +8,14 @@ import (
 	"strings"
 )
 
+// Clip returns the first n characters of a text, with an ellipsis if there are more.
+func Clip(text string, n int) string {
+	if all := []rune(text); len(all) > n {
+		return string(all[:n]) + "…"
+	}
+	return text
+}
+
 // Counted is a number with its noun: "1 block", "3 blocks". A noun may have a complement: "trial of each".
 func Counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun)) }
 
@@ -16,8 +24,8 @@ func Plural(n int, noun string) string {
 	if n == 1 {
 		return noun
 	}
-	noun, rest, of := strings.Cut(noun, " of ")
-	if of {
+	noun, rest, more := strings.Cut(noun, " of ")
+	if more {
 		rest = " of " + rest
 	}
 	stem, y := strings.CutSuffix(noun, "y")

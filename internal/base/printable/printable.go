@@ -23,9 +23,9 @@ func Text(s string) string {
 	if !strings.Contains(s, "::") && !strings.Contains(s, "##") {
 		return s
 	}
-	return command.ReplaceAllStringFunc(s, func(of string) string {
-		i := strings.IndexAny(of, ":#")
-		return of[:i] + string(utf8.RuneError) + of[i+1:]
+	return command.ReplaceAllStringFunc(s, func(start string) string {
+		i := strings.IndexAny(start, ":#")
+		return start[:i] + string(utf8.RuneError) + start[i+1:]
 	})
 }
 

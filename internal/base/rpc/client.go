@@ -113,8 +113,7 @@ func failed(ctx context.Context, err error) error {
 	if cause != nil {
 		return &Error{codeOf(cause), cause.Error()}
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
 	return &Error{Unavailable, err.Error()}

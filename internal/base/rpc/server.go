@@ -31,14 +31,14 @@ func NewServer(limit int64, services ...Service) *Server {
 	s := &Server{limit: limit, services: map[string]bool{}, methods: map[string]func(*Stream) error{}}
 	health := &healthService{names: map[string]bool{"": true}}
 	files := []File{healthFile}
-	for _, of := range services {
-		name, methods := of.File.serviceName(), map[string]func(*Stream) error{}
-		for method, h := range of.Handlers {
+	for _, service := range services {
+		name, methods := service.File.serviceName(), map[string]func(*Stream) error{}
+		for method, h := range service.Handlers {
 			methods[method] = unary(h)
 		}
 		s.add(name, methods)
 		health.names[name] = true
-		files = append(files, of.File)
+		files = append(files, service.File)
 	}
 	s.add(healthFile.serviceName(), map[string]func(*Stream) error{"Check": unary(health.check), "Watch": health.watch})
 	reflection := newReflection(files)
@@ -107,8 +107,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h[http.TrailerPrefix+statusHeader] = statusText(codeOf(err))
 	if err != nil {
 		text := err.Error()
-		var e *Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*Error](err); ok {
 			text = e.Message
 		}
 		h[http.TrailerPrefix+messageHeader] = []string{escape(text)}

@@ -161,9 +161,9 @@ func parseTimeout(text string) (time.Duration, error) {
 func formatTimeout(d time.Duration) string {
 	d = max(d, 0)
 	for _, unit := range "numSMH" {
-		of := timeoutUnits[byte(unit)]
-		n := d / of
-		if d%of > 0 {
+		scale := timeoutUnits[byte(unit)]
+		n := d / scale
+		if d%scale > 0 {
 			n++
 		}
 		if n < 1e8 {

@@ -55,8 +55,7 @@ func (d *Document) overrideValue(name, text string) (*yaml.Node, error) {
 	if err == nil {
 		err = v.Err()
 	}
-	var ps Problems
-	if errors.As(err, &ps) {
+	if ps, ok := errors.AsType[Problems](err); ok {
 		for i := range ps { // lines of a value on the command line mean nothing
 			ps[i].Line, ps[i].Column = 0, 0
 		}

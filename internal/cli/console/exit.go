@@ -50,16 +50,15 @@ func Exit(stderr io.Writer, program string, err error) int {
 	if errors.Is(err, ErrNoReader) {
 		return NoReader
 	}
-	var exit *ExitError
-	isExit := errors.As(err, &exit)
+	exit, isExit := errors.AsType[*ExitError](err)
 	if !isExit || exit.Err != nil {
 		printError(stderr, program, err)
 	}
-	var usage *hint.UsageError
+	_, isUsage := errors.AsType[*hint.UsageError](err)
 	switch {
 	case isExit:
 		return exit.Code
-	case errors.As(err, &usage), isUnknownCommand(err), isInvalidFile(err):
+	case isUsage, isUnknownCommand(err), isInvalidFile(err):
 		return BadUsage
 	case errors.Is(err, context.Canceled):
 		return Interrupted
@@ -80,8 +79,8 @@ func isUnknownCommand(err error) bool {
 
 // printError writes "program: message", then the hint. Each mistake of a file has its own hint.
 func printError(w io.Writer, program string, err error) {
-	var mistakes strict.Problems
-	if !errors.As(err, &mistakes) {
+	mistakes, wrong := errors.AsType[strict.Problems](err)
+	if !wrong {
 		printLine(w, program, err.Error(), hint.Of(err))
 		return
 	}

@@ -49,9 +49,9 @@ func changesOf(text string) (changes, bool) {
 	if i < 0 || some != closed {
 		return changes{}, false
 	}
-	of := changes{changeSubject: changeSubjects[i], kind: kind}
-	of.name = text
-	return of, true
+	found := changes{changeSubject: changeSubjects[i], kind: kind}
+	found.name = text
+	return found, true
 }
 
 // changed measures a condition about changes.

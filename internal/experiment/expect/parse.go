@@ -40,13 +40,13 @@ func Parse(text string) (Condition, error) {
 	if err != nil {
 		return Condition{}, err
 	}
-	of, aboutChanges := changesOf(first.text)
+	quantity, aboutChanges := changesOf(first.text)
 	switch {
 	case first.text == "recovers":
 		c.recovery, err = p.recovery()
 	case aboutChanges:
-		c.changes = &of
-		err = p.bounded(&c, of.subject)
+		c.changes = &quantity
+		err = p.bounded(&c, quantity.subject)
 	default:
 		err = p.comparison(&c, first)
 	}
@@ -105,7 +105,7 @@ func (p *parser) comparison(c *Condition, first word) (err error) {
 }
 
 // bounded reads a comparison and its value.
-func (p *parser) bounded(c *Condition, of subject) error {
+func (p *parser) bounded(c *Condition, quantity subject) error {
 	w, err := p.next("a comparison", "one of >= <= == != > <")
 	if err != nil {
 		return err
@@ -121,7 +121,7 @@ func (p *parser) bounded(c *Condition, of subject) error {
 	if w, err = p.next("a value", ""); err != nil {
 		return err
 	}
-	c.bound, err = p.value(of, w)
+	c.bound, err = p.value(quantity, w)
 	return err
 }
 

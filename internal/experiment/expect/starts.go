@@ -24,7 +24,7 @@ var startSubjects = []subject{
 }
 
 // most returns the largest value of all starts. A part that no start has, such as the sidecar without a mesh, is 0.
-func most(of func(Start) float64) func(Trial, []Second, bool) (float64, error) {
+func most(part func(Start) float64) func(Trial, []Second, bool) (float64, error) {
 	return func(t Trial, _ []Second, whole bool) (float64, error) {
 		switch {
 		case !whole:
@@ -34,7 +34,7 @@ func most(of func(Start) float64) func(Trial, []Second, bool) (float64, error) {
 		}
 		largest := 0.0
 		for _, s := range t.Starts {
-			largest = max(largest, of(s))
+			largest = max(largest, part(s))
 		}
 		return largest, nil
 	}

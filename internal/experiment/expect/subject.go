@@ -45,10 +45,10 @@ func subjectNames() []string {
 	return append(names, "status(5xx)", "recovers")
 }
 
-func ratio(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
+func ratio(counted func(Second) int64) func(Trial, []Second, bool) (float64, error) {
 	return func(t Trial, in []Second, whole bool) (float64, error) {
 		all, _ := count(Second.all)(t, in, whole)
-		some, _ := count(of)(t, in, whole)
+		some, _ := count(counted)(t, in, whole)
 		if all == 0 {
 			return 0, fmt.Errorf("no request ended in this time")
 		}
@@ -66,7 +66,7 @@ func quantile(q float64) func(Trial, []Second, bool) (float64, error) {
 }
 
 // latency merges the histograms of the seconds: percentiles are never averaged.
-func latency(of func(*hdrhistogram.Histogram) float64) func(Trial, []Second, bool) (float64, error) {
+func latency(figure func(*hdrhistogram.Histogram) float64) func(Trial, []Second, bool) (float64, error) {
 	return func(_ Trial, in []Second, _ bool) (float64, error) {
 		var sum *hdrhistogram.Histogram
 		for _, s := range in {
@@ -82,7 +82,7 @@ func latency(of func(*hdrhistogram.Histogram) float64) func(Trial, []Second, boo
 		if sum == nil || sum.TotalCount() == 0 {
 			return 0, fmt.Errorf("no request was answered in this time")
 		}
-		return of(sum) / float64(time.Millisecond), nil
+		return figure(sum) / float64(time.Millisecond), nil
 	}
 }
 

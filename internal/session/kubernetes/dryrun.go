@@ -34,7 +34,7 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 	out := bufio.NewWriter(to)
 	if first := record.Steps(); len(first) > 0 {
 		fmt.Fprintln(out, "# Before the first trial")
-		if _, err := record.WriteTo(out); err != nil {
+		if err := writeSteps(out, first); err != nil {
 			return nil, err
 		}
 	}
@@ -57,37 +57,32 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 			return nil, fmt.Errorf("trial %s: %w", trial.ID, err)
 		}
 		fmt.Fprintf(out, "# Trial %d of %d: treatment %s, block %d\n", trial.Ordinal, len(s.Plan.Trials), trial.Treatment, trial.Block)
-		var one cluster.Recorder
-		for _, step := range record.Steps()[before:] {
-			one.Add(step)
-		}
-		if _, err := one.WriteTo(out); err != nil {
+		if err := writeSteps(out, record.Steps()[before:]); err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(out, "# The load's standard input: %s\n", load)
 	}
-	if err := dryEnd(ctx, on, record, out); err != nil {
-		return nil, err
+	before := len(record.Steps())
+	if on.End != nil {
+		if err := on.End(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if last := record.Steps()[before:]; len(last) > 0 {
+		fmt.Fprintln(out, "# After the last trial")
+		if err := writeSteps(out, last); err != nil {
+			return nil, err
+		}
 	}
 	return record.Steps(), out.Flush()
 }
 
-func dryEnd(ctx context.Context, on *session.Opened, record *cluster.Recorder, out io.Writer) error {
-	before := len(record.Steps())
-	if on.End != nil {
-		if err := on.End(ctx); err != nil {
-			return err
-		}
+func writeSteps(out io.Writer, steps []cluster.Step) error {
+	var some cluster.Recorder
+	for _, step := range steps {
+		some.Add(step)
 	}
-	var last cluster.Recorder
-	for _, step := range record.Steps()[before:] {
-		last.Add(step)
-	}
-	if len(last.Steps()) == 0 {
-		return nil
-	}
-	fmt.Fprintln(out, "# After the last trial")
-	_, err := last.WriteTo(out)
+	_, err := some.WriteTo(out)
 	return err
 }
 
