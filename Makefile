@@ -17,7 +17,7 @@ REPORTS := bin/tests
 # test is repeated at most twice, and no test if more than two failed. $(call ended,REPORT) follows it: a process that
 # died fails the run, although the tests of its repetition pass.
 RERUN     :=
-tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
+tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) '$(CURDIR)/tools/memory.sh' $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
 ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
 # Shows the tests that were repeated in the reports of a pattern, and those that repeated an experiment that a busy machine
 # disturbed (their attribute).
@@ -118,15 +118,14 @@ generators: ## install the load generators of the package registries into the us
 consul: ## build Consul from its Go module into the user's cache, once (about 12 minutes of a processor)
 	GO='$(GO)' tools/consul/install.sh
 
-# The parts with a cluster mostly wait, so all run at the same time, beside the installation of programs. Tests that need
-# processors follow when the clusters without Istio are gone: beside all clusters, four tests passed only when repeated.
-# With cold caches they run while Istio's clusters wait. Without Istio the race detector begins at once: a cluster with its
-# tests uses 0.2 of a processor, so a low priority beside three leaves it more than beside the tests that wait.
+# The parts with a cluster mostly wait, and so do tests that run experiments, so all run at the same time, beside the
+# installation of programs. Tests that need processors follow when the clusters without Istio are gone: beside all
+# clusters, four of them passed only when repeated. With Istio, experiments wait for the other clusters, too.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
 # Istio's clusters run if their inputs differ from those of the last `make e2e-all` that passed.
 ISTIO    := e2e-istio e2e-meshes
 CHANGED   = $(if $(filter $(shell cat test/istio.sha256 2>/dev/null || echo none),$(shell GO='$(GO)' tools/istio-inputs.sh || echo unknown)),,$(ISTIO))
-PARTS     = programs $(CLUSTERS) $(CHANGED) e2e-race e2e-waiting
+PARTS     = programs $(CLUSTERS) $(CHANGED) e2e-running e2e-race e2e-waiting
 AFTER    ?=
 # With FAILED, a file, a part that fails is listed there, and stops no part that follows it.
 FAILED   ?=
@@ -138,8 +137,8 @@ e2e: build-kube bin/tare-cluster $(REPORTS)/unit.json ## what make test leaves o
 	@GO='$(GO)' tools/disk.sh
 	@rm -f bin/failed $(REPORTS)/e2e*
 	@failed=0; \
-	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS)' $(PARTS) || failed=1; \
-	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring e2e-running || failed=1; \
+	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS) e2e-running' $(PARTS) || failed=1; \
+	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring || failed=1; \
 	[ ! -e bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
 	$(call repeated,e2e*); exit $$failed
 
@@ -161,7 +160,7 @@ program-istio: program-kubernetes
 	bin/tare-cluster build --with $(BUILT)
 
 .PHONY: e2e-race e2e-waiting
-e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
+e2e-race: $(AFTER) # at a low priority
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
@@ -170,7 +169,7 @@ e2e-waiting: programs $(AFTER)
 e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
-e2e-running: programs
+e2e-running: programs $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(filter $(CLUSTERS),$(AFTER)))
 	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
 # They judge what is measured: alone on the machine.
 e2e-alone: programs
@@ -238,7 +237,7 @@ e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/test
 	@trap 'exit 130' INT; inputs=$$(GO='$(GO)' tools/istio-inputs.sh); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'unit tests, whose report has what the next part runs' env TARE_TEST_ALL= $(MAKE) --no-print-directory test; \
-	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-waiting'; \
+	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-running e2e-waiting'; \
 	part 'tests that measure, alone' $(MAKE) --no-print-directory e2e-alone; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'forecasts' $(MAKE) --no-print-directory bench-forecast; \

@@ -165,11 +165,8 @@ func (m machine) truth(g Graph, flow Flow) (cpu, memory []float64, delay float64
 // Forecasts of random applications hold what a new deployment costs in 90 to 98 % of cases, however much of the deviation
 // is common to sidecars.
 func TestForecastsHoldNewDeployments(t *testing.T) {
-	rounds := 1000
-	if testing.Short() {
-		t.Attr("short", "50 rounds")
-		rounds = 50
-	}
+	const all = 1000
+	rounds := roundsOf(t, 50, all)
 	held, n := map[string]int{}, map[string]int{}
 	check := func(what string, a Amount, truth float64) {
 		n[what]++
@@ -200,14 +197,14 @@ func TestForecastsHoldNewDeployments(t *testing.T) {
 			}
 		}
 	}
-	for what, all := range n {
-		share, slack := float64(held[what])/float64(all), 0.0
-		if testing.Short() {
-			slack = 0.06 // 50 rounds
+	for what, made := range n {
+		share, slack := float64(held[what])/float64(made), 0.0
+		if rounds < all {
+			slack = 0.06
 		}
-		t.Logf("%s: %.3f of %d", what, share, all)
+		t.Logf("%s: %.3f of %d", what, share, made)
 		if share < 0.90-slack || share > 0.98+slack {
-			t.Errorf("%s: the range holds %.3f of %d new deployments, want 0.90 to 0.98", what, share, all)
+			t.Errorf("%s: the range holds %.3f of %d new deployments, want 0.90 to 0.98", what, share, made)
 		}
 	}
 }
