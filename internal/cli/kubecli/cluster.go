@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
@@ -84,6 +87,9 @@ func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	return cmd
 }
 
+// mostSimulated simulated nodes are named.
+const mostSimulated = 5
+
 // clusterStatus prints the state of a cluster, with an error in place of each part that cannot be read.
 func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, namespace string) error {
 	version, err := k.Version(ctx)
@@ -108,6 +114,11 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		fmt.Fprintf(c.Out, "nodes: %v\n", err)
 	} else if err := c.Table([]string{"NODE", "CPU", "MEMORY", "ARCHITECTURE", "KUBELET", "KERNEL"}, nodes); err != nil {
 		return err
+	}
+	if simulated, err := k.SimulatedNodes(ctx); err != nil {
+		fmt.Fprintf(c.Out, "simulated nodes: unknown: %v\n", err)
+	} else if len(simulated) > 0 {
+		fmt.Fprintf(c.Out, "simulated nodes, in no figure: %s\n", printable.Listed(slices.Sorted(maps.Keys(simulated)), mostSimulated))
 	}
 	for _, part := range []struct {
 		name string
