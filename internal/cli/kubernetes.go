@@ -16,8 +16,8 @@ import (
 // passes it in, but cmd/tare has none.
 type Kubernetes struct {
 	*session.Kubernetes
-	// The commands, without their summaries: those are in the table below.
-	Cluster, Mesh, Cleanup, Image func(*CommandLine) *cobra.Command
+	// Commands by name, without their summaries, which the list of commands has.
+	Commands map[string]func(*CommandLine) *cobra.Command
 
 	// DryRun writes the manifests and commands of one trial of each treatment.
 	DryRun func(ctx context.Context, s *session.Study, results string, to io.Writer) error
@@ -30,31 +30,14 @@ type Kubernetes struct {
 	Push func(ctx context.Context, to *series.Target, all []series.Series) error
 }
 
-// kubernetesCommand is a command that tare hands over to tare-kube.
-type kubernetesCommand struct {
-	name, short string
-	build       func(*Kubernetes) func(*CommandLine) *cobra.Command
-}
-
-// newCommand is the command itself where the Kubernetes libraries are, and a stub elsewhere.
-func (k kubernetesCommand) newCommand(c *CommandLine) *cobra.Command {
-	cmd := c.newStub(k.name)
-	if c.kubernetes != nil {
-		if build := k.build(c.kubernetes); build != nil {
-			cmd = build(c)
+// kubernetesCommand returns a command that tare hands over to tare-kube: there the command itself, and elsewhere a stub.
+func kubernetesCommand(name, short string) func(*CommandLine) *cobra.Command {
+	return func(c *CommandLine) *cobra.Command {
+		cmd := c.newStub(name)
+		if c.kubernetes != nil && c.kubernetes.Commands[name] != nil {
+			cmd = c.kubernetes.Commands[name](c)
 		}
+		cmd.Short = short
+		return cmd
 	}
-	cmd.Short = k.short
-	return cmd
 }
-
-var (
-	clusterCommand = kubernetesCommand{"cluster", "Create, inspect and delete a Kubernetes cluster, and mark it as disposable",
-		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Cluster }}
-	meshCommand = kubernetesCommand{"mesh", "Install, verify and uninstall a mesh in a Kubernetes cluster",
-		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Mesh }}
-	cleanupCommand = kubernetesCommand{"cleanup", "Remove leftovers of ended runs from a cluster",
-		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Cleanup }}
-	imageCommand = kubernetesCommand{"image", "Build the image of tare-agent, and load it into a cluster",
-		func(k *Kubernetes) func(*CommandLine) *cobra.Command { return k.Image }}
-)

@@ -2,6 +2,8 @@
 package kubecli
 
 import (
+	"github.com/spf13/cobra"
+
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/session/kubernetes"
 	"github.com/tare-mesh/tare/internal/show/plot"
@@ -12,12 +14,11 @@ import (
 func Kubernetes() *cli.Kubernetes {
 	return &cli.Kubernetes{
 		Kubernetes: kubernetes.Program(),
-		Cluster:    newClusterCommand,
-		Mesh:       newMeshCommand,
-		Cleanup:    newCleanupCommand,
-		Image:      newImageCommand,
-		DryRun:     kubernetes.DryRun,
-		Draw:       plot.Draw, Push: push.Send,
+		Commands: map[string]func(*cli.CommandLine) *cobra.Command{
+			"cluster": newClusterCommand, "mesh": newMeshCommand, "cleanup": newCleanupCommand, "image": newImageCommand,
+		},
+		DryRun: kubernetes.DryRun,
+		Draw:   plot.Draw, Push: push.Send,
 		Examine: examine,
 	}
 }
