@@ -32,7 +32,7 @@ func TestBlocksForms(t *testing.T) {
 		} else if u := b.Until; u != nil && (u.Metric != want.metric || u.Half != want.half || u.Relative != want.relative) {
 			t.Errorf("%s: %+v", text, *u)
 		}
-		sameAfterRendering(t, e)
+		sameAfterRendering(t, e, shipped())
 		rendered := must.Get(e.YAML())(t)
 		if err := against(t, compiled(t), rendered); err != nil {
 			t.Errorf("%s: %v", text, err)

@@ -184,6 +184,6 @@ func FuzzDecode(f *testing.F) {
 			}
 			return
 		}
-		sameAfterRendering(t, e)
+		sameAfterRendering(t, e, shipped())
 	})
 }

@@ -19,11 +19,7 @@ func TestSearchOfRate(t *testing.T) {
 	if want := []experiment.RateLevel{{Rate: 100}, {Capacity: search}}; !reflect.DeepEqual(e.Factors["rate"], want) {
 		t.Fatalf("%+v, want %+v", e.Factors["rate"], want)
 	}
-	rendered := must.Get(e.YAML())(t)
-	again, err := experiment.Parse("again.yaml", rendered, known)
-	if err != nil || !reflect.DeepEqual(e, again) {
-		t.Errorf("%v: %+v\n%s", err, again, rendered)
-	}
+	sameAfterRendering(t, e, known)
 }
 
 func TestSearchOfRateRefused(t *testing.T) {

@@ -24,10 +24,10 @@ func hasNonStringKeys(v any) bool {
 	return ok
 }
 
-func sameAfterRendering(t *testing.T, e *experiment.Experiment) {
+func sameAfterRendering(t *testing.T, e *experiment.Experiment, names experiment.Names) {
 	t.Helper()
 	rendered := must.Get(e.YAML())(t)
-	again, err := experiment.Parse("rendered.yaml", rendered, shipped())
+	again, err := experiment.Parse("rendered.yaml", rendered, names)
 	if err != nil {
 		t.Fatalf("rendered as\n%s\nis refused: %v", rendered, err)
 	}
@@ -46,7 +46,7 @@ func parsed(t *testing.T, file string) *experiment.Experiment {
 
 func TestRenderedReadsBackTheSame(t *testing.T) {
 	for _, file := range good(t) {
-		sameAfterRendering(t, parsed(t, file))
+		sameAfterRendering(t, parsed(t, file), shipped())
 	}
 }
 
@@ -187,7 +187,7 @@ func TestSoak(t *testing.T) {
 		"e.Slices.Length != 1s", e.Slices.Length != experiment.Duration(time.Second)); d != "" {
 		t.Errorf("%s: %+v", d, e)
 	}
-	sameAfterRendering(t, e)
+	sameAfterRendering(t, e, shipped())
 	if e := must.Get(decode("{soak: 1h}\nblocks: 3\nslices: {length: 100ms}"))(t); e.Blocks.Max != 3 || e.Slices.Length != experiment.Duration(100*time.Millisecond) {
 		t.Errorf("3 blocks and slices of 100ms became %d and %v", e.Blocks.Max, e.Slices.Length)
 	}

@@ -43,10 +43,7 @@ meshes:
 	} else if d := difftest.Of("s.Version", s.Version, "1.31.0", "s.Profile", s.Profile, "ha", `s.Options["envoy"]`, s.Options["envoy"], "stock"); d != "" {
 		t.Errorf("%s: got %+v", d, e.Meshes)
 	}
-	rendered := must.Get(e.YAML())(t)
-	if _, err := experiment.Parse("rendered.yaml", rendered, withMeshes()); err != nil {
-		t.Errorf("rendered as\n%s\nis refused: %v", rendered, err)
-	}
+	sameAfterRendering(t, e, withMeshes())
 }
 
 // meshesOn lists the built-in meshes that have a part for a platform.

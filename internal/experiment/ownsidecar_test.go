@@ -2,7 +2,6 @@ package experiment_test
 
 import (
 	"path/filepath"
-	"reflect"
 	"slices"
 	"testing"
 
@@ -18,11 +17,7 @@ meshes:
   my-proxy: {sidecar: {command: [./my-proxy, --listen, "${listen}", --to, "${upstream}"], ready: /healthz}, environment: {A: "1"}}
   my-proxy-2: {from: my-proxy, arguments: [--threads=2]}
 `)
-	rendered := must.Get(e.YAML())(t)
-	again, err := experiment.Parse("/elsewhere/y.yaml", rendered, withMeshes())
-	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
-		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
-	}
+	sameAfterRendering(t, e, withMeshes())
 	d := must.Get(e.Definition("my-proxy-2", nil))(t)
 	s := d.Local.Sidecar
 	if want := []string{"--listen", "{{.Listen}}", "--to", "{{.Upstream}}", "--threads=2"}; !slices.Equal(s.Args, want) {

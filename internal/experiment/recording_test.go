@@ -34,7 +34,7 @@ func decodeRecorded(rate, more string) (*experiment.Experiment, error) {
 // begins with its first request, in each trial.
 func TestRecordingRepeats(t *testing.T) {
 	e := must.Get(decodeRecorded("", ""))(t)
-	sameAfterRendering(t, e)
+	sameAfterRendering(t, e, shipped())
 	if got := experiment.LevelsOf[experiment.RateLevel](e.Factors, "rate"); len(got) != 1 || got[0].Rate != 2.5 { // 10 requests in 4 s
 		t.Errorf("rate %v", got)
 	}
@@ -52,7 +52,7 @@ func TestRecordingRepeats(t *testing.T) {
 // A rate applies to the measure phase: the recording is replayed faster or slower.
 func TestRecordingAtARate(t *testing.T) {
 	e := must.Get(decodeRecorded(", rate: [0.5, 2, 100, 997]", ""))(t)
-	sameAfterRendering(t, e)
+	sameAfterRendering(t, e, shipped())
 	for _, level := range experiment.LevelsOf[experiment.RateLevel](e.Factors, "rate") {
 		at, requests := e.Load.Recording().Schedule(float64(level.Rate), time.Second, 4*time.Second, 0)
 		first := slices.IndexFunc(at, func(x int64) bool { return x >= int64(time.Second) })

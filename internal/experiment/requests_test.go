@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -67,10 +66,7 @@ func TestStreamsOfRequests(t *testing.T) {
 	if r := e.Load.Requests[0]; len(r.Messages) != 2 || string(r.Messages[0]) != "\n\xff" {
 		t.Errorf("%+v", r)
 	}
-	rendered := must.Get(e.YAML())(t)
-	if again, err := experiment.Parse("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
-		t.Errorf("%v\n%s", err, rendered)
-	}
+	sameAfterRendering(t, e, k)
 	for text, want := range map[string]string{
 		text + "    - {grpc: a.B/D}\n":                                                            "x.yaml:7:29: load.requests[0].stream: a stream must be the only request of the load",
 		strings.Replace(text, "both", "all", 1):                                                   `x.yaml:7:29: load.requests[0].stream: unknown stream "all"`,

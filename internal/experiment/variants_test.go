@@ -24,11 +24,7 @@ meshes:
   envoy-log: {from: envoy, options: {accessLog: true}, concurrency: 2, arguments: [--x, "{{.Pod}}"], environment: {A: "1"}}
   envoy-new: {from: envoy-log, program: ./envoy, environment: {B: "2"}}
 `)
-	rendered := must.Get(e.YAML())(t)
-	again, err := experiment.Parse("/elsewhere/y.yaml", rendered, withMeshes())
-	if err != nil || !reflect.DeepEqual(again.Meshes, e.Meshes) {
-		t.Errorf("rendered as\n%s\nit is read as %+v, %v", rendered, again, err)
-	}
+	sameAfterRendering(t, e, withMeshes())
 	d := must.Get(e.Definition("envoy-new", withMeshes().Definitions))(t)
 	s := d.Local.Sidecar
 	if differ := difftest.Of("d.Name", d.Name, "envoy-new", "d.From", d.From, "envoy", "s.Path", s.Path, "./envoy", "s.Concurrency", s.Concurrency, 2, `reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"})`, reflect.DeepEqual(s.Environment, map[string]string{"A": "1", "B": "2"}), true); differ != "" {

@@ -1,7 +1,6 @@
 package experiment_test
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -18,10 +17,7 @@ func TestWebSocketOfExperiments(t *testing.T) {
 	if w := e.Load.WebSocket; w != (experiment.WebSocket{Answer: "message", Messages: 5, Message: "\n\xff"}) {
 		t.Errorf("%+v", w)
 	}
-	rendered := must.Get(e.YAML())(t)
-	if again, err := experiment.Parse("again.yaml", rendered, k); err != nil || !reflect.DeepEqual(e, again) {
-		t.Errorf("%v\n%s", err, rendered)
-	}
+	sameAfterRendering(t, e, k)
 	for text, want := range map[string]string{
 		strings.Replace(text, "http1, websocket", "http1", 1):                                       "x.yaml:5:19: load.webSocket: no load has protocol websocket",
 		strings.Replace(text, "answer: message", "answer: echoes", 1):                               `load.webSocket.answer: unknown answer "echoes"`,
