@@ -2,7 +2,6 @@ package load
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 )
 
@@ -57,14 +56,11 @@ func Supports(protocol string, f Feature) bool {
 	return true
 }
 
-// validateFeatures lists the features that the protocol lacks.
-func (p *Profile) validateFeatures() (errs []error) {
+// validateFeatures adds the features that the protocol lacks.
+func (p *Profile) validateFeatures(m *mistakes) {
 	for _, row := range features {
-		if row.used(p) && slices.Contains(row.lacking, p.Protocol) {
-			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", row.name, p.Protocol, errors.ErrUnsupported))
-		}
+		m.refuse(row.used(p) && slices.Contains(row.lacking, p.Protocol), "%s with protocol %s: %w", row.name, p.Protocol, errors.ErrUnsupported)
 	}
-	return errs
 }
 
 // sharesHosts reports whether several targets have one host.

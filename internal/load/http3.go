@@ -1,42 +1,17 @@
 package load
 
-import (
-	"errors"
-	"fmt"
-	"slices"
-	"strings"
-)
+import "errors"
 
-// validateHTTP3 lists the mistakes in a load over HTTP/3.
-func (p *Profile) validateHTTP3() (errs []error) {
+// validateHTTP3 adds the mistakes in a load over HTTP/3.
+func (p *Profile) validateHTTP3(m *mistakes) {
 	if p.Protocol != ProtocolHTTP3 {
-		return nil
+		return
 	}
 	for _, raw := range p.Targets {
-		if u, err := ParseTarget(raw); err == nil && u.Scheme != "https" {
-			errs = append(errs, fmt.Errorf("target %s: HTTP/3 needs https", raw))
-		}
+		u, err := ParseTarget(raw)
+		m.refuse(err == nil && u.Scheme != "https", "target %s: HTTP/3 needs https", raw)
 	}
-	if p.Streams < 1 || p.Streams > maxStreams {
-		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
-	}
-	headers := p.Headers
-	for _, c := range p.Calls {
-		headers = slices.Concat(headers, c.Headers)
-	}
-	for _, wish := range []struct {
-		found bool
-		what  string
-	}{
-		{p.Engine != EngineHTTP3, "engine " + p.Engine},
-		{slices.ContainsFunc(headers, func(h string) bool {
-			name, _, _ := strings.Cut(h, ":")
-			return slices.Contains(forbiddenH2, strings.ToLower(name))
-		}), "a header of HTTP/1.1's connections"},
-	} {
-		if wish.found {
-			errs = append(errs, fmt.Errorf("%s with protocol %s: %w", wish.what, p.Protocol, errors.ErrUnsupported))
-		}
-	}
-	return errs
+	p.validateStreams(m)
+	m.refuse(p.Engine != EngineHTTP3, "engine %s with protocol %s: %w", p.Engine, p.Protocol, errors.ErrUnsupported)
+	m.refuse(p.connectionHeaders() != nil, "a header of HTTP/1.1's connections with protocol %s: %w", p.Protocol, errors.ErrUnsupported)
 }

@@ -109,29 +109,24 @@ func (p *Profile) Loaded() time.Duration {
 	return p.Slices.Loaded(p.Warmup, p.Warmup+p.Measure)
 }
 
-// validateSlices lists the mistakes in a load with slices.
-func (p *Profile) validateSlices() (errs []error) {
+// validateSlices adds the mistakes in a load with slices.
+func (p *Profile) validateSlices(m *mistakes) {
 	s := p.Slices
 	if s == nil {
-		return nil
+		return
 	}
-	refuse := func(when bool, format string, args ...any) {
-		if when {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
-	refuse(p.Requests > 0, "a number of requests and slices exclude each other")
-	refuse(p.Arrivals == Replay, "recorded instants and slices exclude each other")
+	m.refuse(p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
+	m.refuse(p.Requests > 0, "a number of requests and slices exclude each other")
+	m.refuse(p.Arrivals == Replay, "recorded instants and slices exclude each other")
 	if s.Length < time.Millisecond || s.Length > MaxDuration {
-		return append(errs, fmt.Errorf("slices of %v are not between 1ms and %v", s.Length, MaxDuration))
+		m.refuse(true, "slices of %v are not between 1ms and %v", s.Length, MaxDuration)
+		return
 	}
-	refuse(s.Guard < 0 || s.Guard >= s.Length, "a guard of %v does not fit a slice of %v", s.Guard, s.Length)
-	refuse(len(s.Owners) == 0 || len(s.Owners) > MaxSlices, "%d slices are not between 1 and %d", len(s.Owners), MaxSlices)
-	refuse(p.Warmup%s.Length != 0 || p.Measure%s.Length != 0, "warm-up %v and measure window %v are not whole slices of %v", p.Warmup, p.Measure, s.Length)
-	refuse(s.End() < p.Warmup+p.Measure, "%d slices of %v end before the measure window does", len(s.Owners), s.Length)
-	refuse(p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)
-	return errs
+	m.refuse(s.Guard < 0 || s.Guard >= s.Length, "a guard of %v does not fit a slice of %v", s.Guard, s.Length)
+	m.refuse(len(s.Owners) == 0 || len(s.Owners) > MaxSlices, "%d slices are not between 1 and %d", len(s.Owners), MaxSlices)
+	m.refuse(p.Warmup%s.Length != 0 || p.Measure%s.Length != 0, "warm-up %v and measure window %v are not whole slices of %v", p.Warmup, p.Measure, s.Length)
+	m.refuse(s.End() < p.Warmup+p.Measure, "%d slices of %v end before the measure window does", len(s.Owners), s.Length)
+	m.refuse(p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)
 }
 
 // End returns the end of the table.

@@ -21,164 +21,161 @@ var forbiddenH2 = []string{"connection", "keep-alive", "proxy-connection", "tran
 // a request whose fields do not fit its body (RFC 9112 section 6.3).
 var framing = []string{"content-length", "transfer-encoding"}
 
+// mistakes are all that is wrong with a profile.
+type mistakes []error
+
+// add adds an error, unless it is nil.
+func (m *mistakes) add(err error) {
+	if err != nil {
+		*m = append(*m, err)
+	}
+}
+
+func (m *mistakes) refuse(when bool, format string, args ...any) {
+	if when {
+		m.add(fmt.Errorf(format, args...))
+	}
+}
+
 // Validate names every mistake in p at once. Defaults need not be filled in.
 // It wraps [errors.ErrUnsupported] where p asks for what the engine cannot do.
 func (p Profile) Validate() error {
 	workers := p.Workers // before it is limited to the number of connections
 	p = p.WithDefaults()
-	var errs []error
-	refuse := func(when bool, format string, args ...any) {
-		if when {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(len(p.Targets) == 0, "no target")
+	var m mistakes
+	m.refuse(len(p.Targets) == 0, "no target")
 	for _, t := range p.Targets {
-		if _, err := ParseTarget(t); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := ParseTarget(t)
+		m.add(err)
 	}
-	refuse(!IsToken(p.Method), "method %q is not a token", p.Method)
-	refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > MaxRate, "rate %v is not between 0 and %d requests/s", p.Rate, MaxRate)
-	errs = append(errs, p.validateArrivals()...)
-	errs = append(errs, p.validateConnectionRate()...)
-	errs = append(errs, p.validateSlices()...)
-	refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
+	m.refuse(!IsToken(p.Method), "method %q is not a token", p.Method)
+	m.refuse(math.IsNaN(p.Rate) || p.Rate < 0 || p.Rate > MaxRate, "rate %v is not between 0 and %d requests/s", p.Rate, MaxRate)
+	p.validateArrivals(&m)
+	p.validateConnectionRate(&m)
+	p.validateSlices(&m)
+	m.refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	origins, _ := p.Origins()
-	refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d)", p.Connections, len(origins))
-	refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
-	errs = append(errs, validateHeaders(p.Headers)...)
-	refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
-	refuse(p.Body != nil && (p.RequestSize > 0 || p.BodyFile != ""), "a request cannot have a body and also a body file or a body size")
+	m.refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d)", p.Connections, len(origins))
+	m.refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
+	m.headers(p.Headers)
+	m.refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
+	m.refuse(p.Body != nil && (p.RequestSize > 0 || p.BodyFile != ""), "a request cannot have a body and also a body file or a body size")
 	for _, c := range p.ConnectTo {
-		refuse(len(c.To) == 0, "connections to %s:%d have no address", c.Host, c.Port)
+		m.refuse(len(c.To) == 0, "connections to %s:%d have no address", c.Host, c.Port)
 	}
-	refuse(p.RequestSize < 0 || p.RequestSize > MaxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, MaxRequestSize)
-	refuse(p.Requests < 0, "%d requests", p.Requests)
-	refuse(p.Requests > 0 && p.Tail > 0, "a number of requests and a tail exclude each other")
-	refuse(p.Measure <= 0, "the measure window is %v long", p.Measure)
+	m.refuse(p.RequestSize < 0 || p.RequestSize > MaxRequestSize, "request size %d is not between 0 and %d bytes", p.RequestSize, MaxRequestSize)
+	m.refuse(p.Requests < 0, "%d requests", p.Requests)
+	m.refuse(p.Requests > 0 && p.Tail > 0, "a number of requests and a tail exclude each other")
+	m.refuse(p.Measure <= 0, "the measure window is %v long", p.Measure)
 	for _, d := range []struct {
 		name string
 		d    time.Duration
 	}{{"timeout", p.Timeout}, {"warm-up", p.Warmup}, {"measure window", p.Measure}, {"tail", p.Tail}, {"drain", p.Drain}, {"calibration", p.Calibrate}} {
-		refuse(d.d < 0 || d.d > MaxDuration, "%s %v is not between 0 and %v", d.name, d.d, MaxDuration)
+		m.refuse(d.d < 0 || d.d > MaxDuration, "%s %v is not between 0 and %v", d.name, d.d, MaxDuration)
 	}
 	for _, cpu := range p.CPUs {
-		refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
+		m.refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
-	refuse(p.Engine != "" && p.Engine != EnginePortable && p.Protocol != ProtocolHTTP3, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
-	refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
-	refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
-	refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
-	errs = append(errs, p.validateRetryIdle()...)
-	refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
-	errs = append(errs, p.validateMessages()...)
-	refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
-	if protocols[p.Protocol] == "" {
-		errs = append(errs, fmt.Errorf("protocol %q: %w", p.Protocol, errors.ErrUnsupported))
-	}
-	errs = append(errs, p.validateFeatures()...)
-	errs = append(errs, p.validateSchemes()...)
-	errs = append(errs, p.validateWebSocket()...)
-	errs = append(errs, p.validateHTTP3()...)
-	errs = append(errs, p.validateCalls()...)
-	errs = append(errs, p.validateChecks()...)
-	errs = append(errs, p.validateUsers()...)
+	m.refuse(p.Engine != "" && p.Engine != EnginePortable && p.Protocol != ProtocolHTTP3, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
+	m.refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
+	m.refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
+	m.refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
+	p.validateRetryIdle(&m)
+	m.refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
+	p.validateMessages(&m)
+	m.refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
+	m.refuse(protocols[p.Protocol] == "", "protocol %q: %w", p.Protocol, errors.ErrUnsupported)
+	p.validateFeatures(&m)
+	p.validateSchemes(&m)
+	p.validateWebSocket(&m)
+	p.validateHTTP3(&m)
+	p.validateCalls(&m)
+	p.validateChecks(&m)
+	p.validateUsers(&m)
 	if p.mayHTTP2() {
-		errs = append(errs, p.validateHTTP2()...)
+		p.validateHTTP2(&m)
 	}
-	return errors.Join(errs...)
+	return errors.Join(m...)
 }
 
-// validateArrivals lists the mistakes in arrivals, rates and shares.
-func (p *Profile) validateArrivals() (errs []error) {
-	refuse := func(when bool, format string, args ...any) {
-		if when {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
-	}
-	refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
+// validateArrivals adds the mistakes in arrivals, rates and shares.
+func (p *Profile) validateArrivals(m *mistakes) {
+	m.refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
 		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
-	refuse(len(p.Instants) > 0 && (p.Arrivals != Replay || p.ReplayFile != ""), "instants need arrivals %s, without a file", Replay)
-	refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
-	refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
+	m.refuse(len(p.Instants) > 0 && (p.Arrivals != Replay || p.ReplayFile != ""), "instants need arrivals %s, without a file", Replay)
+	m.refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
+	m.refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
 	for _, i := range p.Order {
 		if i < 0 || i >= len(p.Targets) {
-			refuse(true, "the order has target %d of %d", i, len(p.Targets))
+			m.refuse(true, "the order has target %d of %d", i, len(p.Targets))
 			break
 		}
 	}
-	refuse(p.Arrivals == Replay && (p.ReplayFile == "" && len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
-	refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
+	m.refuse(p.Arrivals == Replay && (p.ReplayFile == "" && len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
+	m.refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
 	for i, g := range p.Segments {
-		refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
+		m.refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
 		for _, rate := range []float64{g.From, g.To} {
-			refuse(!(rate >= 0 && rate <= MaxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, MaxRate)
+			m.refuse(!(rate >= 0 && rate <= MaxRate), "segment %d: rate %v is not between 0 and %d requests/s", i+1, rate, MaxRate)
 		}
 	}
-	refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
-	refuse(p.Repeat > 0 && p.Repeat <= len(p.Segments) && MeanRate(p.Segments[max(0, len(p.Segments)-p.Repeat):]) == 0, "the segments that repeat have no requests")
+	m.refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
+	m.refuse(p.Repeat > 0 && p.Repeat <= len(p.Segments) && MeanRate(p.Segments[max(0, len(p.Segments)-p.Repeat):]) == 0, "the segments that repeat have no requests")
 	if s := p.Sine; s != nil {
-		refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
-		refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
+		m.refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
+		m.refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
 	}
-	refuse(p.Overflow != overflowQueue && p.Overflow != OverflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, OverflowDrop)
-	refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
-	refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
+	m.refuse(p.Overflow != overflowQueue && p.Overflow != OverflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, OverflowDrop)
+	m.refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
+	m.refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
 	for _, w := range p.Weights {
-		refuse(w < 1 || w > MaxWeight, "weight %d is not between 1 and %d", w, MaxWeight)
+		m.refuse(w < 1 || w > MaxWeight, "weight %d is not between 1 and %d", w, MaxWeight)
 	}
-	return errs
 }
 
-// validateConnectionRate lists the mistakes in new connections per second.
-func (p *Profile) validateConnectionRate() (errs []error) {
+// validateConnectionRate adds the mistakes in new connections per second.
+func (p *Profile) validateConnectionRate(m *mistakes) {
 	if p.ConnectionRate == 0 {
-		return nil
+		return
 	}
-	for _, wrong := range []struct {
-		found bool
-		err   error
-	}{
-		{p.Rate == 0, errors.New("new connections per second need a rate: a closed loop has none")},
-		{p.Rate > 0 && !(p.ConnectionRate >= 0 && p.ConnectionRate <= p.Rate),
-			fmt.Errorf("%v new connections/s are not between 0 and the rate %v: each carries a request", p.ConnectionRate, p.Rate)},
-		{p.NoKeepAlive, errors.New("with a connection for every request, its rate is the rate of new connections")},
-		{p.Follow > 0, fmt.Errorf("new connections per second with redirects that are followed: %w", errors.ErrUnsupported)},
-		{p.Cookies, errors.New("cookies belong to a connection, which a rate of new connections replaces")},
-	} {
-		if wrong.found {
-			errs = append(errs, wrong.err)
-		}
-	}
-	return errs
+	m.refuse(p.Rate == 0, "new connections per second need a rate: a closed loop has none")
+	m.refuse(p.Rate > 0 && !(p.ConnectionRate >= 0 && p.ConnectionRate <= p.Rate), "%v new connections/s are not between 0 and the rate %v: each carries a request", p.ConnectionRate, p.Rate)
+	m.refuse(p.NoKeepAlive, "with a connection for every request, its rate is the rate of new connections")
+	m.refuse(p.Follow > 0, "new connections per second with redirects that are followed: %w", errors.ErrUnsupported)
+	m.refuse(p.Cookies, "cookies belong to a connection, which a rate of new connections replaces")
 }
 
-// validateHTTP2 lists the mistakes in a load over HTTP/2.
-func (p *Profile) validateHTTP2() (errs []error) {
-	if p.Streams < 1 || p.Streams > maxStreams {
-		errs = append(errs, fmt.Errorf("%d streams are not between 1 and %d", p.Streams, maxStreams))
-	}
+// validateHTTP2 adds the mistakes in a load over HTTP/2.
+func (p *Profile) validateHTTP2(m *mistakes) {
+	p.validateStreams(m)
 	for i, raw := range p.Targets {
 		u, err := ParseTarget(raw)
 		if err != nil {
 			continue // named already
 		}
-		if p.Protocol == ProtocolGRPC && strings.Count(u.EscapedPath(), "/") != 2 {
-			errs = append(errs, fmt.Errorf("target %d: path %q is not of the form /package.Service/Method", i+1, u.Path))
-		}
+		m.refuse(p.Protocol == ProtocolGRPC && strings.Count(u.EscapedPath(), "/") != 2, "target %d: path %q is not of the form /package.Service/Method", i+1, u.Path)
 	}
+	for _, name := range p.connectionHeaders() {
+		m.refuse(true, "header %s with protocol %s: %w", name, p.Protocol, errors.ErrUnsupported)
+	}
+}
+
+func (p *Profile) validateStreams(m *mistakes) {
+	m.refuse(p.Streams < 1 || p.Streams > maxStreams, "%d streams are not between 1 and %d", p.Streams, maxStreams)
+}
+
+// connectionHeaders are the names of all headers that speak of an HTTP/1.1 connection.
+func (p *Profile) connectionHeaders() (names []string) {
 	headers := p.Headers
 	for _, c := range p.Calls {
 		headers = slices.Concat(headers, c.Headers)
 	}
 	for _, h := range headers {
-		name, _, _ := strings.Cut(h, ":")
-		if slices.Contains(forbiddenH2, strings.ToLower(name)) {
-			errs = append(errs, fmt.Errorf("header %s with protocol %s: %w", name, p.Protocol, errors.ErrUnsupported))
+		if name, _, _ := strings.Cut(h, ":"); slices.Contains(forbiddenH2, strings.ToLower(name)) {
+			names = append(names, name)
 		}
 	}
-	return errs
+	return names
 }
 
 // maxMessages bounds the messages of a gRPC call, and their bytes.
@@ -187,121 +184,87 @@ const (
 	maxMessageBytes = 256 << 20
 )
 
-// validateMessages lists the mistakes in the messages of gRPC calls.
-func (p *Profile) validateMessages() (errs []error) {
+// validateMessages adds the mistakes in the messages of gRPC calls.
+func (p *Profile) validateMessages(m *mistakes) {
 	bytes := 0
-	for _, m := range p.Messages {
-		bytes += len(m)
+	for _, message := range p.Messages {
+		bytes += len(message)
 	}
-	for _, wrong := range []struct {
-		found bool
-		text  string
-	}{
-		{len(p.Messages) > 0 && p.Protocol != ProtocolGRPC, "messages need protocol grpc, not " + p.Protocol},
-		{len(p.Messages) > 0 && (p.Body != nil || p.BodyFile != "" || p.RequestSize > 0), "a gRPC call cannot have messages and also a body"},
-		{p.RoundTrips && (len(p.Messages) == 0 || !p.GRPCStream), "round trips need messages and a response stream"},
-		{len(p.Messages) > maxMessages, fmt.Sprintf("%d messages of a call are more than %d", len(p.Messages), maxMessages)},
-		{bytes > maxMessageBytes, fmt.Sprintf("the messages of a call have %d bytes, more than %d", bytes, maxMessageBytes)},
-	} {
-		if wrong.found {
-			errs = append(errs, errors.New(wrong.text))
-		}
-	}
-	return errs
+	m.refuse(len(p.Messages) > 0 && p.Protocol != ProtocolGRPC, "messages need protocol grpc, not %s", p.Protocol)
+	m.refuse(len(p.Messages) > 0 && (p.Body != nil || p.BodyFile != "" || p.RequestSize > 0), "a gRPC call cannot have messages and also a body")
+	m.refuse(p.RoundTrips && (len(p.Messages) == 0 || !p.GRPCStream), "round trips need messages and a response stream")
+	m.refuse(len(p.Messages) > maxMessages, "%d messages of a call are more than %d", len(p.Messages), maxMessages)
+	m.refuse(bytes > maxMessageBytes, "the messages of a call have %d bytes, more than %d", bytes, maxMessageBytes)
 }
 
 // idempotent are the methods that may be retried (RFC 9110 section 9.2.2).
 var idempotent = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete}
 
 // validateRetryIdle names what cannot be retried.
-func (p *Profile) validateRetryIdle() (errs []error) {
-	if !p.RetryIdle {
-		return nil
-	}
+func (p *Profile) validateRetryIdle(m *mistakes) {
 	for i := range max(1, len(p.Calls)) {
-		if method := p.ForTarget(i).Method; !slices.Contains(idempotent, method) {
-			errs = append(errs, fmt.Errorf("method %s is not idempotent: its requests are not retried after an idle connection was closed", method))
-		}
+		method := p.ForTarget(i).Method
+		m.refuse(p.RetryIdle && !slices.Contains(idempotent, method), "method %s is not idempotent: its requests are not retried after an idle connection was closed", method)
 	}
-	return errs
 }
 
-// validateCalls lists the mistakes in calls.
-func (p *Profile) validateCalls() (errs []error) {
+// validateCalls adds the mistakes in calls.
+func (p *Profile) validateCalls(m *mistakes) {
 	if len(p.Calls) == 0 {
-		return nil
+		return
 	}
-	if len(p.Calls) != len(p.Targets) {
-		errs = append(errs, fmt.Errorf("%d calls for %d targets", len(p.Calls), len(p.Targets)))
-	}
+	m.refuse(len(p.Calls) != len(p.Targets), "%d calls for %d targets", len(p.Calls), len(p.Targets))
 	for i, c := range p.Calls {
-		if c.Method != "" && !IsToken(c.Method) {
-			errs = append(errs, fmt.Errorf("call %d: method %q is not a token", i+1, c.Method))
-		}
-		errs = append(errs, validateHeaders(c.Headers)...)
+		m.refuse(c.Method != "" && !IsToken(c.Method), "call %d: method %q is not a token", i+1, c.Method)
+		m.headers(c.Headers)
 	}
-	if p.Follow > 0 {
-		errs = append(errs, fmt.Errorf("following redirects of several requests: %w", errors.ErrUnsupported))
-	}
-	return errs
+	m.refuse(p.Follow > 0, "following redirects of several requests: %w", errors.ErrUnsupported)
 }
 
-func validateHeaders(headers []string) (errs []error) {
+func (m *mistakes) headers(headers []string) {
 	for _, h := range headers {
 		name, value, ok := strings.Cut(h, ":")
-		if !ok || !IsToken(name) || !IsFieldValue(value) {
-			errs = append(errs, fmt.Errorf("header %q is not of the form Name: value", h))
-		}
+		m.refuse(!ok || !IsToken(name) || !IsFieldValue(value), "header %q is not of the form Name: value", h)
 		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
-			errs = append(errs, hint.New("leave it out: --body-size or --body-file set it",
+			m.add(hint.New("leave it out: --body-size or --body-file set it",
 				"header %s: the length of the body sets it", strings.TrimSpace(name)))
 		}
 	}
-	return errs
 }
 
-// validateSchemes lists the targets whose scheme belongs to another protocol.
-func (p *Profile) validateSchemes() (errs []error) {
+// validateSchemes adds the targets whose scheme belongs to another protocol.
+func (p *Profile) validateSchemes(m *mistakes) {
 	for _, raw := range p.Targets {
 		u, err := ParseTarget(raw)
 		switch {
 		case err != nil: // named already
 		case isEcho(u) && p.Protocol != ProtocolTCP:
-			errs = append(errs, fmt.Errorf("target %s is of protocol tcp, not %s", raw, p.Protocol))
+			m.refuse(true, "target %s is of protocol tcp, not %s", raw, p.Protocol)
 		case isSocket(u) && p.Protocol != ProtocolWebSocket:
-			errs = append(errs, fmt.Errorf("target %s is of protocol websocket, not %s", raw, p.Protocol))
+			m.refuse(true, "target %s is of protocol websocket, not %s", raw, p.Protocol)
 		case isEcho(u) && u.Port() == "" && p.Socket == "":
-			errs = append(errs, fmt.Errorf("target %s names no port", raw))
+			m.refuse(true, "target %s names no port", raw)
 		}
 	}
-	return errs
 }
 
-// validateChecks lists the mistakes in checks of answers.
-func (p *Profile) validateChecks() (errs []error) {
+// validateChecks adds the mistakes in checks of answers.
+func (p *Profile) validateChecks(m *mistakes) {
 	for _, text := range p.ExpectStatus {
 		var s StatusSet
 		if err := s.add(text); err != nil {
-			errs = append(errs, err)
+			m.add(err)
 			continue
 		}
-		if !HasStatus(p.Protocol, text) {
-			errs = append(errs, fmt.Errorf("expected status %s with protocol %s: its statuses are %s", text, p.Protocol, statusExamples(p.Protocol)))
-		}
+		m.refuse(!HasStatus(p.Protocol, text), "expected status %s with protocol %s: its statuses are %s", text, p.Protocol, statusExamples(p.Protocol))
 	}
 	fields := slices.Concat(p.JSONHas, p.JSONLacks)
 	for _, text := range fields {
-		if _, err := ParseJSONPath(text); err != nil {
-			errs = append(errs, err)
-		}
+		_, err := ParseJSONPath(text)
+		m.add(err)
 	}
-	if len(fields) > MaxJSONPaths {
-		errs = append(errs, fmt.Errorf("%d JSON fields are more than %d", len(fields), MaxJSONPaths))
-	}
-	if len(fields) > 0 && p.Method == http.MethodHead {
-		errs = append(errs, errors.New("an answer to HEAD has no body whose JSON fields could be checked"))
-	}
-	return errs
+	m.refuse(len(fields) > MaxJSONPaths, "%d JSON fields are more than %d", len(fields), MaxJSONPaths)
+	m.refuse(len(fields) > 0 && p.Method == http.MethodHead, "an answer to HEAD has no body whose JSON fields could be checked")
 }
 
 func statusExamples(protocol string) string {

@@ -1,10 +1,5 @@
 package load
 
-import (
-	"errors"
-	"fmt"
-)
-
 // Protocol websocket: a request is a message, and its answer messages on the same connection.
 
 // schemeWS and SchemeWSS are the schemes of a target of protocol websocket, plain and over TLS.
@@ -33,33 +28,21 @@ const (
 // MaxSocketMessages is the max number of messages that answer one.
 const MaxSocketMessages = 1_000_000
 
-// validateWebSocket lists the mistakes in a load over WebSocket.
-func (p *Profile) validateWebSocket() (errs []error) {
+// validateWebSocket adds the mistakes in a load over WebSocket.
+func (p *Profile) validateWebSocket(m *mistakes) {
 	if p.Protocol != ProtocolWebSocket {
-		if p.WebSocket != nil {
-			errs = append(errs, fmt.Errorf("answers of a WebSocket with protocol %s", p.Protocol))
-		}
-		return errs
+		m.refuse(p.WebSocket != nil, "answers of a WebSocket with protocol %s", p.Protocol)
+		return
 	}
 	w := WebSocket{Answer: AnswerEcho}
 	if p.WebSocket != nil {
 		w = *p.WebSocket
 	}
 	checked := len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 || p.ExpectSize >= 0
-	for _, wrong := range []struct {
-		found bool
-		text  string
-	}{
-		{w.Answer != AnswerEcho && w.Answer != AnswerMessage && w.Answer != AnswerPong, fmt.Sprintf("answer %q is none of %s, %s, %s", w.Answer, AnswerEcho, AnswerMessage, AnswerPong)},
-		{w.Messages < 0 || w.Messages > MaxSocketMessages, fmt.Sprintf("%d messages are not between 1 and %d", w.Messages, MaxSocketMessages)},
-		{w.Messages > 1 && w.Answer == AnswerPong, "a pong is one answer, and not several messages"},
-		{checked && w.Answer != AnswerMessage, "checks of answers need answer " + AnswerMessage},
-	} {
-		if wrong.found {
-			errs = append(errs, errors.New(wrong.text))
-		}
-	}
-	return errs
+	m.refuse(w.Answer != AnswerEcho && w.Answer != AnswerMessage && w.Answer != AnswerPong, "answer %q is none of %s, %s, %s", w.Answer, AnswerEcho, AnswerMessage, AnswerPong)
+	m.refuse(w.Messages < 0 || w.Messages > MaxSocketMessages, "%d messages are not between 1 and %d", w.Messages, MaxSocketMessages)
+	m.refuse(w.Messages > 1 && w.Answer == AnswerPong, "a pong is one answer, and not several messages")
+	m.refuse(checked && w.Answer != AnswerMessage, "checks of answers need answer %s", AnswerMessage)
 }
 
 // Status codes of a close (RFC 6455 section 7.4.1).
