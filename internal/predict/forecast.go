@@ -498,7 +498,7 @@ func usedBy(parts []part) (dirs []string, blocks int) {
 // counted returns the proxies with one more standard error of each counted call.
 func (c *Costs) counted(g Graph, rates map[string]float64) (all [][]proxy) {
 	for e, se := range g.Counted {
-		more := g.with(e, se)
+		more := g.withMoreCalls(e, se)
 		flow, err := more.Spread(rates)
 		if err != nil {
 			continue

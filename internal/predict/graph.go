@@ -92,6 +92,16 @@ func (g Graph) Spread(rates map[string]float64) (Flow, error) {
 	return f, nil
 }
 
+// through is the requests/s that pass each sidecar of a service, received and sent.
+func (f Flow) through(s app.Service) (rate float64) {
+	for _, call := range f.Calls {
+		if call.From == s.Name || call.To == s.Name {
+			rate += call.Rate
+		}
+	}
+	return rate / float64(max(1, s.Replicas))
+}
+
 func (g Graph) callOf(e Edge, rate float64, service, call int, o app.CallOptions) Call {
 	callee, _ := g.Service(e.To)
 	c := Call{Edge: e, Rate: rate, Protocol: cmp.Or(o.Protocol, callee.Protocol, app.HTTP1), Request: o.RequestSize.Mean(), Response: math.NaN(), Fresh: o.NewConnection, service: service, call: call}
@@ -138,8 +148,8 @@ func (g Graph) place(c Call) string {
 	return g.Where(c.service, c.call) + ": "
 }
 
-// with returns the graph with more calls of an edge per request, by one standard error.
-func (g Graph) with(e Edge, more float64) Graph {
+// withMoreCalls returns the graph with more calls of an edge per request, by one standard error.
+func (g Graph) withMoreCalls(e Edge, more float64) Graph {
 	g.Services = slices.Clone(g.Services)
 	i := slices.IndexFunc(g.Services, func(s app.Service) bool { return s.Name == e.From })
 	calls := slices.Clone(g.Services[i].Calls)

@@ -153,7 +153,7 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 	estimate := w.added(mean)
 	bounds := Causes{
 		Connections: math.Abs(w.added(func(x part) float64 { return mean(x) + ofConnections(x) }) - estimate),
-		Range:       math.Abs(w.at(0).added(mean) - estimate),
+		Range:       math.Abs(w.withEnd(0).added(mean) - estimate),
 	}
 	return e.newAmount(estimate, ofMean, newDeployment(between, fit, noise), 0, bounds, all), w.path(), used, nil
 }
@@ -179,13 +179,7 @@ func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error)
 		if !ok {
 			return call.Rate // outside
 		}
-		var total float64
-		for _, x := range flow.Calls {
-			if x.From == service || x.To == service {
-				total += x.Rate
-			}
-		}
-		return total / float64(max(1, s.Replicas))
+		return flow.through(s)
 	}
 	for _, s := range c.sources {
 		s.fitLatency(n, c.confidence)
@@ -231,8 +225,8 @@ type walk struct {
 	drawn []map[[2]int]bool // optional calls that are made, of each draw
 }
 
-// at is the walk with one of the latencies of each call.
-func (w walk) at(end int) *walk {
+// withEnd is the walk with one of the two latencies of each call.
+func (w walk) withEnd(end int) *walk {
 	w.parts = maps.Clone(w.parts)
 	for call, d := range w.parts {
 		w.parts[call] = delay{d[end], d[end]}

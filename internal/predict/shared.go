@@ -29,7 +29,7 @@ var sharedKinds = []string{mesh.RoleNodeProxy, mesh.RoleWaypoint, mesh.RoleGatew
 func sharedCPU(kind string) quantity    { return quantity{CPU, "all proxies of kind " + kind} }
 func sharedMemory(kind string) quantity { return quantity{Memory, "all proxies of kind " + kind} }
 
-// sharedOf returns the shared proxies of a trial by kind. A kind with a task whose usage is unknown is left out.
+// sharedOf returns the shared proxies of a trial by kind.
 func sharedOf(r *result.Record) map[string][]result.TaskUsage {
 	kinds := map[string][]result.TaskUsage{}
 	for _, t := range r.Tasks {
@@ -37,6 +37,11 @@ func sharedOf(r *result.Record) map[string][]result.TaskUsage {
 			kinds[t.Role] = append(kinds[t.Role], t)
 		}
 	}
+	return withKnownUsage(kinds)
+}
+
+// withKnownUsage leaves out the kinds with a task whose usage is unknown.
+func withKnownUsage(kinds map[string][]result.TaskUsage) map[string][]result.TaskUsage {
 	maps.DeleteFunc(kinds, func(_ string, tasks []result.TaskUsage) bool {
 		return slices.ContainsFunc(tasks, func(t result.TaskUsage) bool { return t.Missing != "" || t.Ended })
 	})

@@ -301,10 +301,7 @@ func proxyTasks(r *result.Record) map[string][]result.TaskUsage {
 		}
 		kinds[kind] = append(kinds[kind], t)
 	}
-	maps.DeleteFunc(kinds, func(_ string, tasks []result.TaskUsage) bool {
-		return slices.ContainsFunc(tasks, func(t result.TaskUsage) bool { return t.Missing != "" || t.Ended })
-	})
-	return kinds
+	return withKnownUsage(kinds)
 }
 
 func sizeOf(kind string, m *measured, confidence float64, s Sizing) (size Size, err error) {

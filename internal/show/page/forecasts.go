@@ -16,14 +16,11 @@ const mostLinked = 6
 // WriteForecasts writes the page of tare forecast.
 func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 	p := Prediction{
-		Name: "tare forecast", Answer: report.ForecastsAnswer(f), Tare: tare, Schema: f.Schema, Command: "tare forecast",
+		Name: "tare forecast", Answer: report.ForecastsAnswer(f), Tare: tare, Schema: f.Schema, Command: "tare forecast", Steps: f.Next,
 		Text: func(w io.Writer) error { return report.ForecastsForms()[0].Write(w, f) },
 	}
 	for _, x := range f.Forecasts {
-		part := Part{Title: report.ForecastFor(f, x)}
-		for _, fact := range report.ForecastFacts(f, x) {
-			part.Facts = append(part.Facts, Fact(fact))
-		}
+		part := Part{Title: report.ForecastFor(f, x), Facts: report.ForecastFacts(f, x)}
 		if table := report.ForecastServices(x); len(table.Rows) > 0 {
 			part.Table = &table
 		}
@@ -39,10 +36,7 @@ func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 		if x.Refused != "" {
 			continue
 		}
-		p.Facts = append(p.Facts, Fact{"Results of " + x.Mesh, strings.Join(x.From, ", ")})
-	}
-	for _, next := range f.Next {
-		p.Steps = append(p.Steps, Next{next.Words(), next.Command})
+		p.Facts = append(p.Facts, report.Fact{Name: "Results of " + x.Mesh, Text: strings.Join(x.From, ", ")})
 	}
 	return WritePrediction(w, p)
 }

@@ -121,7 +121,7 @@ type document struct {
 	Band                                []card
 	Levels                              *report.LevelTable // CPU by treatment and level, nil for other reports
 	Parts                               []Part
-	Steps                               []Next
+	Steps                               []report.NextRun
 	Warnings                            []warning
 	Configurations                      []configuration
 	Provenance                          []entry

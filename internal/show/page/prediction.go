@@ -12,8 +12,8 @@ type Prediction struct {
 	Answer []string // sentences, the most important first
 	Parts  []Part
 	Curves []Curve
-	Steps  []Next
-	Facts  []Fact // provenance
+	Steps  []report.NextRun
+	Facts  []report.Fact // provenance
 	Text   func(io.Writer) error
 
 	Tare, Schema, Command string
@@ -22,15 +22,9 @@ type Prediction struct {
 // Part is a titled list of facts, such as one proxy with its requests, limits and price, and a table or nil.
 type Part struct {
 	Title string
-	Facts []Fact
+	Facts []report.Fact
 	Table *report.LevelTable
 }
-
-// Fact is a name with a text.
-type Fact struct{ Name, Text string }
-
-// Next is a run that would make a prediction more certain.
-type Next struct{ What, Command string }
 
 // Curve is the figure of a cost over one axis.
 type Curve struct {

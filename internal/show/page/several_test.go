@@ -61,9 +61,9 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	first := page.Band{X: 100, Estimate: 40, Low: 35, High: 45, NewLow: 20, NewHigh: 60}
 	predicted := page.Prediction{
 		Name: planted, Answer: []string{"Request cpu 190m. " + planted}, Tare: "v1", Schema: "tare.size/v1", Command: "tare size",
-		Parts:  []page.Part{{Title: planted, Facts: []page.Fact{{Name: "limits", Text: planted}}}},
+		Parts:  []page.Part{{Title: planted, Facts: []report.Fact{{Name: "limits", Text: planted}}}},
 		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, thousandths of a core", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: []page.Band{band}, About: planted}},
-		Steps:  []page.Next{{What: planted, Command: "tare run " + planted}}, Facts: []page.Fact{{Name: "Results", Text: planted}},
+		Steps:  []report.NextRun{{Step: predict.Step{What: planted}, Command: "tare run " + planted}}, Facts: []report.Fact{{Name: "Results", Text: planted}},
 		Text: func(w io.Writer) error { _, err := io.WriteString(w, planted); return err },
 	}
 	cost := predict.Amount{Estimate: 0.3, Low: 0.25, High: 0.35, Causes: predict.Causes{Curve: 0.03, Deployment: 0.04, Range: 0.01}}

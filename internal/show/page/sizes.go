@@ -15,24 +15,16 @@ import (
 func WriteSizes(w io.Writer, s report.Sizes, tare string) error {
 	p := Prediction{
 		Name: "tare size", Answer: report.SizesAnswer(s), Tare: tare, Schema: s.Schema, Command: "tare size",
-		Facts: []Fact{{"Results", s.From}},
-		Text:  func(w io.Writer) error { return report.SizesForms()[0].Write(w, s) },
+		Facts: []report.Fact{{Name: "Results", Text: s.From}}, Steps: s.Next,
+		Text: func(w io.Writer) error { return report.SizesForms()[0].Write(w, s) },
 	}
 	for _, size := range s.Sizes {
-		title := report.SizedFor(s, size)
-		part := Part{Title: title}
-		for _, f := range report.SizeFacts(s, size) {
-			part.Facts = append(part.Facts, Fact(f))
-		}
-		p.Parts = append(p.Parts, part)
+		p.Parts = append(p.Parts, Part{Title: report.SizedFor(s, size), Facts: report.SizeFacts(s, size)})
 		if len(size.Place) == 0 {
 			continue // the mean has no axis
 		}
 		name := report.SizedName(s, size)
 		p.Curves = append(p.Curves, curveOf(size, size.Curve, name, "CPU, thousandths of a core", 1000), curveOf(size, size.MemoryCurve, name, "Memory, MiB", 1))
-	}
-	for _, next := range s.Next {
-		p.Steps = append(p.Steps, Next{next.Words(), next.Command})
 	}
 	return WritePrediction(w, p)
 }
