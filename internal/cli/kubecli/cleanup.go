@@ -65,7 +65,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 	}
 	asking, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
-	found, err := leftovers(asking, k, o.namespace)
+	found, err := leftover.Find(asking, k, o.namespace)
 	var hidden *cluster.Unlisted
 	if err != nil && !errors.As(err, &hidden) && len(found) == 0 {
 		return err
@@ -126,7 +126,7 @@ func cleanUp(ctx context.Context, c *cli.CommandLine, o *cleanup) error {
 func (o *cleanup) still(ctx context.Context, k *cluster.Cluster, runs []leftover.Run, uninstalled []meshes.Installation) ([]leftover.Run, []meshes.Installation, error) {
 	asking, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
-	found, err := leftovers(asking, k, o.namespace)
+	found, err := leftover.Find(asking, k, o.namespace)
 	if err != nil && !errors.As(err, new(*cluster.Unlisted)) {
 		return nil, nil, err
 	}

@@ -178,7 +178,7 @@ func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
 }
 
 func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
-	all, err := leftovers(ctx, k, namespace)
+	all, err := leftover.Find(ctx, k, namespace)
 	var hidden *cluster.Unlisted
 	if errors.As(err, &hidden) && len(all) > 0 {
 		return leftoverLines(all), err
@@ -219,11 +219,6 @@ func meshLines(all []meshes.Installation) string {
 		b.WriteString("\n")
 	}
 	return b.String()
-}
-
-// leftovers are the objects of runs in the cluster, or in one namespace.
-func leftovers(ctx context.Context, k *cluster.Cluster, namespace string) ([]leftover.Run, error) {
-	return leftover.Find(ctx, k, namespace)
 }
 
 func permissionsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {

@@ -182,7 +182,6 @@ func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
 	}
 }
 
-// disposable marks the cluster as disposable for a test.
 func disposable(t *testing.T, k *cluster.Cluster) {
 	t.Helper()
 	g := guard.New(k)

@@ -55,7 +55,6 @@ tasks:
 - {plane: control, namespace: tare-weight}
 `
 
-// weightChart is the chart of weightMesh.
 const weightChart = `apiVersion: v1
 kind: Secret
 metadata: {name: injector, namespace: {{ .Release.Namespace }}}

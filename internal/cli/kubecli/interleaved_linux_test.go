@@ -113,7 +113,6 @@ func burns(t *testing.T, r result.Record, requests int64, burn time.Duration) {
 	}
 }
 
-// measureStart is the start of the measure phase.
 func measureStart(r result.Record) time.Time {
 	i := slices.IndexFunc(r.Phases, func(p result.Phase) bool { return p.Name == "measure" })
 	return r.Phases[max(i, 0)].Start

@@ -308,7 +308,6 @@ func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, 
 	return k, m, err
 }
 
-// prepared is a mesh on a cluster, with the options of the flags.
 func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings, archive func(string, []byte) error) (*meshes.Mesh, error) {
 	o := kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) })
 	o.Archive = archive
@@ -455,7 +454,6 @@ func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name s
 
 var errUnknownMesh = errors.New("unknown mesh")
 
-// meshChoice finds a mesh by name, with its options.
 func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (mesh.Definition, experiment.MeshOptions, error) {
 	all, err := mesh.Collect(f.files...)
 	if err != nil {

@@ -20,7 +20,6 @@ import (
 // endpoints by EDS each. [Plane.mu] guards them.
 type streams map[*adsStream]bool
 
-// adsStream is the stream of a proxy.
 type adsStream struct {
 	changed chan struct{} // at least one message is due
 

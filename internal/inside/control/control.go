@@ -353,7 +353,6 @@ func (p *Plane) writeRoutesTo(file, service string, to routes) error {
 	})
 }
 
-// weighted are the versions of a route, of which one has all of the weight.
 func weighted(cluster string, version int, beside []int) (all []object) {
 	for _, v := range append(slices.Clone(beside), version) {
 		weight := 0
@@ -370,7 +369,6 @@ func versionOf(version int) []object {
 	return []object{{"header": object{"key": load.VersionHeader, "value": fmt.Sprintf("%d %%UPSTREAM_REMOTE_ADDRESS%%", version)}}}
 }
 
-// writeEndpoints writes the endpoints of a service (EDS).
 func (p *Plane) writeEndpoints(service string, version int, endpoints []Endpoint) error {
 	all := []object{}
 	for _, e := range endpoints {

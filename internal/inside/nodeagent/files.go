@@ -48,7 +48,6 @@ const (
 	statV2  = "cpu.stat"      // "usage_usec 1\n…"
 )
 
-// exists reports whether a group exists.
 func (f files) exists(path string) bool {
 	_, err := os.Stat(filepath.Join(f.cpu, path))
 	return err == nil

@@ -23,7 +23,6 @@ const token = "0123456789abcdef0123"
 // id is a container's ID, with a letter repeated.
 func id(letter string) string { return strings.Repeat(letter, 64) }
 
-// write writes the files of a control group.
 func write(t *testing.T, root, group string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {

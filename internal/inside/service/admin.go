@@ -112,7 +112,6 @@ type Mistake struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-// changes requires the token.
 func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc { return withToken(a.token, next) }
 
 func (a *Admin) getConfig(w http.ResponseWriter, r *http.Request) {

@@ -180,7 +180,6 @@ func (s *Service) calleeStats() map[string]Callee {
 	return all
 }
 
-// isError reports whether a status is an error.
 func isError(status int) bool { return status >= http.StatusBadRequest }
 
 // work serves a request that needs work before its response.

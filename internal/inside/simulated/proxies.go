@@ -218,7 +218,6 @@ func (p *Proxies) stream(ctx context.Context, number int) error {
 // maxMessage is the maximum size of a message, in bytes: clusters of 10,000 services.
 const maxMessage = 128 << 20
 
-// node is the node of a proxy.
 func (p *Proxies) node(number int) ([]byte, error) {
 	ip := netip.AddrFrom4([4]byte{198, 19, byte(number >> 8), byte(number)})
 	fill := strings.NewReplacer("{number}", strconv.Itoa(number), "{ip}", ip.String())

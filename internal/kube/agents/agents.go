@@ -337,7 +337,6 @@ func isRunning(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 }
 
-// pods lists the pods of the agents.
 func (a *Agents) pods(ctx context.Context, namespace string) (pods *corev1.PodList, err error) {
 	err = a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
 		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})

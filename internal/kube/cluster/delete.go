@@ -24,7 +24,7 @@ const deleteWithin = 2 * time.Minute
 // nil, receives the progress. A [*NotReady] error lists what holds a namespace: the objects left in it, and their
 // finalizers. A dry run records kubectl commands.
 func (c *Cluster) Delete(ctx context.Context, report func(string), refs ...Ref) error {
-	ctx, cancel := withDefaultTimeout(ctx, deleteWithin)
+	ctx, cancel := WithDefaultTimeout(ctx, deleteWithin)
 	defer cancel()
 	var failed []error
 	var started []*waiter

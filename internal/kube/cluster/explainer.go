@@ -30,7 +30,6 @@ type explainer struct {
 	resources *resources
 }
 
-// reason is one cause.
 type reason struct {
 	kind string // Kubernetes' reason, such as ImagePullBackOff, Unschedulable, FailedCreate
 	text string // one line

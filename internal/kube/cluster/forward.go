@@ -122,7 +122,7 @@ func (f *Forward) tunnel(ctx context.Context) (*tunnel, error) {
 	if err := f.requests.refuseDryRun(op); err != nil {
 		return nil, err
 	}
-	ctx, cancel := withDefaultTimeout(ctx, dialWithin)
+	ctx, cancel := WithDefaultTimeout(ctx, dialWithin)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		t, err := f.attempt(ctx)

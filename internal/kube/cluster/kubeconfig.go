@@ -123,10 +123,7 @@ func files(rules *clientcmd.ClientConfigLoadingRules) []string {
 	if rules.ExplicitPath != "" {
 		all = []string{rules.ExplicitPath}
 	}
-	existing := slices.DeleteFunc(slices.Clone(all), func(path string) bool {
-		_, err := os.Stat(path)
-		return err != nil
-	})
+	existing := slices.DeleteFunc(slices.Clone(all), func(path string) bool { return !exists(path) })
 	if len(existing) == 0 {
 		return all
 	}

@@ -27,7 +27,6 @@ var readyRules = map[schema.GroupKind]func(*unstructured.Unstructured) readiness
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: readyCRD,
 }
 
-// notCreated is the readiness of an object that does not exist.
 var notCreated = readiness{state: "does not exist yet"}
 
 func readyOf(o *unstructured.Unstructured) readiness {

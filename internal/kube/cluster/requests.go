@@ -35,7 +35,7 @@ func (r requests) retry(ctx context.Context, op string, f func(context.Context) 
 	if err := r.refuseDryRun(op); err != nil {
 		return err
 	}
-	ctx, cancel := withDefaultTimeout(ctx, retryFor)
+	ctx, cancel := WithDefaultTimeout(ctx, retryFor)
 	defer cancel()
 	began := time.Now()
 	pause := firstPause
@@ -97,10 +97,10 @@ func retryPause(err error, ours time.Duration) time.Duration {
 	return ours
 }
 
-// withDefaultTimeout applies d to a context without a deadline.
-func withDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+// WithDefaultTimeout applies d to a context without a deadline.
+func WithDefaultTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
-		return ctx, func() {}
+		return context.WithCancel(ctx)
 	}
 	return context.WithTimeout(ctx, d)
 }

@@ -71,7 +71,7 @@ type Condition func(o *unstructured.Unstructured) (ok bool, state string)
 // WaitFor waits until the object exists and condition holds. If condition is nil, it waits until the object is ready
 // as [Cluster.WaitReady] defines it.
 func (c *Cluster) WaitFor(ctx context.Context, report func(string), ref Ref, condition Condition) error {
-	ctx, cancel := withDefaultTimeout(ctx, readyWithin)
+	ctx, cancel := WithDefaultTimeout(ctx, readyWithin)
 	defer cancel()
 	client, err := c.resources.client(ctx, ref)
 	if err != nil {

@@ -116,7 +116,6 @@ func TestOneRenewal(t *testing.T) {
 	})
 }
 
-// held is the reference of the Lease.
 func (l *Lease) held(namespace string) cluster.Ref {
 	ref, _ := cluster.RefOf(&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaseName}})
 	return ref

@@ -16,7 +16,7 @@ type enroller struct{ *instance }
 
 // enter implements [Mesh.Enter].
 func (e *enroller) enter(ctx context.Context, s cluster.Stamp, namespace string, enrolled mesh.Enrolled) error {
-	ctx, cancel := within(ctx, InstallWithin)
+	ctx, cancel := cluster.WithDefaultTimeout(ctx, InstallWithin)
 	defer cancel()
 	for _, text := range enrolled.Manifests {
 		all, err := cluster.Parse([]byte(text))

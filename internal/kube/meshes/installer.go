@@ -52,7 +52,7 @@ func newInstaller(i *instance) *installer {
 
 // run implements [Mesh.Install].
 func (n *installer) run(ctx context.Context) (_ Installation, err error) {
-	ctx, cancel := within(ctx, InstallWithin)
+	ctx, cancel := cluster.WithDefaultTimeout(ctx, InstallWithin)
 	defer cancel()
 	if !n.installable() {
 		return n.installation(nil), nil
@@ -299,7 +299,6 @@ func (n *installer) applyPublished(ctx context.Context, what string, o mesh.Publ
 	return names, n.apply(ctx, n.stamp(), all)
 }
 
-// installCharts installs the charts in their order.
 func (n *installer) installCharts(ctx context.Context, in mesh.InstallContext) ([]InstalledChart, error) {
 	releases, err := n.k.Releases(n.settings, in)
 	if err != nil {

@@ -13,7 +13,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -201,14 +200,6 @@ func (i *instance) proxies(gateway bool) []mesh.Proxy {
 
 func (i *instance) isGateway(x mesh.Proxy) bool {
 	return i.k.Gateway != nil && i.k.Gateway.Proxy != nil && i.k.Gateway.Proxy.Role == x.Role
-}
-
-// within applies d to a context without a deadline.
-func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if _, ok := ctx.Deadline(); ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithTimeout(ctx, d)
 }
 
 // kinds of workloads, by their names in definitions.

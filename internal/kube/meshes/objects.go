@@ -88,7 +88,6 @@ func redacted(stream []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// privateKey is a private key in PEM.
 var privateKey = regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`)
 
 // withoutKeys removes private keys from all strings of a value.

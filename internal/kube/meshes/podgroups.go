@@ -131,7 +131,6 @@ func hasContainer(p *corev1.Pod, name string) bool {
 
 func isEmpty(m mesh.Marks) bool { return len(m.Labels)+len(m.Annotations) == 0 }
 
-// carries reports whether a pod has all marks.
 func carries(p *corev1.Pod, m mesh.Marks) bool {
 	for _, of := range []struct{ marks, has map[string]string }{{m.Labels, p.Labels}, {m.Annotations, p.Annotations}} {
 		for key, value := range of.marks {

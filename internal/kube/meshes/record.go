@@ -130,7 +130,6 @@ func (i *instance) isRevision(o Installation) bool {
 	return i.k.Revision != "" && !o.is(i.definition) && cmp.Or(o.From, o.Mesh) == cmp.Or(i.definition.From, i.definition.Name)
 }
 
-// is reports whether it is an installation by this definition.
 func (i Installation) is(d mesh.Definition) bool {
 	return i.Mesh == d.Name && (d.Kubernetes == nil || i.Namespace == d.Kubernetes.Namespace)
 }

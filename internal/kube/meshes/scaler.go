@@ -82,7 +82,6 @@ func (s scaler) fixAutoscalers(ctx context.Context, ref cluster.Ref, replicas in
 	})
 }
 
-// autoscalers returns the autoscalers of a workload.
 func (s scaler) autoscalers(ctx context.Context, ref cluster.Ref) ([]autoscalingv1.HorizontalPodAutoscaler, error) {
 	list, err := s.cluster.Typed().AutoscalingV1().HorizontalPodAutoscalers(ref.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

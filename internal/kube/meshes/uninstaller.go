@@ -30,7 +30,7 @@ type uninstaller struct {
 
 // run implements [Mesh.Uninstall].
 func (u *uninstaller) run(ctx context.Context, force bool) error {
-	ctx, cancel := within(ctx, UninstallWithin)
+	ctx, cancel := cluster.WithDefaultTimeout(ctx, UninstallWithin)
 	defer cancel()
 	if !u.installable() {
 		return nil

@@ -5,12 +5,13 @@ import (
 	"errors"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 // AddRevision installs the control plane of a further revision in the mesh's namespace, and returns when it is ready.
 // [Mesh.RemoveRevision] removes it, or the removal of the mesh.
 func (m *Mesh) AddRevision(ctx context.Context, revision string) error {
-	ctx, cancel := within(ctx, InstallWithin)
+	ctx, cancel := cluster.WithDefaultTimeout(ctx, InstallWithin)
 	defer cancel()
 	n, err := m.revisionInstaller(revision)
 	if err != nil {
@@ -35,7 +36,7 @@ func (m *Mesh) AddRevision(ctx context.Context, revision string) error {
 
 // RemoveRevision removes a revision of [Mesh.AddRevision], also one that is not complete.
 func (m *Mesh) RemoveRevision(ctx context.Context, revision string) error {
-	ctx, cancel := within(ctx, UninstallWithin)
+	ctx, cancel := cluster.WithDefaultTimeout(ctx, UninstallWithin)
 	defer cancel()
 	n, err := m.revisionInstaller(revision)
 	if err != nil {

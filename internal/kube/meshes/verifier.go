@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
 // Target selects the subject of a verification.
@@ -82,7 +83,7 @@ type result struct {
 
 // run implements [Mesh.Verify].
 func (v *verifier) run(ctx context.Context) ([]check.Check, error) {
-	ctx, cancel := within(ctx, verifyWithin)
+	ctx, cancel := cluster.WithDefaultTimeout(ctx, verifyWithin)
 	defer cancel()
 	if v.definition.Kubernetes == nil {
 		return nil, nil

@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// hasContext reports whether a kubeconfig has a context.
 func hasContext(path, name string) (bool, error) {
 	config, err := readKubeconfig(path)
 	return err == nil && config.Contexts[name] != nil, err

@@ -176,7 +176,6 @@ func (p Provider) Commands(s Settings, calls []Call) (string, error) {
 	return b.String(), nil
 }
 
-// command renders a call.
 func (c Call) command(s Settings) (proc.Command, error) {
 	cmd := proc.Command{Path: c.Program, Env: []string{"KUBECONFIG=" + s.Kubeconfig}}
 	for _, e := range c.Env {

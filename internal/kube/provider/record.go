@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
@@ -76,17 +77,7 @@ func (r Records) Save(record Record) error {
 	if err != nil {
 		return fmt.Errorf("record the cluster: %w", err)
 	}
-	path := r.path(record.Provider, record.Settings.Name)
-	f, err := os.CreateTemp(string(r), ".record-*")
-	if err != nil {
-		return fmt.Errorf("record the cluster: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails after the rename
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
+	if err := outfile.WriteFile(r.path(record.Provider, record.Settings.Name), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("record the cluster: %w", err)
 	}
 	return nil

@@ -172,7 +172,6 @@ func (p Provider) removeState(s Settings) error {
 	return nil
 }
 
-// list returns the output of List.
 func (c Clusters) list(ctx context.Context, p Provider, s Settings) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, listWithin)
 	defer cancel()

@@ -188,7 +188,6 @@ func (d *derived) grants(objects []*unstructured.Unstructured) {
 
 const rbacGroup = "rbac.authorization.k8s.io"
 
-// rulesOf adds the rules of a role.
 func (d *derived) rulesOf(role *unstructured.Unstructured) {
 	rules, _, _ := unstructured.NestedSlice(role.Object, "rules")
 	for _, r := range rules {

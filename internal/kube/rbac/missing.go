@@ -49,7 +49,6 @@ func MissingOf(ctx context.Context, c *cluster.Cluster, permissions []Permission
 	return missing, nil
 }
 
-// questions are the access reviews of a permission.
 func (p Permission) questions() (all []authorizationv1.SelfSubjectAccessReviewSpec) {
 	for _, verb := range p.Verbs {
 		for _, path := range p.URLs {

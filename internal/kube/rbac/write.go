@@ -93,7 +93,6 @@ func (r role) write(b *strings.Builder) {
 	}
 }
 
-// rule is a permission as a rule of a role.
 func (p Permission) rule() string {
 	if len(p.URLs) > 0 {
 		return fmt.Sprintf("- nonResourceURLs: [%s]\n  verbs: [%s]\n", quotedList(p.URLs), quotedList(p.Verbs))

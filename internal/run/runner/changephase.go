@@ -20,7 +20,6 @@ import (
 // answersFile has the answers of the load during a trial with changes. It is removed when the effects are recorded.
 const answersFile = "answers.csv"
 
-// changePhase is the changes of one trial.
 type changePhase struct {
 	setup      *setup
 	journal    *journal

@@ -17,7 +17,6 @@ type changeProbe struct {
 	loading *loading // nil before it is started
 }
 
-// asked reports whether the experiment has a probe.
 func (p *changeProbe) asked() bool { return p.load.setup.Experiment.Changes.Probe.Rate > 0 }
 
 // launch starts the probe, and returns when it is ready.

@@ -169,7 +169,6 @@ func (c *idleClient) send(ctx context.Context, url string, p load.Profile) {
 	}
 }
 
-// eventsOf passes on the events of one trial.
 func eventsOf(trial string, on func(result.Event)) func(result.Event) {
 	return func(e result.Event) {
 		if e.Trial == trial {

@@ -36,7 +36,6 @@ func (r *run) findGenerators(ctx context.Context, pending []plan.Trial, versions
 	return generator.Missing(sought)
 }
 
-// generatorOf returns the generator of a treatment.
 func (r *run) generatorOf(t plan.Treatment) (generator.Generator, error) {
 	name := levelOf(r.Experiment, t)
 	g, ok := r.Generators[name]

@@ -74,7 +74,6 @@ func (p placing) split(unit time.Duration) (units int, wait time.Duration) {
 	return units, max(0, p.drawn-time.Duration(units)*unit)
 }
 
-// recorded is the placing for a record.
 func (p placing) recorded() *result.Placing {
 	return &result.Placing{PlannedSeconds: p.planned.Seconds(), LeastSeconds: p.least.Seconds(), RangeSeconds: p.over.Seconds(), Seconds: p.drawn.Seconds()}
 }

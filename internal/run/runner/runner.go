@@ -117,7 +117,6 @@ func (e *Interrupted) Error() string {
 // Is makes every interrupt a cancellation.
 func (e *Interrupted) Is(target error) bool { return target == context.Canceled }
 
-// run is one run in progress.
 type run struct {
 	Config
 	plan       plan.Plan

@@ -241,7 +241,6 @@ func (s *sampler) relist(ctx context.Context) error {
 	return nil
 }
 
-// list lists the tasks.
 func (s *sampler) list(ctx context.Context) error {
 	tasks, err := s.deployment.Tasks(ctx)
 	if err != nil {

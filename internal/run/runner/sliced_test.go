@@ -27,7 +27,6 @@ type work struct {
 	probed   time.Duration // CPU before the load, which earlier requests deferred
 }
 
-// workDone is work by instant.
 type workDone []struct{ at, sum time.Duration }
 
 func (l *workDone) add(at, work time.Duration) {

@@ -9,7 +9,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// startsPods reports whether the experiment stops and starts a pod of the trial.
 func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }
 
 // starts stops and starts the entry's pods after the load.

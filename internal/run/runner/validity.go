@@ -429,10 +429,7 @@ func throttled(s seen) string {
 			who = append(who, fmt.Sprintf("%s for %v (%.1f %% of the time)", task.ID, time.Duration(held).Round(time.Millisecond), 100*share))
 		}
 	}
-	if who == nil {
-		return ""
-	}
-	return "throttled by CPU limits: " + strings.Join(who, ", ")
+	return named("throttled by CPU limits: ", who)
 }
 
 // throttlingUnknown checks containers only: local processes have no CPU limits.
@@ -444,10 +441,15 @@ func throttlingUnknown(s seen) string {
 			who = append(who, task.ID)
 		}
 	}
-	if who == nil {
+	return named("throttling by CPU limits is unknown for: ", who)
+}
+
+// named is a text and the tasks that it is about, "" without any.
+func named(text string, tasks []string) string {
+	if tasks == nil {
 		return ""
 	}
-	return "throttling by CPU limits is unknown for: " + strings.Join(who, ", ")
+	return text + strings.Join(tasks, ", ")
 }
 
 const (

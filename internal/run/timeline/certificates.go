@@ -42,7 +42,6 @@ func (c *Changes) readSerials(ctx context.Context) error {
 	return nil
 }
 
-// readSerial reads the certificate of an endpoint.
 func (c *Changes) readSerial(ctx context.Context, endpoint string) error {
 	serial, err := c.deployment.Certificates.Serial(ctx, endpoint)
 	if err != nil {

@@ -41,7 +41,6 @@ type Changes struct {
 	updates map[int]update         // of proxies, by the number of the change before
 }
 
-// change is one change that is due.
 type change struct {
 	platform.Change
 	described metric.ChangeKind

@@ -63,12 +63,10 @@ func (p *pods) Configure(_ context.Context, id string, patch []byte) ([]byte, er
 
 func (p *pods) Configuration(context.Context, string) ([]byte, error) { return []byte("{}"), nil }
 
-// declare returns the deployment with its abilities.
 func (p *pods) declare() *platform.Deployment {
 	return &platform.Deployment{TaskFaults: p, Configurer: p}
 }
 
-// faulty is a deployment that declares its abilities.
 type faulty interface{ declare() *platform.Deployment }
 
 // scaled removes and returns whole replicas.

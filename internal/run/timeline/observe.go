@@ -212,7 +212,6 @@ func addFailures(changes []result.Change, answers []record.Answer) {
 	}
 }
 
-// seen is one answer.
 type seen struct {
 	state
 	sent, end int64

@@ -13,6 +13,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -73,11 +75,11 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 		return look, nil
 	}
 	answers := m.prompt(ctx, all, tasks, depth)
-	if unanswered(answers) && m.agents.Reconnect(ctx) {
+	if some(answers, answer.failed) && m.agents.Reconnect(ctx) {
 		all = m.agents.All()
 		answers = m.ask(ctx, all, tasks, depth)
 	}
-	if gone(answers) { // a container that was restarted has a new ID
+	if some(answers, answer.lacksContainer) { // a container that was restarted has a new ID
 		m.list(ctx, tasks, true)
 		answers = m.ask(ctx, all, tasks, depth)
 	}
@@ -124,24 +126,12 @@ type answer struct {
 
 func (a answer) time(ns int64) time.Time { return time.Unix(0, ns).Add(-a.ahead) }
 
-// unanswered reports whether an agent did not answer.
-func unanswered(answers map[string]answer) bool {
-	for _, a := range answers {
-		if a.err != nil {
-			return true
-		}
-	}
-	return false
-}
+func (a answer) failed() bool { return a.err != nil }
 
-// gone reports whether a node lacks a container.
-func gone(answers map[string]answer) bool {
-	for _, a := range answers {
-		if len(a.Missing) > 0 {
-			return true
-		}
-	}
-	return false
+func (a answer) lacksContainer() bool { return len(a.Missing) > 0 }
+
+func some(answers map[string]answer, is func(answer) bool) bool {
+	return slices.ContainsFunc(slices.Collect(maps.Values(answers)), is)
 }
 
 // ask reads all nodes.
@@ -273,7 +263,6 @@ const (
 func (m *Meter) addNodes(look *meter.Look, all []*agents.Agent, answers map[string]answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var whole []result.NodeReading
 	for _, agent := range all {
 		n, a := agent.Node, answers[agent.Node.Name]
 		look.NodeCPUs += n.CPUs
@@ -285,14 +274,11 @@ func (m *Meter) addNodes(look *meter.Look, all []*agents.Agent, answers map[stri
 			continue
 		}
 		r := result.NodeReading{At: a.time(a.Node.At), Busy: a.Node.CPU, Memory: a.Node.Memory}
-		whole = append(whole, r)
 		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
 		m.left[n.Name] = max(m.left[n.Name], a.Node.Kernel())       // the parts are read one after another
 		m.peaks[n.Name] = max(m.peaks[n.Name], a.Node.DaemonMemory) // control groups have a peak each, and no common one
 		look.AddNodeTask(n.Name, daemonsName, mesh.RoleDaemon, result.Reading{At: r.At, CPU: a.Node.Daemons, RSS: a.Node.DaemonMemory, Peak: m.peaks[n.Name]})
 		look.AddNodeTask(n.Name, kernelName, mesh.RoleRemainder, result.Reading{At: r.At, CPU: m.left[n.Name]})
 	}
-	if len(whole) == len(all) {
-		look.Node = meter.Total(whole)
-	}
+	look.AddTotal(len(all))
 }

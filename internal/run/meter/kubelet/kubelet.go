@@ -212,7 +212,6 @@ func read[T any](ctx context.Context, s Source, node, path string, parse func([]
 func (m *Meter) addNodes(look *meter.Look, nodes []cluster.Node, answers []answer) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var whole []result.NodeReading
 	wanted := 0
 	for i, n := range nodes {
 		if !m.isWhole(n) {
@@ -228,15 +227,12 @@ func (m *Meter) addNodes(look *meter.Look, nodes []cluster.Node, answers []answe
 			look.NodeErr = errors.Join(look.NodeErr, fmt.Errorf("the kubelet of node %s does not report the node's CPU", n.Name))
 			continue
 		}
-		whole = append(whole, r)
 		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
 		own := m.own[n.Name]
 		own.whole.add(r.At, r.Busy)
 		own.into(look)
 	}
-	if len(whole) == wanted && wanted > 0 {
-		look.Node = meter.Total(whole)
-	}
+	look.AddTotal(wanted)
 }
 
 func (m *Meter) isWhole(n cluster.Node) bool { return m.whole == nil || m.whole[n.Name] }

@@ -211,7 +211,6 @@ func (l *line) keep(r result.Reading) {
 	}
 }
 
-// nearest returns the two points nearest to from and to.
 func (l line) nearest(from, to time.Time) (a, b point) {
 	best := time.Duration(math.MaxInt64)
 	for i, p := range l {

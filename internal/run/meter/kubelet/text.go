@@ -52,7 +52,6 @@ type cadvisor struct {
 	byID   map[string]group
 }
 
-// group is one control group.
 type group struct {
 	peak      int64 // bytes, page cache included
 	throttled int64 // ns, 0 without a limit

@@ -185,7 +185,6 @@ func (m *Meter) ask(ctx context.Context, path string) (map[meter.Container]row, 
 // addNodes adds the nodes and their sum, while m.mu is held.
 func (m *Meter) addNodes(look *meter.Look, why error) {
 	look.NodeErr = why
-	var whole []result.NodeReading
 	for _, n := range m.nodes {
 		look.NodeCPUs += n.CPUs
 		c := m.counters[meter.Container{Pod: n.Name}]
@@ -195,15 +194,11 @@ func (m *Meter) addNodes(look *meter.Look, why error) {
 		}
 		r := result.NodeReading{At: c.at, Busy: int64(c.cpu), Memory: c.rss}
 		look.Nodes = append(look.Nodes, meter.Machine{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.Cores, AllocatableMemory: n.Memory, Reading: r})
-		whole = append(whole, r)
 	}
 	if len(m.nodes) == 0 {
 		look.NodeErr = errors.Join(look.NodeErr, errors.New("the nodes may not be listed"))
-		return
 	}
-	if len(whole) == len(m.nodes) {
-		look.Node = meter.Total(whole)
-	}
+	look.AddTotal(len(m.nodes))
 }
 
 // Probe returns the interval of new rows: their longest window plus a second.

@@ -28,7 +28,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 )
 
-// agentImage is the tests' build of tare-agent.
 const agentImage = "tare.test/tare-agent:platform-kube"
 
 // realCluster connects to the test cluster and loads the image into it, once.

@@ -237,7 +237,6 @@ func entryPortOf(spec platform.Spec) int {
 	return servicePort
 }
 
-// gatewayPods are the pods of the gateway.
 func (e *entryPoint) gatewayPods() []*corev1.Pod {
 	return slices.DeleteFunc(e.pods.all(), func(pod *corev1.Pod) bool { return !e.enrolment.gateway.Proxy.Selects(pod.Labels) })
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// meshWithGateway is a mesh with an ingress gateway.
 func meshWithGateway() mesh.Definition {
 	return mesh.Definition{Name: "m", Kubernetes: &mesh.Kubernetes{
 		Enrolment: mesh.Enrolment{Exempt: mesh.Marks{Labels: map[string]string{"inject": "no"}}},

@@ -70,7 +70,6 @@ func templateOf(o map[string]any) (t podTemplate) {
 	return t
 }
 
-// template is the template of a pod.
 func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 	i := slices.IndexFunc(c.templates, func(t podTemplate) bool { return selects(t.labels, pod.Labels) })
 	if i < 0 {

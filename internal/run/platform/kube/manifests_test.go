@@ -23,7 +23,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// dryRunDeployment is a deployment of a dry run.
 func dryRunDeployment(t *testing.T, nodes int, affinity string, m mesh.Definition, topology string) *deployment {
 	t.Helper()
 	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Recorder: &cluster.Recorder{}}))(t)

@@ -56,7 +56,6 @@ func RunID(name, directory string) string {
 	return name + "-" + hex.EncodeToString(sum[:4])
 }
 
-// namespaceOf is the namespace of one trial.
 func namespaceOf(run string, spec platform.Spec) string {
 	name := namespacePrefix(run) + fmt.Sprint(spec.Trial.Ordinal)
 	return strings.Trim(name[:min(len(name), maxLabel)], "-")

@@ -133,7 +133,6 @@ func (l nodeList) zoneOf(pod *corev1.Pod) string {
 	return ""
 }
 
-// addressesOf are the addresses of a pod's node.
 func (l nodeList) addressesOf(pod *corev1.Pod) []string {
 	for _, n := range l {
 		if n.Name == pod.Spec.NodeName && len(n.Addresses) > 0 {

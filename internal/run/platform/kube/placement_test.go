@@ -174,7 +174,6 @@ func TestPlacementByTheScheduler(t *testing.T) {
 	}
 }
 
-// labelledFor reports whether a bare node has a role.
 func labelledFor(roles []string, node, role string) bool {
 	for i, r := range roles {
 		if bareName(i) == node {

@@ -177,7 +177,6 @@ func (s *podStarter) stop(ctx context.Context) (each []time.Duration, last time.
 	return each, last, nil
 }
 
-// startedPod has the observations of one pod.
 type startedPod struct {
 	name  string
 	parts map[string]time.Time

@@ -129,7 +129,6 @@ func running(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// statuses are the statuses of all containers of a pod.
 func statuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
 }

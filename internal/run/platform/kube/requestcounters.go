@@ -89,7 +89,6 @@ func (rc *requestCounters) choose(all []alternative) (counts []balance.Count) {
 	return counts
 }
 
-// application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *corev1.Pod) []balance.Count {
 	from := rc.task(pod, appContainer)
 	if rc.spec.Topology.Foreign() {
@@ -146,7 +145,6 @@ func (rc *requestCounters) passes(x mesh.Proxy, service, way string) bool {
 	return slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Service != "" && http(c.Service) })
 }
 
-// proxy reads the counters of one proxy.
 func (rc *requestCounters) proxy(ctx context.Context, pod *corev1.Pod, x mesh.Proxy, place func(mesh.Counter) balance.Place) (all []alternative) {
 	from := rc.task(pod, x.Container)
 	var values []float64

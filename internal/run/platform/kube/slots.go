@@ -75,7 +75,6 @@ func (s *slots) occupant(service string, number int) string {
 	return slot.pods[len(slot.pods)-1]
 }
 
-// count is the number of slots of a service.
 func (s *slots) count(service string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

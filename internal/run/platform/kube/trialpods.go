@@ -128,12 +128,10 @@ func (p *trialPods) ofService(service string) []*corev1.Pod {
 	return pods
 }
 
-// all are the pods of the trial.
 func (p *trialPods) all() []*corev1.Pod {
 	return slices.DeleteFunc(p.inCluster(), func(pod *corev1.Pod) bool { return !p.owns(pod) || p.failed[pod.UID] })
 }
 
-// onNode reports whether a pod of the trial is on a node.
 func (p *trialPods) onNode(node string) bool {
 	return slices.ContainsFunc(p.all(), func(pod *corev1.Pod) bool { return pod.Spec.NodeName == node })
 }

@@ -27,7 +27,6 @@ type visitors struct {
 	visits []visit
 }
 
-// containerID is a container of a pod.
 type containerID struct {
 	pod  types.UID
 	name string
@@ -74,7 +73,6 @@ func (v *visitors) changed(pod *corev1.Pod, deleted bool) {
 	}
 }
 
-// starts is the number of starts of a container.
 func starts(s corev1.ContainerStatus) int32 {
 	if s.State.Running != nil || s.State.Terminated != nil {
 		return s.RestartCount + 1

@@ -103,7 +103,6 @@ func (p *workerPool) connect(ctx context.Context) error {
 	return nil
 }
 
-// dial is the load worker in a pod.
 func (t *trial) dial(namespace, pod, token string) *loadWorker {
 	forward := t.cluster.Forward(namespace, pod, workerPort)
 	return &loadWorker{pod: pod, forward: forward, client: worker.NewClient(forward.DialContext, token)}
@@ -132,7 +131,6 @@ func (t *trial) clockOf(ctx context.Context, node string, compare func(context.C
 	return compare(ctx)
 }
 
-// clock asks a worker for its clock.
 func (p *workerPool) clock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
 	ahead, unsure, err = p.workers[i].client.Clock(ctx)
 	if err != nil {
@@ -286,7 +284,6 @@ func (p *workerPool) abandon(why error) {
 	}
 }
 
-// close closes the connections to the workers.
 func (p *workerPool) close() {
 	for _, w := range p.workers {
 		w.forward.Close()

@@ -57,17 +57,22 @@ func get(ctx context.Context, socket, url string, timeout time.Duration) ([]byte
 	if err != nil {
 		return nil, err
 	}
+	resp, body, err := platform.Send(r, overSocket(socket), maxAdmin)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = errors.New(resp.Status)
+	}
+	return body, err
+}
+
+// overSocket connects to a Unix socket instead of the address of a URL, unless it is empty.
+func overSocket(socket string) *http.Transport {
 	over := &http.Transport{}
 	if socket != "" {
 		over.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}
 	}
-	resp, body, err := platform.Send(r, over, maxAdmin)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
-	return body, err
+	return over
 }
 
 // ports returns the port of each listener by name, when all workers listen.

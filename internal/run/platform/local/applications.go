@@ -24,7 +24,6 @@ type applications struct {
 	edit      func(*app.Instance) // changes the configuration of an application, nil but in tests
 }
 
-// start starts the application of a pod on its listener.
 func (as *applications) start(ctx context.Context, p *pod, s app.Service, listener *net.TCPListener) error {
 	instance := as.instance(p, s)
 	config, err := json.MarshalIndent(instance, "", "  ")

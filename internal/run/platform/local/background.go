@@ -39,7 +39,6 @@ func (cp *controlPlane) behind(number int) mesh.BackgroundContext {
 	return mesh.BackgroundContext{Services: cp.layout.spec.Treatment.Levels.BackgroundServices, Number: number, Control: cp.contexts(), Secrets: cp.workspace.secrets.get}
 }
 
-// simulatedProxies is the process of the simulated proxies.
 type simulatedProxies struct {
 	*controlPlane
 	agent  string                    // tare-agent

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"path/filepath"
@@ -181,13 +180,7 @@ func post(ctx context.Context, to mesh.Reload, config []byte) error {
 	}
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Cache-Control", "must-revalidate") // Caddy: also if nothing but files has changed
-	over := &http.Transport{}
-	if to.Socket != "" {
-		over.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", to.Socket)
-		}
-	}
-	resp, answer, err := platform.Send(r, over, maxAdmin)
+	resp, answer, err := platform.Send(r, overSocket(to.Socket), maxAdmin)
 	if err == nil && resp.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %s", resp.Status, answer[:min(len(answer), maxRefusal)])
 	}

@@ -140,7 +140,6 @@ func (cp *controlPlane) request(ctx context.Context, r mesh.Request, templates a
 	return cp.requestWithin(ctx, adminTimeout, r, templates)
 }
 
-// requestWithin is request with a limit of its time.
 func (cp *controlPlane) requestWithin(ctx context.Context, limit time.Duration, r mesh.Request, templates any) ([]byte, error) {
 	r, err := r.Render(templates)
 	if err != nil {

@@ -62,7 +62,6 @@ func (p *pod) counterNames() (counterNames, error) {
 	return names, nil
 }
 
-// all lists the names.
 func (n counterNames) all() (all []string) {
 	all = append(all, n.Inbound, n.InboundSent, n.InboundHandshakes, n.Denied)
 	for _, o := range n.Outbound {

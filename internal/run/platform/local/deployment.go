@@ -125,7 +125,6 @@ func (d *deployment) eachPod(ctx context.Context, wave []app.Service, start func
 	return starting.Wait()
 }
 
-// endStandIns ends the stand-ins of a wave.
 func (d *deployment) endStandIns(wave []app.Service) {
 	for _, s := range wave {
 		for _, p := range d.layout.pods[s.Name] {
@@ -209,7 +208,6 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 	return d.proxies.start(ctx, p, in, callees(s))
 }
 
-// startApplication starts the application of a replica.
 func (d *deployment) startApplication(ctx context.Context, p *pod, s app.Service) error {
 	if s.IsOwn() {
 		if err := d.own.startBeside(ctx, p, s); err != nil {

@@ -295,8 +295,10 @@ func (f flow) check(before, after reading) check.Check {
 		c.Detail = after.missing
 	case f.atLeast:
 		c.Detail = fmt.Sprintf("%s is %d after %d probes, at least %d expected", name, after.sum, probes, f.want)
+	case f.some && f.atMost:
+		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, at least 0 expected", name, after.sum-before.sum, probes)
 	case f.some:
-		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, at least %d expected", name, after.sum-before.sum, probes, least(!f.atMost))
+		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, at least 1 expected", name, after.sum-before.sum, probes)
 	case f.atMost:
 		c.Detail = fmt.Sprintf("%s increased by %d in %d probes, at most %d expected", name, after.sum-before.sum, probes, f.want)
 	default:
@@ -306,13 +308,6 @@ func (f flow) check(before, after reading) check.Check {
 		c.Hint = f.hint
 	}
 	return c
-}
-
-func least(one bool) int {
-	if one {
-		return 1
-	}
-	return 0
 }
 
 // names are the flow's counters as checks show them.

@@ -20,7 +20,6 @@ type issuer interface {
 	roots(ctx context.Context) (*x509.CertPool, error)
 }
 
-// issuer returns the issuer of this deployment.
 func (px *proxies) issuer() issuer {
 	if local := px.layout.spec.Mesh.Local; local != nil && local.Certificates != nil {
 		return meshIssuer{px.control, px.workspace.secrets, *local.Certificates}

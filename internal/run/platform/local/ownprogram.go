@@ -73,7 +73,6 @@ func (o *ownPrograms) address(p *pod, s app.Service) (err error) {
 	return nil
 }
 
-// startBeside starts the processes beside the program of a pod.
 func (o *ownPrograms) startBeside(ctx context.Context, p *pod, s app.Service) error {
 	for _, b := range s.Beside {
 		if err := o.startHelper(ctx, p, s, b); err != nil {

@@ -2,6 +2,7 @@ package local
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -23,7 +24,6 @@ func (p prober) Probe(ctx context.Context) (probe.Reading, error) {
 
 func probedCPUs(pinned map[string]string) ([]int, error) {
 	var all []int
-	seen := map[int]bool{}
 	for _, plane := range []metric.Plane{metric.App, metric.Data} {
 		list := pinned[string(plane)]
 		if list == "" {
@@ -33,12 +33,8 @@ func probedCPUs(pinned map[string]string) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, cpu := range cpus {
-			if !seen[cpu] {
-				seen[cpu] = true
-				all = append(all, cpu)
-			}
-		}
+		all = append(all, cpus...)
 	}
-	return all, nil
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }

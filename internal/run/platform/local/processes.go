@@ -145,9 +145,7 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 	tasks := []platform.Task{self}
 	ps.mu.Lock()
 	for _, p := range ps.started {
-		select {
-		case <-p.Done():
-		default:
+		if !exited(p.Process) {
 			tasks = append(tasks, platform.Task{PID: p.PID, Task: p.task, Restarted: p.restarted, Parent: p.Mark() != ""})
 		}
 	}
@@ -244,7 +242,6 @@ func ended(id string, p *proc.Process) error {
 	return hint.Wrap(fmt.Errorf("%s is gone: %w", id, err), daemon+advice)
 }
 
-// exited reports whether a process has ended.
 func exited(p *proc.Process) bool {
 	select {
 	case <-p.Done():

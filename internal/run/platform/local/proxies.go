@@ -68,7 +68,6 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 	return px.run(ctx, p, all, func(ctx context.Context) error { return px.start(ctx, p, in, to) })
 }
 
-// startListener starts the process of one listener.
 func (px *proxies) startListener(ctx context.Context, p *pod, one sidecarProcess) error {
 	one.context.ConfigPath = px.workspace.provenance.Path(p.name + "-" + one.container + ".yaml")
 	var err error

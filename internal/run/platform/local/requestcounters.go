@@ -76,7 +76,6 @@ func (c *counting) miss(place balance.Place, why string) {
 	c.all = append(c.all, n)
 }
 
-// application reads the counters of one application.
 func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Count {
 	from := rc.begin(p, "app").from
 	s, _ := rc.layout.spec.Topology.Service(p.service)
@@ -87,7 +86,6 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 	return []balance.Count{rc.sockets.count(p, from)}
 }
 
-// sidecar reads the counters of one sidecar.
 func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
 	c := &sidecarCounting{counting: rc.begin(p, sidecarContainer)}
 	if p.reloads > 0 { // the counters may begin at 0 again
@@ -136,7 +134,6 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 // onlyConnections is the reason why a sidecar does not count requests.
 const onlyConnections = "the sidecars of this mesh count connections"
 
-// sidecarUnit is the unit of the sidecars' counters for a service.
 func (rc *requestCounters) sidecarUnit(protocol string) balance.Unit {
 	if rc.layout.spec.Mesh.Local.Verify.Unit == mesh.UnitConnection {
 		return balance.Connections

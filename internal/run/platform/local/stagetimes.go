@@ -65,7 +65,6 @@ func (s *stageTimes) keepOf(ctx context.Context, p *pod) error {
 	return os.WriteFile(s.workspace.provenance.Path(p.name+"-metrics.txt"), b, 0o600)
 }
 
-// addStages adds the times of one program to all.
 func addStages(all []app.StageTime, text []byte) ([]app.StageTime, error) {
 	var more []app.StageTime
 	if err := json.Unmarshal(text, &more); err != nil {

@@ -114,5 +114,4 @@ func failsOften(s app.Service) bool {
 	return s.RateLimit > 0 || s.Errors != nil && s.Errors.Ratio > 0.5
 }
 
-// uncertain reports whether a call has a probability below 1.
 func uncertain(c app.Call) bool { return c.Probability != nil && *c.Probability < 1 }

@@ -11,11 +11,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/tare-mesh/tare/internal/base/must"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -573,21 +573,14 @@ const requestTimeout = 2 * time.Second
 // eventually polls a condition.
 func (s suite) eventually(t *testing.T, what string, holds func(context.Context) bool) {
 	t.Helper()
-	deadline, tick := time.After(timeout), time.NewTicker(20*time.Millisecond)
-	defer tick.Stop()
-	for {
-		ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
-		held := holds(ctx)
-		cancel()
-		if held {
-			return
+	must.OK(t, wait.Within(t.Context(), timeout, 20*time.Millisecond, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+		defer cancel()
+		if !holds(ctx) {
+			return errors.New("it does not hold: " + what)
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("not within %v: %s", timeout, what)
-		}
-	}
+		return nil
+	}))
 }
 
 // appVictim returns the first application that faults can hit.
