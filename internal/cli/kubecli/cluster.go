@@ -26,7 +26,6 @@ import (
 // askCluster bounds the requests of one command to a cluster.
 const askCluster = time.Minute
 
-// clusterFlags select a cluster and a user.
 type clusterFlags struct{ options cluster.Options }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {

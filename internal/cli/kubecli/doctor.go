@@ -22,7 +22,6 @@ import (
 	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
-// examinedCluster is the input of the checks of a cluster.
 type examinedCluster struct {
 	k *cluster.Cluster
 	x *experiment.Experiment

@@ -286,7 +286,6 @@ func newForeign(t *testing.T) *foreign {
 	return f
 }
 
-// file writes an experiment.
 func (f *foreign) file(t *testing.T, kubeconfig, title, application, meshes, factors string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), title+".yaml")

@@ -21,7 +21,6 @@ import (
 	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
-// imageOptions are the flags of `tare image`.
 type imageOptions struct {
 	agents []string // programs, one an architecture
 	with   []string // NAME=PATH

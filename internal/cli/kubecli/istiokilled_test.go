@@ -77,7 +77,6 @@ func TestKubernetesIstioKilled(t *testing.T) {
 	}
 }
 
-// isComplete reports whether the cluster records a complete installation.
 func isComplete(t *testing.T, c *cluster.Cluster) bool {
 	t.Helper()
 	all := must.Get(meshes.Installed(t.Context(), c))(t)

@@ -348,7 +348,6 @@ blocks: 2
 	}
 }
 
-// await polls a condition.
 func await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	deadline, tick := time.After(3*time.Minute), time.NewTicker(100*time.Millisecond)

@@ -34,7 +34,6 @@ import (
 	"github.com/tare-mesh/tare/internal/session/kubernetes"
 )
 
-// meshFlags select a mesh and its options.
 type meshFlags struct {
 	clusterFlags
 	files    []string // of definitions
@@ -175,7 +174,6 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 	return cmd
 }
 
-// installed adds the flags of an installation.
 func (f *meshFlags) installed(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
@@ -290,7 +288,6 @@ func (f *meshFlags) chosen(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(mesh.ProfileNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-// meshOn connects and prepares a mesh.
 func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
 	d, choice, err := meshChoice(ctx, c, f, name)
 	if err != nil {

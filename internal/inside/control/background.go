@@ -87,7 +87,6 @@ func (p *Plane) writeBackground() error {
 	return p.publish(backgroundFile, fmt.Sprint(p.background.written), clusters...)
 }
 
-// backgroundPort is the port of every background service.
 const backgroundPort = 1
 
 // backgroundAddress is the address of a service after its last change.

@@ -119,7 +119,6 @@ func (f files) throttled(path string, c *Counters) {
 	add(&c.Reached, "nr_throttled", 1)
 }
 
-// memoryFiles have the names in version 1 and 2.
 var memoryFiles = map[bool]struct{ usage, inactive, peak string }{
 	false: {"memory.usage_in_bytes", "total_inactive_file", "memory.max_usage_in_bytes"},
 	true:  {"memory.current", "inactive_file", "memory.peak"},

@@ -82,7 +82,6 @@ func transport(connect dial.Func) *http.Transport {
 	}
 }
 
-// buffers is a pool of buffers for copying bodies.
 type buffers struct{ sync.Pool }
 
 const bufferSize = 32 << 10

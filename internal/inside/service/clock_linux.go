@@ -15,7 +15,6 @@ import (
 // they fire up to 1 ms late. Here all waits share one timerfd, which has
 // microsecond resolution and which epoll reports at once.
 
-// waiter is one waiting request.
 type waiter struct {
 	due  time.Duration // since the clock's start
 	done chan struct{}

@@ -9,7 +9,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/scrape"
 )
 
-// metrics are the Prometheus metrics of a service.
 type metrics struct {
 	registry  scrape.Registry
 	durations *scrape.Histograms

@@ -242,7 +242,6 @@ func (p *Proxies) received(number, bytes int, changes []int, at time.Duration) {
 	}
 }
 
-// client is a proxy with a stream.
 type client struct {
 	proxies *Proxies
 	number  int

@@ -369,7 +369,6 @@ func (a *Agents) namespace() cluster.Ref {
 	return cluster.Ref{Kind: cluster.KindNamespace, Name: Namespace(a.run)}
 }
 
-// end closes the connections to the agent.
 func (a *Agent) end() {
 	a.Close()
 	_ = a.forward.Close()

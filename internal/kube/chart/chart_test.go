@@ -41,7 +41,6 @@ func source(t *testing.T) string {
 	return dir
 }
 
-// packaged is the chart as an archive.
 func packaged(t *testing.T) string {
 	t.Helper()
 	c := must.Get(loader.Load(source(t)))(t)

@@ -273,7 +273,6 @@ func newTunnel(conn httpstream.Connection, port int) (*tunnel, error) {
 // maxProblem bounds the kubelet's error text, in bytes.
 const maxProblem = 64 << 10
 
-// remoteError is the error that the kubelet reported.
 func remoteError(text string) error {
 	text = strings.TrimSpace(text)
 	if strings.Contains(text, "connection refused") {

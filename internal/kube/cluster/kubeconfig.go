@@ -111,7 +111,6 @@ func checkContext(raw *api.Config, name string, rules *clientcmd.ClientConfigLoa
 	return nil
 }
 
-// exists reports whether there is a file.
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil

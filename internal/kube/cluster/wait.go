@@ -90,7 +90,6 @@ func (c *Cluster) WaitFor(ctx context.Context, report func(string), ref Ref, con
 	return w.run(ctx)
 }
 
-// waiter is one wait for one object.
 type waiter struct {
 	requests requests
 	client   dynamic.ResourceInterface

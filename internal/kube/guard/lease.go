@@ -302,7 +302,6 @@ func (g *Guard) Holder(ctx context.Context) (Holder, bool, error) {
 	return h, true, nil
 }
 
-// holderIn reads the Lease of a namespace.
 func holderIn(ctx context.Context, c *cluster.Cluster, namespace string) (h Holder, held bool, err error) {
 	err = c.Retry(ctx, "read the Lease of the cluster", func(ctx context.Context) error {
 		object, err := c.Typed().CoordinationV1().Leases(namespace).Get(ctx, LeaseName, metav1.GetOptions{})

@@ -152,7 +152,6 @@ func (c changed) patch(changes []change, value func(change) *string) ([]byte, er
 	return text, nil
 }
 
-// metadataPath returns the path of the metadata that has the labels and annotations.
 func (c changed) metadataPath() []string {
 	if c.Pods {
 		return []string{"spec", "template", "metadata"}

@@ -84,7 +84,6 @@ func TestProxiesOfServers(t *testing.T) {
 	}
 }
 
-// recordedPods are the pods of a list in testdata.
 func recordedPods(t *testing.T, file string) (pods []*corev1.Pod) {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join("testdata", file)))(t)

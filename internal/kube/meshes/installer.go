@@ -219,7 +219,6 @@ func (n *installer) applyManifests(ctx context.Context, in mesh.InstallContext) 
 	return nil
 }
 
-// templateValues are the values of the definition's templates for this cluster.
 func (n *installer) templateValues(info clusterInfo) (mesh.InstallContext, error) {
 	in := n.k.InstallContext(n.settings)
 	in.ClusterNetworks, in.Distribution, in.ServiceCIDR, in.ClusterDomain = info.networks, info.distribution, strings.Join(info.services, ","), info.domain

@@ -148,7 +148,6 @@ func (i *instance) report(format string, args ...any) {
 	}
 }
 
-// keep archives a file.
 func (i *instance) keep(name string, content []byte) error {
 	if i.options.Archive == nil {
 		return nil

@@ -68,7 +68,6 @@ type reading []float64
 // readings are the readings of one proxy in several pods, by pod UID.
 type readings map[types.UID]reading
 
-// counters reads the counters of a proxy in several pods.
 func (r podReader) counters(ctx context.Context, x mesh.Proxy, pods []*corev1.Pod) (readings, error) {
 	all := make([]reading, len(pods))
 	var reads *errgroup.Group

@@ -231,7 +231,6 @@ spec:
 	return dir
 }
 
-// write writes files below a directory.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, content := range files {

@@ -145,7 +145,6 @@ func (p Provider) Complete(s Settings) (Settings, error) {
 	return s, nil
 }
 
-// installed returns an error for a program that is not on PATH.
 func (p Provider) installed() error {
 	for _, program := range p.Programs {
 		if _, err := exec.LookPath(program); err != nil {
@@ -223,7 +222,6 @@ func lacks(argument string, s Settings) bool {
 	return empty
 }
 
-// exists reports whether the output of List has the cluster.
 func (p Provider) exists(output string, s Settings) bool {
 	listed := os.Expand(p.Listed, func(name string) string { return regexp.QuoteMeta(s.value(name)) })
 	return regexp.MustCompile(`(?m)` + listed).MatchString(output)

@@ -22,7 +22,6 @@ var errorKinds = []struct{ contains, kind string }{
 	{"malformed HTTP", "malformed response"},
 }
 
-// errorKind returns the kind of a request without a response.
 func errorKind(text string) string {
 	for _, k := range errorKinds {
 		if strings.Contains(text, k.contains) {

@@ -151,7 +151,6 @@ func (o *Outcome) note(text string) {
 	}
 }
 
-// class returns the class of a finished request.
 func (r Record) class(wantSize int64) load.Class {
 	switch {
 	case r.Code == 0:
@@ -262,7 +261,6 @@ func ptr[T any](v T) *T { return &v }
 // maxCount bounds every parsed count, so that sums do not overflow.
 const maxCount = 1 << 53
 
-// textInt reads a count.
 func textInt(s string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 64)
 	return n, err == nil && n >= 0 && n <= maxCount

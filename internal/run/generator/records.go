@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 )
 
 // maxRow bounds one line of a record of requests, in bytes.
@@ -70,9 +69,6 @@ var errLine = fmt.Errorf("a line is longer than %d bytes", maxRow)
 
 // eachLine reads lines of bounded length.
 func eachLine(r io.Reader, generator string, line func(string) error) error {
-	if short, ok := r.(interface{ Len() int }); ok && short.Len() <= shortText {
-		return eachLineOf(r, short.Len(), generator, line)
-	}
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, maxRow)
 	n := 0
@@ -84,31 +80,6 @@ func eachLine(r io.Reader, generator string, line func(string) error) error {
 	}
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("read output of %s: %w", generator, err)
-	}
-	if n == 0 {
-		return fmt.Errorf("read output of %s: it is empty", generator)
-	}
-	return nil
-}
-
-// shortText is the maximum size in bytes of a text that is read whole, so that its lines share one
-// string.
-const shortText = 1 << 20
-
-func eachLineOf(r io.Reader, size int, generator string, line func(string) error) error {
-	var text strings.Builder
-	text.Grow(size)
-	if _, err := io.Copy(&text, r); err != nil {
-		return fmt.Errorf("read output of %s: %w", generator, err)
-	}
-	n := 0
-	for rest := text.String(); rest != ""; {
-		var one string
-		one, rest, _ = strings.Cut(rest, "\n")
-		n++
-		if err := line(strings.TrimSuffix(one, "\r")); err != nil {
-			return fmt.Errorf("read output of %s: line %d: %w", generator, n, err)
-		}
 	}
 	if n == 0 {
 		return fmt.Errorf("read output of %s: it is empty", generator)

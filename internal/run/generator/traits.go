@@ -55,7 +55,6 @@ type traits struct {
 // Some programs print it and exit with an error.
 type versionOf struct{ argument, pattern string }
 
-// foreign has the external generators.
 var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, k6Traits}
 
 // ignoringProfile adapts parsers that need only the output.

@@ -25,7 +25,6 @@ type wrkReader struct {
 	failed   int64 // counted by wrk as requests, with an error status
 }
 
-// read reads the text to its end.
 func (w *wrkReader) read(r io.Reader) (Outcome, error) {
 	if err := eachLine(r, w.o.Generator, w.line); err != nil {
 		return w.o, err
@@ -122,16 +121,8 @@ func (w *wrkReader) percentile(name, value string) {
 // spectrumRow reads "value percentile total 1/(1-percentile)", the value in ms. Of 1, the last is
 // infinite or absent.
 func (w *wrkReader) spectrumRow(t string) {
-	var f [4]string
-	n := 0
-	for word := range strings.FieldsSeq(t) {
-		if n == len(f) {
-			return
-		}
-		f[n] = word
-		n++
-	}
-	if n < len(f)-1 {
+	f := strings.Fields(t)
+	if len(f) != 3 && len(f) != 4 {
 		return
 	}
 	ms, err1 := strconv.ParseFloat(f[0], 64)

@@ -89,7 +89,6 @@ func lookAround(fs procfs.FS) surroundings {
 	return s
 }
 
-// nap is the length of one sleep.
 const nap = time.Millisecond
 
 // wakings sleeps repeatedly on its own thread, as the load engine does, and returns the wake-up

@@ -26,7 +26,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
-// answered is the outcome of one request.
 type answered struct {
 	status int // 0: none within the time
 	took   time.Duration

@@ -51,7 +51,6 @@ type edges struct {
 	scheduled, began time.Duration
 }
 
-// begin starts the generator and its load.
 func (lr *loadRun) begin(ctx context.Context) error {
 	if err := lr.launch(ctx); err != nil {
 		return err

@@ -30,7 +30,6 @@ type loading struct {
 	ended   time.Time   // set before done is closed: when the last process had ended
 }
 
-// loadWorker is one process of the generator.
 type loadWorker struct {
 	platform.Process
 	part generator.Part
@@ -180,7 +179,6 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 	}
 }
 
-// mergeLogs merges the interval logs of the workers.
 func (l *loading) mergeLogs(p load.Profile) error {
 	if len(l.workers) == 1 || p.HDRPath == "" {
 		return nil

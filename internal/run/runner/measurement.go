@@ -90,7 +90,6 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 	return nil
 }
 
-// duringMeasure returns at the end of the measure phase.
 func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) error {
 	if err := errors.Join(m.faults.plan(), m.changes.plan()); err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// deploy deploys the trial and makes its parts.
 func (t *trial) deploy(ctx context.Context) error {
 	limit := (t.setup.Timing.Deploy + mesh.SimulatedLimit(t.setup.treatment.Levels.BackgroundProxies)) * time.Duration(max(1, t.beside))
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it was not ready after %v", limit))
@@ -50,7 +49,6 @@ func (t *trial) deploy(ctx context.Context) error {
 	return nil
 }
 
-// makeParts makes the parts that work on the deployment.
 func (t *trial) makeParts() {
 	d := t.deployment
 	t.sampler = &sampler{setup: t.setup, journal: t.journal, deployment: d}

@@ -58,7 +58,6 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// agent builds tare-agent, once.
 var agent = sync.OnceValues(func() (string, error) {
 	return filepath.Join(os.TempDir(), "tare-agent"), programtest.Build(os.TempDir(), "tare-agent")
 })
@@ -72,7 +71,6 @@ func decode(t *testing.T, text string) (*experiment.Experiment, *plan.Plan, app.
 	return x, p, topology
 }
 
-// events is a sink that keeps all events.
 type events struct {
 	mu  sync.Mutex
 	all []result.Event

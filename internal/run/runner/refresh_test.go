@@ -24,7 +24,6 @@ import (
 
 const refresh = 1500 * time.Millisecond
 
-// refreshPlatform has counters with a refresh interval.
 type refreshPlatform struct{ *fake }
 
 func (p refreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {

@@ -57,7 +57,6 @@ type lastClock struct {
 	ns    int64
 }
 
-// add keeps the readings of tasks.
 func (l *lastClocks) add(tasks []platform.Task, look meter.Look) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

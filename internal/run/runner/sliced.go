@@ -70,7 +70,6 @@ func newSliceMember(t *trial) *sliceMember {
 	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}}
 }
 
-// run makes all readings.
 func (r *sliceReader) run(ctx context.Context) error {
 	if f := r.meter.Follower(); f != nil {
 		return r.follow(ctx, f)

@@ -41,7 +41,6 @@ func (l workDone) sort() {
 	}
 }
 
-// before is the sum of the work before an instant.
 func (l workDone) before(at time.Duration) time.Duration {
 	n, _ := slices.BinarySearchFunc(l, at, func(one struct{ at, sum time.Duration }, at time.Duration) int {
 		if one.at < at {

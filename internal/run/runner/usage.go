@@ -84,7 +84,6 @@ func (us *usage) outside(begin, end meter.Look) {
 	us.journal.record.Outside = &ns
 }
 
-// endedTasks returns the tasks that faults ended, by ID.
 func (us *usage) endedTasks() map[string]platform.Ended {
 	ended := map[string]platform.Ended{}
 	if us.deployment.EndedTasks == nil {

@@ -18,7 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// phase is a phase of the trials of a round.
 type phase struct {
 	name string
 	do   func(*trial, context.Context) error
@@ -137,7 +136,6 @@ func (rd *round) walk(ctx context.Context) {
 	}
 }
 
-// interleaved reports whether the trials have slices.
 func (rd *round) interleaved() bool {
 	return rd.run.plan.Slices != nil && rd.members[0].setup.of.Round > 0
 }

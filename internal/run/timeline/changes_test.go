@@ -40,7 +40,6 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	}
 }
 
-// calledKinds are the kinds that a request makes.
 var calledKinds = []string{metric.RouteChanged, metric.WeightShifted, metric.EndpointRemoved, metric.EndpointAdded}
 
 func ignored(result.Change) {}

@@ -45,7 +45,6 @@ type occurrence struct {
 	at    time.Duration // from the start of the measure phase
 }
 
-// injected is a fault that was injected.
 type injected struct {
 	occurrence
 	kind    kind
@@ -91,7 +90,6 @@ func (t *Timeline) Run(ctx context.Context, start, end time.Time) error {
 	return group.Wait()
 }
 
-// play injects one occurrence and heals it.
 func (t *Timeline) play(ctx context.Context, o occurrence, start, end time.Time) error {
 	if came, err := await(ctx, start.Add(o.at), end); err != nil || !came {
 		return err

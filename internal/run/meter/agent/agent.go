@@ -117,7 +117,6 @@ func (m *Meter) prompt(ctx context.Context, all []*agents.Agent, tasks []platfor
 	return answers
 }
 
-// answer is the reading of one node.
 type answer struct {
 	nodeagent.Reading
 	ahead time.Duration
@@ -134,7 +133,6 @@ func some(answers map[string]answer, is func(answer) bool) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(answers)), is)
 }
 
-// ask reads all nodes.
 func (m *Meter) ask(ctx context.Context, all []*agents.Agent, tasks []platform.Task, depth meter.Depth) map[string]answer {
 	byNode := m.idsByNode(tasks)
 	answers := make(map[string]answer, len(all))
@@ -169,7 +167,6 @@ func (m *Meter) askOne(ctx context.Context, agent *agents.Agent, q nodeagent.Que
 	return a
 }
 
-// idsByNode are the IDs of the tasks' containers, by node.
 func (m *Meter) idsByNode(tasks []platform.Task) map[string][]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -223,7 +220,6 @@ func (m *Meter) remember(namespace string, found []cluster.Container) {
 	}
 }
 
-// fill adds the tasks' readings.
 func (m *Meter) fill(look *meter.Look, tasks []platform.Task, answers map[string]answer, depth meter.Depth) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -35,7 +35,6 @@ type following struct {
 	heard    time.Time        // the last response of all agents
 }
 
-// part is a plan on one node.
 type part struct {
 	agent *agents.Agent
 	id    string
@@ -172,7 +171,6 @@ func (p *part) time(n int) time.Time {
 	return time.Unix(0, one.At+one.Took/2).Add(-p.ahead)
 }
 
-// reading is the CPU time of one task.
 func (f *following) reading(t platform.Task, n int) (result.Reading, bool) {
 	if t.Plane == metric.Node && t.Namespace == "" {
 		p := f.parts[t.Pod]

@@ -101,7 +101,6 @@ func (m *Meter) Check(ctx context.Context) error {
 
 var errNotThere = fmt.Errorf("the kubelet does not know the container yet, or no longer: %w", fs.ErrNotExist)
 
-// answer is the reading of one node.
 type answer struct {
 	resources resources
 	cadvisor  cadvisor
@@ -157,7 +156,6 @@ func (m *Meter) Read(ctx context.Context, tasks []platform.Task, depth meter.Dep
 	return look, nil
 }
 
-// nodesOf are the nodes to read for some tasks.
 func (m *Meter) nodesOf(tasks []platform.Task) []cluster.Node {
 	return slices.DeleteFunc(slices.Clone(m.nodes), func(n cluster.Node) bool {
 		return !m.isWhole(n) && !slices.ContainsFunc(tasks, func(t platform.Task) bool { return t.Node == n.Name })

@@ -97,7 +97,6 @@ func runtimeID(group string) string {
 	return id
 }
 
-// containerOf is the container that the labels of a sample name.
 func containerOf(s scrape.Sample) meter.Container {
 	return meter.Container{Namespace: s.Labels["namespace"], Pod: s.Labels["pod"], Name: s.Labels["container"]}
 }

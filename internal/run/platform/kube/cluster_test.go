@@ -177,7 +177,6 @@ func changeEndpoints(t *testing.T, c *cluster.Cluster, changer platform.Changer)
 	}
 }
 
-// checkNothingLeft checks that no namespace of a run remains.
 func checkNothingLeft(t *testing.T, c *cluster.Cluster, run string) {
 	t.Helper()
 	list := must.Get(c.Typed().CoreV1().Namespaces().List(context.Background(), metav1.ListOptions{LabelSelector: cluster.LabelRun + "=" + run}))(t)

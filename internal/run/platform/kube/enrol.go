@@ -58,7 +58,6 @@ func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front, se
 	return e, err
 }
 
-// protocolsOf are the protocols of the application's services.
 func protocolsOf(spec platform.Spec) (all []mesh.ServiceProtocol) {
 	for _, s := range spec.Topology.Services {
 		all = append(all, mesh.ServiceProtocol{Name: s.Name, Protocol: spec.Protocol(s)})

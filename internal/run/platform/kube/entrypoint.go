@@ -103,7 +103,6 @@ func (e *entryPoint) awaitGateway(ctx context.Context) error {
 	return nil
 }
 
-// serviceType is the type of the Service that receives the load.
 func (o *Options) serviceType() corev1.ServiceType {
 	if t := serviceTypes[o.Expose]; o.Outside && t != "" {
 		return t
@@ -225,7 +224,6 @@ func (e *entryPoint) service() entryService {
 	return s
 }
 
-// entryPortOf is the port of the entry's Service.
 func entryPortOf(spec platform.Spec) int {
 	port := spec.Entry().Port
 	if c := spec.Topology.Chart; c != nil {

@@ -30,7 +30,6 @@ var portProtocols = map[string]portProtocol{
 	app.TCP:   {"tcp", "tcp"},
 }
 
-// newToken is the bearer token of a trial.
 func newToken(dryRun bool) string {
 	if dryRun {
 		return "drawn for each trial"
@@ -67,7 +66,6 @@ func (m manifests) objectsOf(s app.Service) ([]runtime.Object, error) {
 	return []runtime.Object{config, m.workload(s, m.servicePod(s)), service}, nil
 }
 
-// config is the configuration file of a service.
 func (m manifests) config(s app.Service) (*corev1.ConfigMap, error) {
 	instance := m.spec.Instance(s, func(service string) []string { return []string{fmt.Sprintf("http://%s:%d/", service, servicePort)} })
 	instance.Replica = m.changes(s)

@@ -123,21 +123,18 @@ func (l nodeList) schedulable() (n int) {
 	return n
 }
 
-// zoneOf is the zone of a pod's node, empty if unknown.
-func (l nodeList) zoneOf(pod *corev1.Pod) string {
-	for _, n := range l {
-		if n.Name == pod.Spec.NodeName {
-			return n.Zone
-		}
+// nodeOf is the node of a pod, empty if unknown.
+func (l nodeList) nodeOf(pod *corev1.Pod) Node {
+	i := slices.IndexFunc(l, func(n Node) bool { return n.Name == pod.Spec.NodeName })
+	if i < 0 {
+		return Node{}
 	}
-	return ""
+	return l[i]
 }
 
 func (l nodeList) addressesOf(pod *corev1.Pod) []string {
-	for _, n := range l {
-		if n.Name == pod.Spec.NodeName && len(n.Addresses) > 0 {
-			return n.Addresses
-		}
+	if all := l.nodeOf(pod).Addresses; len(all) > 0 {
+		return all
 	}
 	return []string{pod.Status.HostIP}
 }

@@ -141,7 +141,6 @@ func admission(r load.Report) (admitted bool, detail string, err error) {
 	return false, "", errors.New("the request did not end")
 }
 
-// create creates the pod and connects to it.
 func (o *outsideClient) create(ctx context.Context) error {
 	if err := o.applier.createNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.namespace}}); err != nil {
 		return err

@@ -47,7 +47,7 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		}
 		for _, container := range running(pod) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
-				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels, Zone: l.nodes.zoneOf(pod)}
+				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels, Zone: l.nodes.nodeOf(pod).Zone}
 			t = l.attribute(t, l.foreignPlane(pod, container), l.owns(pod), cluster.IsSystem(pod))
 			if l.ofOthers(pod) && (t.Plane == metric.Unattributed || t.Role == mesh.RoleSidecar) {
 				t.Plane, t.Role, t.Component = metric.Foreign, "", ""

@@ -34,7 +34,6 @@ func (t *trial) namespaceRef() cluster.Ref {
 	return cluster.Ref{Kind: cluster.KindNamespace, Name: t.namespace}
 }
 
-// stampLabels are the labels of every object of the trial.
 func (t *trial) stampLabels() map[string]string {
 	return map[string]string{labelTrial: fmt.Sprint(t.spec.Trial.Ordinal)}
 }

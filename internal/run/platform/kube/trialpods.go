@@ -46,7 +46,6 @@ func (p *trialPods) leaveOutFailed() {
 // followed reports whether pods are followed, which they are not in a dry run.
 func (p *trialPods) followed() bool { return p.store != nil }
 
-// close ends the watch.
 func (p *trialPods) close() {
 	if p.store != nil {
 		p.store.close()

@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 )
 
-// podIn is a pod on a node with one container in some state.
 func podIn(namespace, name string, state corev1.ContainerState, restarts int32) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "n1"},
 		Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "c", State: state, RestartCount: restarts}}}}

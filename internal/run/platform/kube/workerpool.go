@@ -192,7 +192,6 @@ func (p *workerPool) reserveNext() (i int, err error) {
 	return i, nil
 }
 
-// reserve reserves a load worker by its number.
 func (p *workerPool) reserve(i int) error {
 	lost := p.lost()
 	p.mu.Lock()

@@ -63,7 +63,6 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 	return checks, nil
 }
 
-// sidecarPIDs are the processes of a pod's sidecar.
 func sidecarPIDs(p *pod, tasks []platform.Task) (pids []int) {
 	for _, t := range tasks {
 		if strings.HasPrefix(t.ID, p.name+"/"+sidecarContainer) {

@@ -25,17 +25,7 @@ func (v *container) incarnation() string {
 	return fmt.Sprintf("%s.%d", v.id, v.lives)
 }
 
-func (v *container) up() bool {
-	if v.process == nil {
-		return false
-	}
-	select {
-	case <-v.process.Done():
-		return false
-	default:
-		return true
-	}
-}
+func (v *container) up() bool { return v.process != nil && !exited(v.process.Process) }
 
 // begin finds or adds a container and counts the start of a process in it.
 func (ps *processes) begin(p *pod, name string, again func(context.Context) error) *container {
@@ -52,14 +42,12 @@ func (ps *processes) begin(p *pod, name string, again func(context.Context) erro
 	return v
 }
 
-// setProcess sets the container's current process.
 func (ps *processes) setProcess(v *container, p *process) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	v.process, v.frozen = p, false
 }
 
-// restartKey marks the context of a restart.
 type restartKey struct{}
 
 func restarted(ctx context.Context) bool { return ctx.Value(restartKey{}) != nil }

@@ -20,7 +20,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// counterNames are the names of a sidecar's counters.
 type counterNames struct {
 	mesh.Counters
 	// joint: the pod has several listeners, and one counter has the requests of all.

@@ -51,7 +51,6 @@ type layout struct {
 	entry     []string // URLs that the load is sent to
 }
 
-// proxied reports whether pods have a sidecar.
 func (l *layout) proxied() bool { return l.spec.Mesh.Local != nil }
 
 func (l *layout) newPod(name, service string) (*pod, error) {

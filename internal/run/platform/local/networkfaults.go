@@ -25,8 +25,7 @@ type station struct {
 	// port is the pod's port for others. Connections of load generators, and from
 	// outside the trial, come from 127.0.0.1 and are identified by it.
 	port uint16
-	// all is the prefix of all pods' addresses.
-	all netip.Prefix
+	all  netip.Prefix
 }
 
 // canImpair tries an impairment on an unused address.

@@ -211,7 +211,6 @@ func actionOf(how platform.Impairment) action {
 	}
 }
 
-// add adds the chains of a pod.
 func (t *table) add(p station, l *delayer, a action) error {
 	in := &impaired{late: l}
 	in.chains, in.rules = t.write(p, a)

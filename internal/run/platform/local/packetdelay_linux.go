@@ -76,7 +76,6 @@ func newDelayer(delay time.Duration) (*delayer, error) {
 	return l, nil
 }
 
-// bind binds a queue to this socket.
 func (l *delayer) bind() error {
 	var err error
 	for n := range maxQueues {

@@ -37,7 +37,6 @@ type processes struct {
 	removed    bool
 }
 
-// process is a started process and its task.
 type process struct {
 	*proc.Process
 	task      mesh.Task

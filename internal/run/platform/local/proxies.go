@@ -153,7 +153,6 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 	return px.processes.limits.explain(p.name, px.awaitReady(ctx, p, one, id, process))
 }
 
-// awaitReady waits until a process of a sidecar is ready.
 func (px *proxies) awaitReady(ctx context.Context, p *pod, one sidecarProcess, id string, process *proc.Process) error {
 	definition := px.layout.spec.Mesh.Local.Sidecar
 	source, err := px.counterSource(one)
@@ -208,7 +207,6 @@ func serves(ctx context.Context, kind string, addresses []netip.AddrPort) error 
 	return nil
 }
 
-// statusOf returns the status of a GET request.
 func statusOf(ctx context.Context, url string) (int, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -316,7 +314,6 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int6
 	return all, nil
 }
 
-// setPorts sets the ports of the sidecar's listeners.
 func (p *pod) setPorts(definition mesh.Sidecar, ports map[string]int) error {
 	names, err := definition.Listeners(p.sidecar)
 	if err != nil {

@@ -35,7 +35,6 @@ func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, 
 	return platform.ReadEach(ctx, startingAtOnce(), reads)
 }
 
-// counting makes the counts of one task.
 type counting struct {
 	from balance.Count // task, instance and configuration of all of its counts
 	all  []balance.Count

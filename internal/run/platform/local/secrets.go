@@ -31,7 +31,6 @@ func (s *secrets) get(name string) string {
 	return s.values[name]
 }
 
-// redact replaces each secret by its name.
 func (s *secrets) redact(text []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

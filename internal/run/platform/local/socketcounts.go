@@ -173,7 +173,6 @@ func requestsOfEngine(ctx context.Context, p loads.Profile) ([]target.Target, er
 	return all, err
 }
 
-// received are the bytes that all replicas have received.
 func (sc *socketCounts) received() (all int64, err error) {
 	for _, r := range sc.bytes {
 		n, err := r.read()

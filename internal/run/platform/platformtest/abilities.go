@@ -567,10 +567,8 @@ func (s suite) intact(t *testing.T, d *platform.Deployment) {
 	}
 }
 
-// requestTimeout bounds one polled request.
 const requestTimeout = 2 * time.Second
 
-// eventually polls a condition.
 func (s suite) eventually(t *testing.T, what string, holds func(context.Context) bool) {
 	t.Helper()
 	must.OK(t, wait.Within(t.Context(), timeout, 20*time.Millisecond, func(ctx context.Context) error {

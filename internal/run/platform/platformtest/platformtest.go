@@ -228,7 +228,6 @@ func eventuallyGone(pid int) bool {
 
 func alive(pid int) bool { return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
 
-// get checks the answer of one URL.
 func (s suite) get(t *testing.T, d *platform.Deployment, url string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
