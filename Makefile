@@ -55,7 +55,7 @@ WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
 # A run holds its cluster, so the tests with runs are divided among clusters, to take about the same time on each. A mesh
 # is an object of the whole cluster.
 WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
-ON_SECOND  := ^TestKubernetes(Faults|Interleaved|Killed|LoadFromOutside|MetersAgree|OutsideClient|PrintedPermissions|Quickstart)$$
+ON_SECOND  := ^TestKubernetes(BackgroundPods|Faults|Interleaved|Killed|LoadFromOutside|MetersAgree|OutsideClient|PrintedPermissions|Quickstart)$$
 ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
 # Meshes that are built from source.
 BUILT       = istio$(if $(TARE_TEST_ALL),$(comma)contour$(comma)envoy-gateway)

@@ -42,7 +42,9 @@ func TestBackgroundOfCluster(t *testing.T) {
 	}
 	record.Background.Pushes = &result.Pushes{Proxies: 30}
 	must.Contain(t, backgroundOf([]result.Record{record}, mesh.OnKubernetes), alone+". Simulated: 30 proxies, as clients of xDS without a proxy; the endpoints", "Real: the control plane")
-	record.Background.Pushes = nil
+	record.Background.Pods = 60
+	must.Contain(t, backgroundOf([]result.Record{record}, mesh.OnKubernetes), "no request calls, of 60 pods, with", "; the nodes of background pods", "Real: the objects of these pods")
+	record.Background.Pods, record.Background.Pushes = 0, nil
 	record.Factors = map[string]any{experiment.BackgroundServicesFactor: 20.0}
 	for platform, want := range map[string]string{mesh.OnLocal: "", mesh.OnKubernetes: strings.TrimPrefix(onCluster, alone+". ")} {
 		if got := backgroundOf([]result.Record{record}, platform); got != want {

@@ -174,18 +174,21 @@ func backgroundOf(records []result.Record, platform string) string {
 			}
 			changes, seconds = changes+b.Changes, seconds+r.Load.MeasureSeconds
 		}
-		if r.Factors[experiment.BackgroundServicesFactor] != nil || r.Factors[experiment.BackgroundChangesFactor] != nil || r.Factors[experiment.BackgroundProxiesFactor] != nil {
+		if slices.ContainsFunc(backgroundFactors, func(f backgroundFactor) bool { return r.Factors[f.name] != nil }) {
 			proxies := ""
 			if slices.ContainsFunc(records, func(r result.Record) bool { return r.Background != nil && r.Background.Pushes != nil }) {
 				proxies = "the proxies of the background"
 			}
-			return simulatedParts(platform, proxies)
+			return simulatedParts(platform, proxies, slices.ContainsFunc(records, func(r result.Record) bool { return r.Background != nil && r.Background.Pods > 0 }))
 		}
 	}
 	if first == nil {
 		return ""
 	}
 	line := fmt.Sprintf("Background: %d services that no request calls", first.Services)
+	if first.Pods > 0 {
+		line += fmt.Sprintf(", of %d pods", first.Pods)
+	}
 	if first.Asked > 0 && seconds > 0 {
 		line += fmt.Sprintf(", with %.3g changes per second (%v asked)", float64(changes)/seconds, first.Asked)
 	}
@@ -193,26 +196,30 @@ func backgroundOf(records []result.Record, platform string) string {
 	if first.Pushes != nil {
 		proxies = fmt.Sprintf("%d proxies", first.Pushes.Proxies)
 	}
-	if parts := simulatedParts(platform, proxies); parts != "" {
+	if parts := simulatedParts(platform, proxies, first.Pods > 0); parts != "" {
 		line += ". " + parts
 	}
 	return line
 }
 
 // simulatedParts names what of a background is simulated and what is real, "" if no part is simulated. proxies are the simulated
-// proxies, "" for none.
-func simulatedParts(platform, proxies string) string {
+// proxies, "" for none, and pods whether background services have pods.
+func simulatedParts(platform, proxies string, pods bool) string {
 	var simulated []string
 	if proxies != "" {
 		simulated = append(simulated, proxies+", as clients of xDS without a proxy")
 	}
-	if platform == mesh.OnKubernetes {
+	objects := ""
+	switch {
+	case pods:
+		simulated, objects = append(simulated, "the nodes of background pods, in which no program runs"), "the objects of these pods and of their endpoints, "
+	case platform == mesh.OnKubernetes:
 		simulated = append(simulated, "the endpoints of background services, which no pod has")
 	}
 	if len(simulated) == 0 {
 		return ""
 	}
-	return "Simulated: " + strings.Join(simulated, "; ") + ". Real: the control plane, its streams and messages, and the proxies in the path of the load"
+	return "Simulated: " + strings.Join(simulated, "; ") + ". Real: " + objects + "the control plane, its streams and messages, and the proxies in the path of the load"
 }
 
 // mixed is the value of a property in which trials differ.

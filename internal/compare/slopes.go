@@ -66,6 +66,7 @@ type backgroundFactor struct {
 var backgroundFactors = []backgroundFactor{
 	{experiment.BackgroundProxiesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundProxies) }},
 	{experiment.BackgroundServicesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundServices) }},
+	{experiment.BackgroundPodsFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundPods) }},
 	{experiment.BackgroundChangesFactor, func(l experiment.Levels) float64 { return float64(l.BackgroundChanges) }},
 }
 

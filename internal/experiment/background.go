@@ -13,17 +13,19 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// Background is what a control plane knows and does besides: services that no request calls, changes of their endpoints, and simulated
-// proxies. Each is a factor if it has several levels.
+// Background is what a control plane knows and does besides: services that no request calls, changes of their endpoints, simulated
+// proxies, and pods of simulated nodes. Each is a factor if it has several levels.
 type Background struct {
 	Services int       `yaml:"services,omitempty" json:"services,omitempty"`
 	Changes  PerSecond `yaml:"changes,omitempty" json:"changes,omitempty"` // of endpoints of all services together
 	Proxies  int       `yaml:"proxies,omitempty" json:"proxies,omitempty"` // that are simulated
+	Pods     int       `yaml:"pods,omitempty" json:"pods,omitempty"`       // of all services together, on simulated nodes
 }
 
 // Bounds of a background.
 const (
 	maxBackgroundServices = 10000
+	maxBackgroundPods     = 10000
 	maxBackgroundChanges  = PerSecond(1000)
 )
 
@@ -50,11 +52,19 @@ func (p *PerSecond) UnmarshalScalar(text string) error {
 // MarshalYAML writes the number with its unit.
 func (p PerSecond) MarshalYAML() (any, error) { return p.String(), nil }
 
-// backgroundLevels returns all numbers of background services, of their changes per second, and of proxies, that treatments have.
-func backgroundLevels(e *Experiment) (services []int, changes []PerSecond, proxies []int) {
-	return levelsOr(e, BackgroundServicesFactor, e.Background.Services), levelsOr(e, BackgroundChangesFactor, e.Background.Changes),
-		levelsOr(e, BackgroundProxiesFactor, e.Background.Proxies)
+// backgroundLevels are all levels of the parts of a background that treatments have.
+type backgroundLevels struct {
+	services, proxies, pods []int
+	changes                 []PerSecond
 }
+
+func backgroundOf(e *Experiment) backgroundLevels {
+	return backgroundLevels{services: levelsOr(e, BackgroundServicesFactor, e.Background.Services), proxies: levelsOr(e, BackgroundProxiesFactor, e.Background.Proxies),
+		pods: levelsOr(e, BackgroundPodsFactor, e.Background.Pods), changes: levelsOr(e, BackgroundChangesFactor, e.Background.Changes)}
+}
+
+// MaxBackgroundPods returns the largest number of background pods of a treatment.
+func (e *Experiment) MaxBackgroundPods() int { return slices.Max(backgroundOf(e).pods) }
 
 // levelsOr returns the levels of a factor, or the only one if it is not a factor.
 func levelsOr[T any](e *Experiment, factor string, only T) []T {
@@ -78,16 +88,16 @@ func CheckBackground(e *Experiment, meshes []mesh.Definition) error {
 
 // lacking returns the part of the background that a mesh cannot have, and the reason.
 func lacking(e *Experiment, m mesh.Definition) (part string, err error) {
-	services, _, proxies := backgroundLevels(e)
+	levels := backgroundOf(e)
 	part, on := "services", mesh.OnLocal
 	if e.onCluster() {
 		on = mesh.OnKubernetes
 	}
 	switch {
-	case slices.Max(services) == 0:
+	case slices.Max(levels.services) == 0:
 	case on == mesh.OnLocal && m.Local != nil && m.Local.Background == nil:
 		err = fmt.Errorf("%w: its definition has no requests in local.background", errors.ErrUnsupported)
-	case slices.Max(proxies) > 0:
+	case slices.Max(levels.proxies) > 0:
 		part, err = "proxies", m.CanSimulate(on)
 	}
 	if err != nil {
@@ -105,8 +115,7 @@ func havingBackground(e *Experiment) string {
 }
 
 func changesBehind(e *Experiment) bool {
-	_, changes, _ := backgroundLevels(e)
-	return slices.Max(changes) > 0
+	return slices.Max(backgroundOf(e).changes) > 0
 }
 
 // String is the background in a line, "" for none.
@@ -115,6 +124,9 @@ func (b Background) String() string {
 		return ""
 	}
 	line := fmt.Sprintf("Background: %d services that no request calls", b.Services)
+	if b.Pods > 0 {
+		line += fmt.Sprintf(", of %d pods on simulated nodes", b.Pods)
+	}
 	if b.Proxies > 0 {
 		line += fmt.Sprintf(", %d simulated proxies", b.Proxies)
 	}
@@ -130,9 +142,11 @@ func (v backgroundRules) validate() {
 	if !v.doc.Sound("background") || !v.doc.Sound("factors") {
 		return
 	}
-	services, changes, proxies := backgroundLevels(v.e)
+	levels := backgroundOf(v.e)
+	services, changes, proxies := levels.services, levels.changes, levels.proxies
 	for _, f := range []struct{ field, factor string }{
 		{"background.services", BackgroundServicesFactor}, {"background.changes", BackgroundChangesFactor}, {"background.proxies", BackgroundProxiesFactor},
+		{"background.pods", BackgroundPodsFactor},
 	} {
 		if v.doc.Has(f.field) && v.doc.Has("factors."+f.factor) {
 			v.report(f.field, "remove one of the two", "factors.%s has it already", f.factor)
@@ -147,6 +161,7 @@ func (v backgroundRules) validate() {
 	if most := float64(slices.Max(changes)) * time.Duration(v.e.Phases.Measure).Seconds(); most > mesh.MaxBackgroundChange {
 		v.report(v.place("changes", BackgroundChangesFactor), "lower their rate, or shorten phases.measure", "%.0f changes in a trial are more than %d", most, mesh.MaxBackgroundChange)
 	}
+	v.pods(levels)
 	v.known()
 	if slices.Max(services) == 0 || v.e.Platform.Kind == mesh.OnLocal {
 		return
@@ -159,6 +174,25 @@ func (v backgroundRules) validate() {
 		v.report("platform.namespace", "remove it, or background.services", "background services are in a namespace of each trial, and %s is an existing one", clip(v.e.Platform.Namespace))
 	case v.e.Application.InPlace:
 		v.report(at, "remove it, or measure a copy", "background services are in a namespace of each trial, and an application in place has its own")
+	}
+}
+
+// pods checks the pods of background services.
+func (v backgroundRules) pods(levels backgroundLevels) {
+	at, least := v.at("pods", BackgroundPodsFactor), 0
+	for _, n := range levels.pods {
+		if n > 0 && (least == 0 || n < least) {
+			least = n
+		}
+	}
+	switch most := slices.Max(levels.services); {
+	case least == 0:
+	case !v.e.onCluster():
+		v.report(at, "remove it, or write platform: {kind: kubernetes}", "platform %s has no pods", v.e.Platform.Kind)
+	case slices.Min(levels.services) == 0:
+		v.report(at, "write services: 100 beside it, without a level 0", "there are no background services that pods could have")
+	case least < most:
+		v.report(at, fmt.Sprintf("write %d or more, or fewer services", most), "%d background services cannot share %d pods", most, least)
 	}
 }
 
@@ -185,8 +219,9 @@ func (v backgroundRules) place(field, factor string) string {
 func backgroundRows() []fieldRow {
 	return []fieldRow{
 		{"background", "What a control plane knows and does besides. Without a mesh it has no effect on this machine; on a cluster Kubernetes knows it.", nil, nil},
-		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. On a cluster: Services without a selector, in the trial's namespace. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
+		{"background.services", "Services of one endpoint that no request calls, in the configuration of each proxy. On a cluster: Services in the trial's namespace, without a selector unless there are pods. As a factor: backgroundServices.", 0, between(0, maxBackgroundServices, "")},
 		{"background.changes", "Changes of their endpoints during the measure phase, at random instants: 2/s. As a factor: backgroundChanges.", 0, between(0, maxBackgroundChanges, "")},
 		{"background.proxies", "Simulated proxies: clients of the control plane (delta xDS) that subscribe and acknowledge as sidecars do, without a proxy. On a cluster: in a pod of the trial's namespace. As a factor: backgroundProxies.", 0, between(0, mesh.MaxBackgroundProxies, "")},
+		{"background.pods", "Pods of these services, spread evenly, on nodes of KWOK (label type: kwok). No program runs in them. Kubernetes. As a factor: backgroundPods.", 0, between(0, maxBackgroundPods, "")},
 	}
 }

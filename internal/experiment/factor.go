@@ -29,6 +29,7 @@ const (
 	BackgroundServicesFactor = "backgroundServices"
 	BackgroundChangesFactor  = "backgroundChanges"
 	BackgroundProxiesFactor  = "backgroundProxies"
+	BackgroundPodsFactor     = "backgroundPods"
 
 	RequestSizeFactor  = "requestSize"
 	ResponseSizeFactor = "responseSize"
@@ -118,6 +119,11 @@ var Table = []Factor{
 		Name: BackgroundProxiesFactor, Token: "proxies", Text: "Simulated proxies, which the control plane configures beside the real ones.",
 		Field:  func(l *Levels) *int { return &l.BackgroundProxies },
 		bounds: func(Names) bounds { return between(0, mesh.MaxBackgroundProxies, "") },
+	}.Factor(),
+	Column[int]{
+		Name: BackgroundPodsFactor, Token: "pods", Text: "Pods of background services, on simulated nodes. Kubernetes.",
+		Field:  func(l *Levels) *int { return &l.BackgroundPods },
+		bounds: func(Names) bounds { return between(0, maxBackgroundPods, "") },
 	}.Factor(),
 }
 
@@ -458,6 +464,7 @@ type Levels struct {
 	BackgroundServices int       `json:"backgroundServices,omitempty"` // services that no request calls
 	BackgroundChanges  PerSecond `json:"backgroundChanges,omitempty"`  // changes of their endpoints per second
 	BackgroundProxies  int       `json:"backgroundProxies,omitempty"`  // simulated proxies
+	BackgroundPods     int       `json:"backgroundPods,omitempty"`     // pods of these services, on simulated nodes
 
 	Capacity Capacity `json:"capacity,omitzero"` // search for the rate before each trial, and then rate is 0
 }

@@ -196,7 +196,7 @@ func (f *File) SetOrder(order string) {
 func (e *Experiment) DefaultLevels() Levels {
 	l := DefaultLevels()
 	l.Generator = cmp.Or(e.Load.Generator, l.Generator)
-	l.BackgroundServices, l.BackgroundChanges, l.BackgroundProxies = e.Background.Services, e.Background.Changes, e.Background.Proxies
+	l.BackgroundServices, l.BackgroundChanges, l.BackgroundProxies, l.BackgroundPods = e.Background.Services, e.Background.Changes, e.Background.Proxies, e.Background.Pods
 	return l
 }
 

@@ -78,7 +78,7 @@ var interleaving = []obstacle{
 	{(*Experiment).Changing,
 		"a change is probed all the time, and in slices of others a treatment has no load", "remove order, or the changes"},
 	{func(e *Experiment) bool {
-		services, _, _ := backgroundLevels(e)
+		services := backgroundOf(e).services
 		return e.onCluster() && slices.Max(services) > 0
 	},
 		"the control planes of a cluster would know the background services of all treatments", "remove order, or background.services"},

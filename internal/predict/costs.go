@@ -135,7 +135,7 @@ func (s Source) collect(all *[]*Costs) error {
 		own.Factors = maps.Clone(t.Factors)
 		delete(own.Factors, protocolFactor)
 		if p, ok := placeOf(s.Run, own, callAxes); ok {
-			for _, factor := range []string{experiment.BackgroundServicesFactor, experiment.BackgroundChangesFactor, experiment.BackgroundProxiesFactor} {
+			for _, factor := range []string{experiment.BackgroundServicesFactor, experiment.BackgroundChangesFactor, experiment.BackgroundProxiesFactor, experiment.BackgroundPodsFactor} {
 				delete(own.Factors, factor)
 			}
 			same, _ := placeOf(s.Run, own, callAxes)

@@ -235,6 +235,7 @@ func (r *Record) Whole() *Whole {
 // Background are services that no request calls, known to the control plane and each proxy.
 type Background struct {
 	Services int     `json:"services"`         // number of services
+	Pods     int     `json:"pods,omitempty"`   // of all services together, on simulated nodes
 	Asked    float64 `json:"asked,omitempty"`  // changes of their endpoints per second, as the experiment has them
 	Changes  int     `json:"changes"`          // changes that the control plane accepted in the measure phase
 	Pushes   *Pushes `json:"pushes,omitempty"` // to simulated proxies, absent without any

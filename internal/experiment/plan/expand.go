@@ -80,16 +80,19 @@ func (p *Plan) addSearches(e *experiment.Experiment) {
 	p.TrialTime = p.Expected / time.Duration(len(p.Trials))
 }
 
+// podTime is the time until a background pod is a ready endpoint.
+const podTime = 30 * time.Millisecond
+
 // serviceTime is the time to create a background service on a cluster. 400 of them took 3.2 s on a cluster of one node with two busy CPUs.
 const serviceTime = 8 * time.Millisecond
 
-// backgroundTime is the time of the background services and simulated proxies of a trial, by treatment. On this machine a control plane
+// backgroundTime is the time of the background services, their pods and simulated proxies of a trial, by treatment. On this machine a control plane
 // gets all services at once, and need not limit new streams.
 func (p *Plan) backgroundTime(e *experiment.Experiment) map[string]time.Duration {
 	all := map[string]time.Duration{}
 	for _, t := range p.Treatments {
 		if e.Platform.Kind == mesh.OnKubernetes {
-			all[t.ID] = time.Duration(t.Levels.BackgroundServices) * serviceTime
+			all[t.ID] = time.Duration(t.Levels.BackgroundServices)*serviceTime + time.Duration(t.Levels.BackgroundPods)*podTime
 			if t.Levels.Mesh != "none" {
 				all[t.ID] += mesh.SimulatedTime(t.Levels.BackgroundProxies)
 			}

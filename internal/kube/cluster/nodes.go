@@ -22,9 +22,12 @@ type Node struct {
 }
 
 // typeLabel is the label of simulated nodes, which have no kernel, and simulatedTypes its values: KWOK's and virtual-kubelet's.
-const typeLabel = "type"
+const (
+	typeLabel = "type"
+	kwokType  = "kwok"
+)
 
-var simulatedTypes = []string{"kwok", "virtual-kubelet"}
+var simulatedTypes = []string{kwokType, "virtual-kubelet"}
 
 // RealNodes selects the nodes that are not simulated.
 func RealNodes() metav1.ListOptions { return nodesWhose(" notin ") }
@@ -38,6 +41,30 @@ func OnRealNodes() *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
 			{Key: typeLabel, Operator: corev1.NodeSelectorOpNotIn, Values: simulatedTypes}}}}}}}
+}
+
+// OnKWOKNodes places a pod on the nodes of KWOK, where no program runs. Those of virtual-kubelet may run it elsewhere.
+func OnKWOKNodes(spec *corev1.PodSpec) {
+	spec.NodeSelector = map[string]string{typeLabel: kwokType}
+	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+}
+
+// KWOKPods returns the number of pods for which the nodes of KWOK have room, those that exist included.
+func (c *Cluster) KWOKPods(ctx context.Context) (room int, err error) {
+	err = c.Retry(ctx, "list the simulated nodes", func(ctx context.Context) error {
+		list, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: typeLabel + "=" + kwokType})
+		if err != nil {
+			return err
+		}
+		room = 0
+		for _, n := range list.Items {
+			if IsReady(n) && !n.Spec.Unschedulable {
+				room += int(n.Status.Allocatable.Pods().Value())
+			}
+		}
+		return nil
+	})
+	return room, err
 }
 
 // SimulatedNodes are the names of the simulated nodes, none without permission to list nodes.

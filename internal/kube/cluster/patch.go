@@ -9,10 +9,14 @@ import (
 )
 
 // Patch changes fields of an existing object by a JSON merge patch (RFC 7386). It does not label the object: it may be
-// another user's. A dry run records a kubectl command.
-func (c *Cluster) Patch(ctx context.Context, ref Ref, patch []byte) error {
+// another user's. subresource, such as status, is optional. A dry run records a kubectl command.
+func (c *Cluster) Patch(ctx context.Context, ref Ref, patch []byte, subresource ...string) error {
 	if c.DryRun() {
-		c.recorder.Kubectl(append([]string{"patch", "--type", "merge", "--patch", string(patch)}, kubectlArgs(ref)...)...)
+		args := []string{"patch", "--type", "merge", "--patch", string(patch)}
+		for _, s := range subresource {
+			args = append(args, "--subresource", s)
+		}
+		c.recorder.Kubectl(append(args, kubectlArgs(ref)...)...)
 		return nil
 	}
 	client, err := c.resources.client(ctx, ref)
@@ -20,7 +24,7 @@ func (c *Cluster) Patch(ctx context.Context, ref Ref, patch []byte) error {
 		return fmt.Errorf("change %s: %w", ref, err)
 	}
 	return c.Retry(ctx, "change "+ref.String(), func(ctx context.Context) error {
-		_, err := client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager})
+		_, err := client.Patch(ctx, ref.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: FieldManager}, subresource...)
 		return err
 	})
 }

@@ -27,6 +27,7 @@ type Use struct {
 	// Kubelets and MetricsAPI are the meters that are read.
 	Kubelets, MetricsAPI bool
 	Faults, Changes      bool // Faults: also starts of pods
+	BackgroundPods       bool
 	// LeaseNamespace is the namespace of the run's Lease.
 	LeaseNamespace string
 }
@@ -99,6 +100,10 @@ func (d *derived) always(u Use) {
 	if u.Changes {
 		d.add("changes of endpoints and pods", "", []string{"pods"}, []string{"patch", "delete"})
 		d.add("restarts of the control plane", "apps", []string{"deployments", "statefulsets", "daemonsets"}, []string{"patch"})
+	}
+	if u.BackgroundPods {
+		d.add("endpoints of background pods", "discovery.k8s.io", []string{"endpointslices"}, []string{"list"})
+		d.add("changes of background pods", "", []string{"pods/status"}, []string{"patch"})
 	}
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", ""}, []string{"create"})
 	d.addOne("the Lease that a run holds", key{u.LeaseNamespace, "coordination.k8s.io", "leases", "tare"}, []string{"get", "update", "delete"})

@@ -37,7 +37,7 @@ func TestFor(t *testing.T) {
 	binding := object(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRoleBinding, metadata: {name: istiod}, roleRef: {kind: ClusterRole, name: istiod}}")
 	other := object(t, "{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {name: reader}, roleRef: {kind: ClusterRole, name: system:auth-delegator}}")
 	plain := rbac.For(rbac.Use{Applied: []*unstructured.Unstructured{deployment}, LeaseNamespace: "kube-system"})
-	full := rbac.For(rbac.Use{Applied: []*unstructured.Unstructured{deployment}, Installed: []*unstructured.Unstructured{role, binding, other}, Mesh: true, Chart: true, Kubelets: true,
+	full := rbac.For(rbac.Use{Applied: []*unstructured.Unstructured{deployment}, Installed: []*unstructured.Unstructured{role, binding, other}, Mesh: true, Chart: true, Kubelets: true, BackgroundPods: true,
 		Copied: "shop", CopiedKinds: []schema.GroupResource{{Resource: "secrets"}}, Removed: []schema.GroupResource{{Group: "x.io", Resource: "things"}}, LeaseNamespace: "kube-system"})
 	for _, c := range []struct {
 		namespace, group, resource, verb, name string
@@ -57,6 +57,8 @@ func TestFor(t *testing.T) {
 		{"kube-system", "coordination.k8s.io", "leases", "update", "tare", true, true},
 		{"", "coordination.k8s.io", "leases", "update", "", false, false},
 		{"", "", "pods", "delete", "", false, true},
+		{"", "", "pods/status", "patch", "", false, true},
+		{"", "discovery.k8s.io", "endpointslices", "list", "", false, true},
 	} {
 		for of, want := range map[string]bool{"plain": c.plain, "full": c.full} {
 			all := map[string][]rbac.Permission{"plain": plain, "full": full}[of]

@@ -65,7 +65,7 @@ func (c *changePhase) background(ctx context.Context) error {
 	}
 	var err error
 	c.sent, err = timeline.Background(ctx, c.deployment.Background, float64(levels.BackgroundChanges), c.setup.of.Seed, edges.begin, edges.end)
-	c.journal.record.Background = &result.Background{Services: levels.BackgroundServices, Changes: len(c.sent), Asked: float64(levels.BackgroundChanges)}
+	c.journal.record.Background = &result.Background{Services: levels.BackgroundServices, Pods: levels.BackgroundPods, Changes: len(c.sent), Asked: float64(levels.BackgroundChanges)}
 	return err
 }
 

@@ -33,6 +33,7 @@ var itemUnits = map[string]struct {
 var slopeItems = map[string]string{
 	experiment.BackgroundProxiesFactor:  "simulated proxy",
 	experiment.BackgroundServicesFactor: "background service",
+	experiment.BackgroundPodsFactor:     "background pod",
 	experiment.BackgroundChangesFactor:  "change per second",
 }
 

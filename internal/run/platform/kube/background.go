@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -15,10 +16,11 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// background is the services of a trial that no request calls: a Service without a selector each, and an EndpointSlice with one address
-// at which nothing answers. They are in the trial's namespace and removed with it.
+// background is the services of a trial that no request calls. Each has pods on simulated nodes, or no selector and an EndpointSlice with
+// one address. Nothing answers there. They are in the trial's namespace and removed with it.
 type background struct {
 	*trial
+	pods *backgroundPods
 	*simulatedProxies
 }
 
@@ -31,7 +33,7 @@ func (b *background) create(ctx context.Context) error {
 	progress := platform.NewDelayedReport(b.options.Report)
 	defer progress.Close()
 	var created atomic.Int64
-	group, ctx := errgroup.WithContext(ctx)
+	group, creating := errgroup.WithContext(ctx)
 	group.SetLimit(createdAtOnce)
 	if b.cluster.DryRun() {
 		group.SetLimit(1) // in order
@@ -39,21 +41,36 @@ func (b *background) create(ctx context.Context) error {
 	stamp := cluster.Stamp{Run: b.options.Run, Labels: b.stampLabels()}
 	for i := range n {
 		group.Go(routine.Guarded(func() error {
-			if ctx.Err() != nil {
-				return ctx.Err()
+			if creating.Err() != nil {
+				return creating.Err()
 			}
-			if err := b.cluster.Apply(ctx, stamp, b.service(i), b.slice(i)); err != nil {
+			if err := b.cluster.Apply(creating, stamp, b.service(i), b.endpoints(i)); err != nil {
 				return err
 			}
 			progress.Add(fmt.Sprintf("%d of %d background services are created", created.Add(1), n))
 			return nil
 		}))
 	}
-	return group.Wait()
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return b.pods.await(ctx, progress.add)
 }
 
 func (b *background) service(i int) *corev1.Service {
-	return &corev1.Service{ObjectMeta: b.meta(mesh.BackgroundName(i)), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: backgroundPort}}}}
+	s := &corev1.Service{ObjectMeta: b.meta(mesh.BackgroundName(i)), Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: backgroundPort}}}}
+	if b.pods.count() > 0 {
+		s.Labels, s.Spec.Selector = labelsOfBackground(i), labelsOfBackground(i) // Kubernetes copies the labels to EndpointSlices
+	}
+	return s
+}
+
+// endpoints returns the object that a service has its endpoints from.
+func (b *background) endpoints(i int) runtime.Object {
+	if b.pods.count() > 0 {
+		return b.pods.deployment(i)
+	}
+	return b.slice(i)
 }
 
 // slice are the endpoints of a service. By its label no controller of Kubernetes changes it.
@@ -70,7 +87,11 @@ const backgroundPort = 80
 
 // ChangeBackground implements [platform.Background].
 func (b *background) ChangeBackground(ctx context.Context, number int) error {
-	name := mesh.BackgroundName((number - 1) % b.spec.Treatment.Levels.BackgroundServices)
+	i := (number - 1) % b.spec.Treatment.Levels.BackgroundServices
+	if b.pods.count() > 0 {
+		return b.pods.change(ctx, i, mesh.BackgroundAddress(number))
+	}
+	name := mesh.BackgroundName(i)
 	return b.cluster.Patch(ctx, cluster.Ref{Kind: discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), Namespace: b.namespace, Name: name},
 		fmt.Appendf(nil, `{"endpoints":[{"addresses":[%q],"conditions":{"ready":true}}]}`, mesh.BackgroundAddress(number)))
 }

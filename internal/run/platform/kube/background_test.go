@@ -2,17 +2,24 @@ package kube
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -66,6 +73,65 @@ func TestBackground(t *testing.T) {
 	}
 	if last := order[len(order)-1]; len(order) != len(want) || !strings.Contains(last, "198.18.0.5") || strings.Join(addresses, " ") != "198.18.0.0 198.18.0.0 198.18.0.0" {
 		t.Errorf("addresses %v, then %q", addresses, last)
+	}
+}
+
+// Pods of background services are of a Deployment each, shared evenly, outside the mesh and on nodes of KWOK alone. A pod that changes
+// gets the address of the change.
+func TestBackgroundPods(t *testing.T) {
+	d := dryRunDeployment(t, 1, "", must.Get(mesh.Load("istio"))(t), "echo")
+	d.spec.Treatment.Levels.BackgroundServices, d.spec.Treatment.Levels.BackgroundPods = 3, 8
+	d.background.pods.readyIn([]discoveryv1.EndpointSlice{{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: "background-2"}},
+		Endpoints: []discoveryv1.Endpoint{{TargetRef: &corev1.ObjectReference{Name: "of-2"}}, {TargetRef: &corev1.ObjectReference{Name: "late"}, Conditions: discoveryv1.EndpointConditions{Ready: new(false)}}}}})
+	before := len(d.cluster.Recorder().Steps())
+	must.OK(t, d.background.create(t.Context()))
+	must.OK(t, d.background.ChangeBackground(t.Context(), 5))
+	var replicas []int32
+	steps := d.cluster.Recorder().Steps()[before:]
+	for _, step := range steps {
+		if step.Manifest == nil {
+			continue
+		}
+		var o appsv1.Deployment
+		must.OK(t, yaml.Unmarshal(step.Manifest.YAML, &o))
+		if o.Kind == "Service" {
+			var service corev1.Service
+			must.OK(t, yaml.Unmarshal(step.Manifest.YAML, &service))
+			if !maps.Equal(service.Spec.Selector, map[string]string{labelBackground: service.Name}) {
+				t.Errorf("Service %s selects %v", service.Name, service.Spec.Selector)
+			}
+			continue
+		}
+		replicas = append(replicas, *o.Spec.Replicas)
+		pod := o.Spec.Template
+		if pod.Labels[labelBackground] != o.Name || pod.Labels["sidecar.istio.io/inject"] != "false" || pod.Labels[cluster.LabelRun] != "test-1" ||
+			pod.Spec.NodeSelector["type"] != "kwok" || pod.Spec.Tolerations[0].Operator != corev1.TolerationOpExists || *pod.Spec.TerminationGracePeriodSeconds != 0 {
+			t.Errorf("%s", step.Manifest.YAML)
+		}
+	}
+	last := strings.Join(steps[len(steps)-1].Command, " ")
+	if !slices.Equal(replicas, []int32{3, 3, 2}) || !strings.Contains(last, "--subresource status") || !strings.Contains(last, "pod/of-2") || strings.Count(last, "198.18.0.5") != 2 {
+		t.Errorf("replicas %v, then %q", replicas, last)
+	}
+}
+
+// Background pods need room on ready nodes of KWOK, before anything is created.
+func TestRoomForBackgroundPods(t *testing.T) {
+	node := func(ready corev1.ConditionStatus, pods string) corev1.Node {
+		return corev1.Node{Status: corev1.NodeStatus{Allocatable: corev1.ResourceList{corev1.ResourcePods: resource.MustParse(pods)}, Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
+	}
+	c := clustertest.Serve(t, map[string]any{"/api/v1/nodes": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		list := corev1.NodeList{}
+		if r.URL.Query().Get("labelSelector") == "type=kwok" {
+			list.Items = []corev1.Node{node(corev1.ConditionTrue, "100"), node(corev1.ConditionUnknown, "50"), node(corev1.ConditionTrue, "20")}
+		}
+		clustertest.Answer(t, w, list)
+	})})
+	for pods, want := range map[int]string{0: "", 120: "", 121: "background.pods: 121 pods need simulated nodes, and ready ones labelled type: kwok have room for 120"} {
+		err := New(Options{Cluster: c, BackgroundPods: pods}, nil).checkKWOK(t.Context())
+		if want == "" && err != nil || want != "" && (err == nil || err.Error() != want || !strings.Contains(hint.Of(err), "install KWOK")) {
+			t.Errorf("%d pods: %v", pods, err)
+		}
 	}
 }
 

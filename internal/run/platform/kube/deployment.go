@@ -130,7 +130,7 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.configurer = &configurer{pods: d.pods, admin: admin}
 	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults,
 		upgrade: &upgrade{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, applier: d.applier}}
-	d.background = &background{t, &simulatedProxies{trial: t, applier: d.applier, pods: d.pods, monitor: d.monitor}}
+	d.background = &background{t, &backgroundPods{trial: t}, &simulatedProxies{trial: t, applier: d.applier, pods: d.pods, monitor: d.monitor}}
 	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, workers: d.workers, archive: archive}
 	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)

@@ -14,7 +14,9 @@ import (
 const (
 	labelTrial   = "tare.dev/trial"
 	labelService = "tare.dev/service"
-	labelApp     = "app" // the common label of meshes and dashboards
+	// labelBackground is the background service of a pod on a simulated node.
+	labelBackground = "tare.dev/background"
+	labelApp        = "app" // the common label of meshes and dashboards
 )
 
 // Ports of the containers.

@@ -19,7 +19,7 @@
 //	verifier     checks answers, containers and the mesh (prober, outsideClient)
 //	faults, scaler, configurer
 //	             end pods, change replica counts, change services
-//	background   services that no request calls, and simulatedProxies
+//	background   services that no request calls, with backgroundPods and simulatedProxies
 //	calibrator   the calibration probe on each node
 //	taskLister   the containers of the cluster as tasks
 //	podRecords   pods, image digests and logs in the provenance directory (archive)
@@ -91,6 +91,8 @@ type Options struct {
 	Agents *agents.Agents
 	// Lease is the claim of the run on the cluster, which the caller releases, nil without one.
 	Lease *guard.Lease
+	// BackgroundPods is the largest number of background pods of a trial.
+	BackgroundPods int
 	// Meshes installs the mesh of a trial, and nil allows only trials without a mesh.
 	Meshes Meshes
 	// Settings are the user's choices for each mesh, by mesh.
@@ -152,7 +154,7 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			return nil, err
 		}
 	}
-	if err := p.checkLabels(); err != nil {
+	if err := errors.Join(p.checkLabels(), p.checkKWOK(ctx)); err != nil {
 		return nil, err
 	}
 	if err := p.hold(ctx); err != nil {

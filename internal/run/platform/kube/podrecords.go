@@ -121,7 +121,7 @@ func (r *podRecords) saveLogs(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, logsTimeout)
 	defer cancel()
-	list, err := r.cluster.Typed().CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{Limit: maxListedPods})
+	list, err := r.cluster.Typed().CoreV1().Pods(r.namespace).List(ctx, metav1.ListOptions{Limit: maxListedPods, LabelSelector: "!" + labelBackground})
 	if err != nil {
 		return
 	}

@@ -153,7 +153,7 @@ func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 		Front:      v.enrolment.front,
 		Traffic:    func(pod *corev1.Pod) meshes.PodTraffic { return traffic[v.serviceOf(pod)] },
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
-		IsOutside:  v.isSimulated,
+		IsOutside:  func(pod *corev1.Pod) bool { return v.isSimulated(pod) || pod.Labels[labelBackground] != "" },
 		Probe:      v.prober.reachAll,
 		Plaintext:  client.request,
 	})
