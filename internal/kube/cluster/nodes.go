@@ -25,6 +25,7 @@ type Node struct {
 const (
 	typeLabel = "type"
 	kwokType  = "kwok"
+	kwokTaint = "kwok.x-k8s.io/node" // keeps other pods away
 )
 
 var simulatedTypes = []string{kwokType, "virtual-kubelet"}
@@ -46,7 +47,7 @@ func OnRealNodes() *corev1.Affinity {
 // OnKWOKNodes places a pod on the nodes of KWOK, where no program runs. Those of virtual-kubelet may run it elsewhere.
 func OnKWOKNodes(spec *corev1.PodSpec) {
 	spec.NodeSelector = map[string]string{typeLabel: kwokType}
-	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	spec.Tolerations = []corev1.Toleration{{Key: kwokTaint, Operator: corev1.TolerationOpExists}}
 }
 
 // KWOKPods returns the number of pods for which the nodes of KWOK have room, those that exist included.

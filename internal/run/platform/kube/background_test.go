@@ -105,7 +105,7 @@ func TestBackgroundPods(t *testing.T) {
 		replicas = append(replicas, *o.Spec.Replicas)
 		pod := o.Spec.Template
 		if pod.Labels[labelBackground] != o.Name || pod.Labels["sidecar.istio.io/inject"] != "false" || pod.Labels[cluster.LabelRun] != "test-1" ||
-			pod.Spec.NodeSelector["type"] != "kwok" || pod.Spec.Tolerations[0].Operator != corev1.TolerationOpExists || *pod.Spec.TerminationGracePeriodSeconds != 0 {
+			pod.Spec.NodeSelector["type"] != "kwok" || pod.Spec.Tolerations[0].Key != "kwok.x-k8s.io/node" || *pod.Spec.TerminationGracePeriodSeconds != 0 {
 			t.Errorf("%s", step.Manifest.YAML)
 		}
 	}
