@@ -64,7 +64,7 @@ func backgroundOf(e *Experiment) backgroundLevels {
 }
 
 // MaxBackgroundPods returns the largest number of background pods of a treatment.
-func (e *Experiment) MaxBackgroundPods() int { return slices.Max(backgroundOf(e).pods) }
+func MaxBackgroundPods(e *Experiment) int { return slices.Max(backgroundOf(e).pods) }
 
 // levelsOr returns the levels of a factor, or the only one if it is not a factor.
 func levelsOr[T any](e *Experiment, factor string, only T) []T {

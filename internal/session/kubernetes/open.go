@@ -108,7 +108,7 @@ func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*
 			Cluster: k, Run: run, Lease: lease, Meshes: batches, Namespace: namespace, InPlace: o.Experiment.Application.InPlace, Resources: x.Resources,
 			Image: cmp.Or(x.Image, DefaultImage(o.Version)), Workers: workers, Affinity: x.Affinity, ReadyWithin: x.ReadyDeadline(),
 			Generators: images, Digests: x.Digests, ChartCache: MeshOptions(experiment.MeshOptions{}, o.Version, o.Note).Cache,
-			BackgroundPods: o.Experiment.MaxBackgroundPods(), Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
+			BackgroundPods: experiment.MaxBackgroundPods(o.Experiment), Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
 			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.Refresh, Meter: m.Name, Interest: m.interest, Agents: m.Agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Note,
 		}, nodes).Declare(),
 		Meter:       m.Meter,

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/rbac"
@@ -34,7 +35,7 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 	if err != nil {
 		return nil, err
 	}
-	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0 || x.Starts > 0, Changes: x.Changing(), BackgroundPods: x.MaxBackgroundPods() > 0, LeaseNamespace: cluster.SystemNamespace,
+	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0 || x.Starts > 0, Changes: x.Changing(), BackgroundPods: experiment.MaxBackgroundPods(x) > 0, LeaseNamespace: cluster.SystemNamespace,
 		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == session.MeterKubelet) && !x.ByNodeAgent(), MetricsAPI: x.Platform.Meter == session.MeterMetricsAPI,
 		Copied: x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
 	for _, step := range steps {

@@ -54,7 +54,7 @@ func (b *background) create(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return b.pods.await(ctx, progress.add)
+	return b.pods.await(ctx, progress.Add)
 }
 
 func (b *background) service(i int) *corev1.Service {
