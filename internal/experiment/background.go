@@ -179,7 +179,7 @@ func (v backgroundRules) validate() {
 
 // pods checks the pods of background services.
 func (v backgroundRules) pods(levels backgroundLevels) {
-	at, least := v.at("pods", BackgroundPodsFactor), 0
+	at, least := v.place("pods", BackgroundPodsFactor), 0
 	for _, n := range levels.pods {
 		if n > 0 && (least == 0 || n < least) {
 			least = n

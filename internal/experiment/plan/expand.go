@@ -80,9 +80,9 @@ func (p *Plan) addSearches(e *experiment.Experiment) {
 	p.TrialTime = p.Expected / time.Duration(len(p.Trials))
 }
 
-// podTime is the time until a background pod is a ready endpoint. 500 of them took 23 s: by default kube-controller-manager sends 20
+// podTime is the time until a background pod is a ready endpoint. 500 of them took 30 s: by default kube-controller-manager sends 20
 // requests a second.
-const podTime = 50 * time.Millisecond
+const podTime = 60 * time.Millisecond
 
 // serviceTime is the time to create a background service on a cluster. 400 of them took 3.2 s on a cluster of one node with two busy CPUs.
 const serviceTime = 8 * time.Millisecond

@@ -247,7 +247,7 @@ func TestExpectedTime(t *testing.T) {
 		t.Errorf("all %v without simulated proxies, %v with 500", none.Expected, some.Expected)
 	}
 	const pods = "factors: {mesh: [none, envoy], backgroundPods: [0, 1000]}\nbackground: {services: 1000}\nblocks: 10\nphases: {warmup: 1s, measure: 4s, drain: 1s}\nplatform: {kind: kubernetes}\n"
-	if p, without := expand(t, pods), expand(t, strings.ReplaceAll(pods, "[0, 1000]", "[0]")); p.Expected != 2*without.Expected+20*50*time.Second { // 20 pods a second
+	if p, without := expand(t, pods), expand(t, strings.ReplaceAll(pods, "[0, 1000]", "[0]")); p.Expected != 2*without.Expected+20*60*time.Second { // 17 pods a second
 		t.Errorf("%v with pods, %v without", p.Expected, without.Expected)
 	}
 }

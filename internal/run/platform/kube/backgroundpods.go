@@ -59,13 +59,16 @@ func (p *backgroundPods) await(ctx context.Context, progress func(string)) error
 	if p.count() == 0 || p.cluster.DryRun() {
 		return nil
 	}
-	behind := mesh.BackgroundName(0)
+	behind, state := mesh.BackgroundName(0), ""
 	err := wait.Within(ctx, p.options.readyWithin(), time.Second, func(ctx context.Context) error {
 		var list *discoveryv1.EndpointSliceList
 		if err := p.cluster.Retry(ctx, "list the endpoints of background pods", func(ctx context.Context) (err error) {
 			list, err = p.cluster.Typed().DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: labelBackground})
 			return err
 		}); err != nil {
+			if ctx.Err() != nil { // no attempt: the last one counts
+				return err
+			}
 			return wait.Stop(err)
 		}
 		ready, sum := p.readyIn(list.Items), 0
@@ -78,16 +81,17 @@ func (p *backgroundPods) await(ctx context.Context, progress func(string)) error
 		if sum == p.count() {
 			return nil
 		}
-		state := fmt.Sprintf("%d of %d background pods are ready endpoints", sum, p.count())
+		state = fmt.Sprintf("%d of %d background pods are ready endpoints", sum, p.count())
 		progress(state)
 		return errors.New(state)
 	})
 	if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 		return err
 	}
-	why := p.cluster.Explain(ctx, cluster.Ref{Kind: cluster.KindDeployment, Namespace: p.namespace, Name: behind})
+	why := append([]string{fmt.Sprintf("%s, after %v", state, p.options.readyWithin())},
+		p.cluster.Explain(ctx, cluster.Ref{Kind: cluster.KindDeployment, Namespace: p.namespace, Name: behind})...)
 	return hint.New("KWOK must run and manage the nodes labelled type: kwok, and these need room for the pods; raise platform.readyWithin if it is slow",
-		"%w (%s: %s)", err, behind, strings.Join(why, "; "))
+		"%s", strings.Join(why, "; "))
 }
 
 // readyIn returns the number of ready pods of each service, and remembers one of them.
