@@ -214,7 +214,7 @@ type side struct {
 	tasks       []result.TaskUsage
 }
 
-// sidecarsOf returns the sidecars of the service first, and then those of the load.
+// sidecarsOf returns the sidecars of the service first, and then the sidecars of the load.
 func sidecarsOf(r *result.Record) (all []side) {
 	in, out := side{cpu: inboundCPU, memory: inboundMemory}, side{cpu: outboundCPU, memory: outboundMemory}
 	for _, t := range r.Tasks {

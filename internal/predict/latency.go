@@ -161,7 +161,7 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 // unmeasuredError is the reason for a missing latency that a run can measure.
 type unmeasuredError struct{ error }
 
-// delay has the latency of a call at the rate of the busier sidecar, and at that of the other: runs measure both at one rate.
+// delay has the latency of a call at the rate of the busier sidecar, and at the rate of the other one: runs measure both at one rate.
 // Each is taken to have half of it.
 type delay [2]struct{ with, without part }
 

@@ -82,7 +82,7 @@ func (c *Costs) shared(flow Flow) (all []proxy, refused []refusal) {
 	return all, refused
 }
 
-// replicasOf returns the fewest replicas whose CPU, with headroom, is within that of a replica.
+// replicasOf returns the fewest replicas whose CPU, with headroom, is within the CPU of a replica.
 func replicasOf(c *Curve, at []float64, s Sizing) (*Replicas, error) {
 	rates := c.Axes[0]
 	least := max(1, math.Ceil(s.TotalRate/rates.To))

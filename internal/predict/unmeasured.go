@@ -59,7 +59,7 @@ func (a Axis) words(level float64) string {
 }
 
 // measuring returns the changes of the run's experiment that measure a level outside its range, nil if unknown: a level of a
-// factor, or a variant of the mesh with the option. A curve has the levels of one proxy, the experiment those of all.
+// factor, or a variant of the mesh with the option. A curve has the levels of one proxy, the experiment the levels of all.
 func (g *group) measuring(run *compare.Run, e *OutsideError) []string {
 	var levels []float64
 	for _, t := range run.Plan.Treatments {

@@ -249,7 +249,7 @@ func (d drawing) sumLines(c, base *clusterUsage) (lines []string) {
 	lines = append(lines, d.heading(d.columned("SUM", "mcores", beside, "(min – max)", "MiB", beside, "(min – max)")))
 	for i, s := range sums {
 		if !s.rare || c.sums[i].cores.max >= 0.0005 {
-			lines = append(lines, d.usageLine(s.name, &c.sums[i], base.of(s.name)))
+			lines = append(lines, d.usageLine(s.name, &c.sums[i], base.usageOf(s.name)))
 		}
 	}
 	for _, r := range []struct{ name, of string }{{"mesh ratio", sumMesh}, {"data-plane ratio", sumData}} {
@@ -267,7 +267,7 @@ func (d drawing) columned(name, cpu, besideCPU, extremesCPU, memory, besideMemor
 // trialState is the trial with its state and its last second of load.
 func (d drawing) trialState(t *Trial) string {
 	m := marks[t.Status]
-	text := d.painter.in(bold, clean(t.ID)) + "  " + d.painter.in(m.color, m.shape+" "+t.Status.InWords())
+	text := d.painter.colored(bold, clean(t.ID)) + "  " + d.painter.colored(m.color, m.shape+" "+t.Status.InWords())
 	if t.Status == Running {
 		text += "  " + t.Phase
 	}
@@ -365,8 +365,8 @@ func (b *Board) baselineOf(t *Trial) *clusterUsage {
 	return nil
 }
 
-// of is a sum of a usage that may be nil.
-func (c *clusterUsage) of(name string) *usage {
+// usageOf is the sum of a name, zero without a cluster.
+func (c *clusterUsage) usageOf(name string) *usage {
 	if c == nil {
 		return &usage{}
 	}

@@ -114,10 +114,10 @@ func scrolled(all []string, height, at int) []string {
 
 // title is the first line: the experiment, the place in it and the time left.
 func (d drawing) title() string {
-	parts := append([]string{d.painter.in(bold, clean(d.board.run.Experiment))}, d.board.place(d.now)...)
+	parts := append([]string{d.painter.colored(bold, clean(d.board.run.Experiment))}, d.board.place(d.now)...)
 	counts := d.board.Counts()
 	if bad := counts[Invalid] + counts[Failed]; bad > 0 {
-		parts = append(parts, d.painter.in(red, fmt.Sprintf("%d invalid or failed", bad)))
+		parts = append(parts, d.painter.colored(red, fmt.Sprintf("%d invalid or failed", bad)))
 	}
 	right := ""
 	switch left := d.board.left(d.now); {
@@ -133,7 +133,7 @@ func (d drawing) title() string {
 		if d.look.speed != "" {
 			words = " replay paused "
 		}
-		right = d.painter.in(reverse, words) + " " + right
+		right = d.painter.colored(reverse, words) + " " + right
 	}
 	if d.look.speed != "" {
 		right = d.look.speed + " " + right
@@ -169,7 +169,7 @@ func (d drawing) keys() string {
 			keys = strings.Replace(keys, left, "", 1)
 		}
 	}
-	return d.painter.in(faint, keys)
+	return d.painter.colored(faint, keys)
 }
 
 func (d drawing) overview(height int) []string {
@@ -272,7 +272,7 @@ func (d drawing) gridLines(height int) []string {
 	for _, t := range rows[min(from, len(rows)):min(len(rows), from+visible)] {
 		name, mark := padded(clean(t.ID), label), " "
 		if t.ID == at.treatment {
-			name, mark = d.painter.in(bold, name), "▸"
+			name, mark = d.painter.colored(bold, name), "▸"
 		}
 		line := mark + name + " "
 		for block := first; block < first+cells; block++ {
@@ -312,7 +312,7 @@ func (d drawing) cell(t *Trial, at cell) string {
 	if !d.look.follow && (cell{t.Treatment, t.Block}) == at {
 		c = reverse
 	}
-	return d.painter.in(c, m.shape)
+	return d.painter.colored(c, m.shape)
 }
 
 // loadLines have a line for each running trial: rates, errors, latency of the last second.
@@ -378,7 +378,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	line := " " + padded(clean(t.Treatment), label)
 	p := t.Last
 	if p == nil {
-		return line + "  " + d.painter.in(faint, t.Phase)
+		return line + "  " + d.painter.colored(faint, t.Phase)
 	}
 	asked := "max"
 	if p.AskedRate > 0 {
@@ -386,7 +386,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	}
 	errors := onRight(fmt.Sprint(t.Errors), w)
 	if t.Errors > 0 {
-		errors = d.painter.in(red, errors)
+		errors = d.painter.colored(red, errors)
 	}
 	done, p50, p99 := "–", "–", "–" // another treatment had the load
 	if p.HasLoad() {
@@ -394,7 +394,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	}
 	line += onRight(asked, w+1) + onRight(done, w) + errors + onRight(p50, w)
 	if wide {
-		line += onRight(p99, w) + "  " + d.painter.in(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
+		line += onRight(p99, w) + "  " + d.painter.colored(cyan, spark(t.Rate.values, min(40, d.look.width-label-44)))
 	}
 	return line
 }
@@ -402,7 +402,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 // events are the last faults of a trial, and the last change, a line each: beside the figures there is no room in 80 columns.
 func events(p painter, t *Trial, faults int, indent string) (lines []string) {
 	for _, f := range t.Faults[max(0, len(t.Faults)-faults):] {
-		lines = append(lines, indent+p.in(red, clean(f)))
+		lines = append(lines, indent+p.colored(red, clean(f)))
 	}
 	if t.Changes > 0 {
 		lines = append(lines, fmt.Sprintf("%schange %d: %s", indent, t.Changes, clean(t.Change)))
@@ -459,7 +459,7 @@ func (d drawing) trialLines(t *Trial) []string {
 		return []string{"No trial is here."}
 	}
 	m := marks[t.Status]
-	lines := []string{d.painter.in(bold, clean(t.ID)) + "  " + d.painter.in(m.color, m.shape+" "+t.Status.InWords()) + fmt.Sprintf("  block %d", t.Block)}
+	lines := []string{d.painter.colored(bold, clean(t.ID)) + "  " + d.painter.colored(m.color, m.shape+" "+t.Status.InWords()) + fmt.Sprintf("  block %d", t.Block)}
 	if t.Why != "" {
 		lines = append(lines, wrapped(clean(t.Why), d.look.width, red, d.painter)...)
 	}
@@ -467,7 +467,7 @@ func (d drawing) trialLines(t *Trial) []string {
 		if of, ok := v.Of[t.Treatment]; ok {
 			lines = append(lines, wrapped(fmt.Sprintf("%s, difference to the baseline so far: %s (%s)", v.Title, of.Text, of.Verdict), d.look.width, noColor, d.painter)...)
 			if half := d.board.halves[t.Treatment]; len(half) > 1 {
-				lines = append(lines, "width of its interval, block by block: "+d.painter.in(cyan, spark(half, d.look.width-42)))
+				lines = append(lines, "width of its interval, block by block: "+d.painter.colored(cyan, spark(half, d.look.width-42)))
 			}
 		}
 	}
@@ -485,7 +485,7 @@ func (d drawing) trialLines(t *Trial) []string {
 			name string
 			of   *series
 		}{{" answers/s", &t.Rate}, {" p50 ms", &t.P50}, {" p99 ms", &t.P99}} {
-			lines = append(lines, padded(row.name, 20)+onRight(figure(row.of.now()), 9)+onRight(figure(row.of.min), 9)+onRight(figure(row.of.max), 9)+"  "+d.painter.in(cyan, spark(row.of.values, d.look.width-51)))
+			lines = append(lines, padded(row.name, 20)+onRight(figure(row.of.now()), 9)+onRight(figure(row.of.min), 9)+onRight(figure(row.of.max), 9)+"  "+d.painter.colored(cyan, spark(row.of.values, d.look.width-51)))
 		}
 		lines = append(lines, fmt.Sprintf(" errors: %d", t.Errors))
 	}
@@ -532,7 +532,7 @@ func (d drawing) planeLines() []string {
 // clusterWidth is the width from which the overview of a run on a cluster has the sums and nodes of the cluster.
 const clusterWidth = 80
 
-func (d drawing) heading(s string) string { return d.painter.in(cyan, s) }
+func (d drawing) heading(s string) string { return d.painter.colored(cyan, s) }
 
 func (d drawing) chosen() *Trial { return d.board.grid[d.chosenCell()] }
 
@@ -589,7 +589,7 @@ func (d drawing) seriesLine(name string, s *series, wide bool) string {
 		line += onRight(cores(s.mean()), 7)
 	}
 	if wide {
-		line += "  " + d.painter.in(cyan, spark(s.values, min(60, d.look.width-d.names()-24)))
+		line += "  " + d.painter.colored(cyan, spark(s.values, min(60, d.look.width-d.names()-24)))
 	}
 	return line
 }
@@ -612,7 +612,7 @@ func cores(v float64) string {
 func wrapped(s string, width int, c color, p painter) []string {
 	var lines []string
 	for line := range strings.SplitSeq(ansi.Wrap(s, max(10, width-1), ""), "\n") {
-		lines = append(lines, p.in(c, line))
+		lines = append(lines, p.colored(c, line))
 	}
 	return lines
 }

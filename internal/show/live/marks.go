@@ -34,7 +34,8 @@ var marks = map[Status]struct {
 // painter writes text in color, or plain.
 type painter struct{ plain bool }
 
-func (p painter) in(c color, s string) string {
+// colored is s in a color, on a terminal that has them.
+func (p painter) colored(c color, s string) string {
 	if p.plain || c == noColor || s == "" {
 		return s
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -137,7 +138,7 @@ func (t *page) describe(p *load.Profile, r *load.Report) {
 		t.line("%s", t.cut(target, t.width))
 	}
 	measured := r.MeasureEnd.Sub(r.MeasureStart)
-	words := []string{fmt.Sprintf("%s in %v", counted(r.Requests, "request"), measured.Round(time.Millisecond))}
+	words := []string{fmt.Sprintf("%s in %v", printable.Counted(int(r.Requests), "request"), measured.Round(time.Millisecond))}
 	if r.Loop == "open" {
 		words = append(words, fmt.Sprintf("open loop at %s/s", figure(p.Rate)), r.Arrivals+" arrivals")
 	} else if k := p.Think; k != nil {
@@ -148,17 +149,17 @@ func (t *page) describe(p *load.Profile, r *load.Report) {
 	if r.Seed != 0 {
 		words = append(words, fmt.Sprintf("seed %d", r.Seed))
 	}
-	connections := counted(int64(p.Connections), "connection")
+	connections := printable.Counted(p.Connections, "connection")
 	if name := protocolNames[r.Protocol]; name != "" {
 		connections = name + ", " + connections
 		if r.Protocol != load.ProtocolWebSocket {
-			connections += " of up to " + counted(int64(p.Streams), "stream")
+			connections += " of up to " + printable.Counted(p.Streams, "stream")
 		}
 	}
 	if r.TLS != "" {
 		connections += " over " + r.TLS
 	}
-	words = append(words, connections, counted(int64(max(1, p.Workers)), "worker"))
+	words = append(words, connections, printable.Counted(max(1, p.Workers), "worker"))
 	if p.Warmup > 0 {
 		words = append(words, fmt.Sprintf("warm-up %v", p.Warmup))
 	}

@@ -115,7 +115,7 @@ func barsOf(buckets []load.Bucket, level []float64) (bars []load.Bucket) {
 func (t *page) failures(p *load.Profile, r *load.Report) {
 	if r.Dropped > 0 {
 		t.heading("Dropped", "")
-		t.fold(fmt.Sprintf("  %s due while every connection was busy", counted(r.Dropped, "request")), "  ")
+		t.fold(fmt.Sprintf("  %s due while every connection was busy", printable.Counted(int(r.Dropped), "request")), "  ")
 	}
 	if len(r.Lost) > 0 {
 		t.heading("Lost", "without an answer before or after the measure window: not in any figure above")
@@ -126,7 +126,7 @@ func (t *page) failures(p *load.Profile, r *load.Report) {
 	if len(r.Result.Failures) == 0 {
 		return
 	}
-	t.heading("Failures", fmt.Sprintf("%d of %s", r.Result.Failed(), counted(r.Requests, "request")))
+	t.heading("Failures", fmt.Sprintf("%d of %s", r.Result.Failed(), printable.Counted(int(r.Requests), "request")))
 	for _, c := range r.Result.Failures {
 		t.cause(c, r.Requests)
 	}
@@ -265,10 +265,10 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 		item("reconnects", fmt.Sprint(r.Reconnects))
 	}
 	if r.GoAways > 0 {
-		item("goaway", load.Cause{Cause: counted(r.GoAways, "connection") + ", by the server", Detail: r.Reasons[load.FailureGoAway.String()]}.String())
+		item("goaway", load.Cause{Cause: printable.Counted(int(r.GoAways), "connection") + ", by the server", Detail: r.Reasons[load.FailureGoAway.String()]}.String())
 	}
 	if r.IdleClosed > 0 {
-		item("closed idle", counted(r.IdleClosed, "connection")+", by the server")
+		item("closed idle", printable.Counted(int(r.IdleClosed), "connection")+", by the server")
 	}
 	if r.Retried > 0 {
 		item("retried", counts(map[string]int64{"requests": r.Retried}, r.Requests))

@@ -134,13 +134,6 @@ func sum(of map[string]int64) (all int64) {
 	return all
 }
 
-func counted(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 func bytesText(n int64) string {
 	const step = 1024
 	v := float64(n)

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// mostLinked are the curves that contents have. With more, they have those of CPU alone.
+// mostLinked is the largest number of curves in the contents. With more, only curves of CPU are there.
 const mostLinked = 6
 
 // WriteForecasts writes the page of tare forecast.

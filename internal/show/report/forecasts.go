@@ -274,7 +274,7 @@ func controlWords(f Forecasts, c predict.ControlCost) string {
 	return text
 }
 
-// configuredWords are the numbers of what a control plane configures: those of its cost, and those of the application.
+// configuredWords are the numbers of what a control plane configures: at which its cost is, and in the application.
 func configuredWords(c predict.ControlCost) string {
 	var at, wanted []string
 	for _, x := range c.Configured {
