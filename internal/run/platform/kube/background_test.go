@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -112,6 +113,30 @@ func TestBackgroundPods(t *testing.T) {
 	last := strings.Join(steps[len(steps)-1].Command, " ")
 	if !slices.Equal(replicas, []int32{3, 3, 2}) || !strings.Contains(last, "--subresource status") || !strings.Contains(last, "pod/of-2") || strings.Count(last, "198.18.0.5") != 2 {
 		t.Errorf("replicas %v, then %q", replicas, last)
+	}
+}
+
+// Pods that do not get ready are counted, by the endpoints of background services alone.
+func TestBackgroundPodsLate(t *testing.T) {
+	slice := func(service string, pods ...string) discoveryv1.EndpointSlice {
+		s := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{discoveryv1.LabelServiceName: service}}}
+		for _, name := range pods {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{TargetRef: &corev1.ObjectReference{Name: name}})
+		}
+		return s
+	}
+	d := dryRunDeployment(t, 1, "", noMesh(t), "echo")
+	d.spec.Treatment.Levels.BackgroundServices, d.spec.Treatment.Levels.BackgroundPods = 2, 5
+	d.cluster = clustertest.Serve(t, map[string]any{"/apis/discovery.k8s.io/v1/namespaces/" + d.namespace + "/endpointslices": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("labelSelector") != labelBackground {
+			t.Errorf("selector %q", r.URL.RawQuery)
+		}
+		clustertest.Answer(t, w, discoveryv1.EndpointSliceList{Items: []discoveryv1.EndpointSlice{slice("background-1", "a", "b", "c"), slice("background-2", "d"), slice("waypoint", "e")}})
+	})})
+	d.options.ReadyWithin = time.Second / 2
+	err := d.background.pods.await(t.Context(), func(string) {})
+	if err == nil || !strings.HasPrefix(err.Error(), "4 of 5 background pods are ready endpoints, after 500ms; ") || !strings.Contains(hint.Of(err), "KWOK must run") {
+		t.Errorf("got %v", err)
 	}
 }
 
