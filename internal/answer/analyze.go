@@ -62,6 +62,7 @@ func newReport(run *compare.Run) *Report {
 	r.addControlTimes(run.Confidence())
 	r.ChangeTimes = changeTimes(run, r.Treatments)
 	r.ChangeMedians = changeMedians(&run.File)
+	r.VersionMoves = versionMoves(run)
 	r.Unrestarted = unrestarted(run)
 	r.Stopping = stopping(run, r)
 	r.Warnings = append(reportWarnings(run, r), compared.Diagnoses()...)

@@ -94,3 +94,36 @@ func unrestarted(run *compare.Run) (all []Unrestarted) {
 	}
 	return all
 }
+
+// VersionMove has the versions before and after version changes with a treatment: tags of the images that the cluster ran.
+type VersionMove struct {
+	Treatment  string `json:"treatment"`
+	From       string `json:"from"` // versions of the control plane
+	To         string `json:"to"`
+	Changes    int    `json:"changes"`
+	Proxies    int    `json:"proxies"`              // new proxies of all these changes
+	Incomplete int    `json:"incomplete,omitempty"` // changes after which a new proxy did not run the new version
+}
+
+func versionMoves(run *compare.Run) (all []VersionMove) {
+	for i, trial := range run.Trials {
+		for _, c := range run.Records[i].Changes {
+			if c.Moved == nil || !trial.Valid {
+				continue
+			}
+			same := func(m VersionMove) bool {
+				return m.Treatment == trial.Treatment && m.From == c.Moved.From.Version && m.To == c.Moved.To.Version
+			}
+			at := slices.IndexFunc(all, same)
+			if at < 0 {
+				at, all = len(all), append(all, VersionMove{Treatment: trial.Treatment, From: c.Moved.From.Version, To: c.Moved.To.Version})
+			}
+			all[at].Changes++
+			all[at].Proxies += c.Moved.Proxies
+			if len(c.Moved.Left) > 0 {
+				all[at].Incomplete++
+			}
+		}
+	}
+	return all
+}

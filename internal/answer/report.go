@@ -45,6 +45,8 @@ type Report struct {
 	ChangeTimes []ChangeTimes `json:"change_times,omitempty"`
 	// ChangeMedians are the settings for medians of changes, present if an experiment has too few changes for them.
 	ChangeMedians *ChangeMedians `json:"change_medians,omitempty"`
+	// VersionMoves are the versions of a mesh before and after version changes.
+	VersionMoves []VersionMove `json:"version_moves,omitempty"`
 	// Unrestarted are the restarts that ended no process, because there is no mesh.
 	Unrestarted []Unrestarted `json:"unrestarted,omitempty"`
 	// ChangeParts is where the time of changes went, as control plane and proxies count it.

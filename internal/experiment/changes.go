@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,8 @@ type Changes struct {
 	Every Duration `yaml:"every,omitempty" json:"every,omitzero"`
 	Count int      `yaml:"count,omitempty" json:"count,omitempty"`
 	Kinds []string `yaml:"kinds,omitempty" json:"kinds,omitempty"` // in random order, each equally often
+	// To is the variant of the mesh that version-changed moves to. Empty means another revision of the same version.
+	To string `yaml:"to,omitempty" json:"to,omitempty"`
 	// Probe shows their effect in place of the load.
 	Probe ChangeProbe `yaml:"probe,omitempty" json:"probe,omitzero"`
 }
@@ -76,7 +79,50 @@ func (v changeRules) validate() {
 		v.report("changes.probe", "write probe: {rate: 1000}", "it has no rate")
 	}
 	v.kinds(c.Kinds)
+	v.target()
 	v.observed()
+}
+
+// target checks the mesh that version-changed moves to.
+func (v changeRules) target() {
+	const path = "changes.to"
+	to := v.e.Changes.To
+	if !v.doc.Has(path) {
+		return
+	}
+	v.check(path, to, oneOf("mesh", v.meshNames()...))
+	if !v.doc.Sound(path) {
+		return
+	}
+	if !slices.Contains(v.e.Changes.Kinds, metric.VersionChanged) {
+		v.report(path, "remove it, or write kinds: ["+metric.VersionChanged+"]", "no kind of change moves the application to another version")
+		return
+	}
+	if v.e.MeshSettings(to).WithCLI {
+		v.report(path, "remove withCLI of mesh "+to, "the mesh's own CLI installs no revisions")
+	}
+	for _, name := range v.e.meshes() {
+		d, known := v.definition(name)
+		switch {
+		case !known || d.Kubernetes == nil:
+		case v.e.base(name) != v.e.base(to):
+			v.report(path, fmt.Sprintf("write a variant of it: meshes: {NAME: {from: %s, version: VERSION}}", v.e.base(name)), "%s is no variant of mesh %s", to, name)
+		case !v.enrolsAs(*d.Kubernetes, name, to):
+			v.report(path, "give both the same options and resources, but for those of the control plane",
+				"mesh %s needs other objects or annotations in the namespace of the application than %s", to, name)
+		}
+	}
+}
+
+// enrolsAs reports whether two variants of a mesh render the same objects and marks of pods in the namespace of the application.
+// A move leaves them there. It is also true for settings that are reported elsewhere.
+func (v changeRules) enrolsAs(k mesh.Kubernetes, one, other string) bool {
+	rendered := func(name string) (mesh.Enrolled, error) {
+		return k.Enrol(v.e.MeshSettings(name).Settings(), "tare", mesh.Way{LoadInside: true})
+	}
+	a, err := rendered(one)
+	b, failed := rendered(other)
+	return err != nil || failed != nil || slices.Equal(a.Manifests, b.Manifests) && maps.Equal(a.Pod.Labels, b.Pod.Labels) && maps.Equal(a.Pod.Annotations, b.Pod.Annotations)
 }
 
 func (v changeRules) kinds(kinds []string) {
@@ -203,6 +249,7 @@ func changeRows() []fieldRow {
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},
 		{"changes.count", "Number of changes in each trial. A median needs 30, the 99 % quantile 1000.", someChanges, between(1, maxChanges, "")},
 		{"changes.kinds", "Kinds, in random order and equally often. " + strings.Join(kinds, " ") + " Without a mesh no process of one restarts: requests that fail then fail without a change.", nil, form(levelList)},
+		{"changes.to", "Variant of the mesh that version-changed moves to, with its version and charts; default: another revision of the same version.", nil, nil},
 		{"changes.probe", "Requests beside the load, on this machine, that show the effect in its place, so that the load can be slow or a closed loop. A change is known to the time between two requests of a connection. Costs per request contain the probe's requests, rate and response times do not.", nil, nil},
 		{"changes.probe.rate", "Requests per second.", nil, between(0.0, float64(load.MaxRate), "")},
 		{"changes.probe.connections", "Their connections: several for each worker of a proxy.", someProbes, between(1, maxConnections, "")},

@@ -110,6 +110,49 @@ changes: {every: 1s, kinds: [weight-shifted, certificate-renewed, control-restar
 	}
 }
 
+// A version change moves to a variant of the same mesh, with the same objects in the namespace of the application.
+func TestTargetOfVersionChange(t *testing.T) {
+	for to, want := range map[string]string{
+		"istio-next": "",
+		"istio":      "",
+		"istio-nex":  `changes.to: unknown mesh "istio-nex"` + "\n  hint: did you mean istio-next?",
+		"linkerd":    "changes.to: linkerd is no variant of mesh istio-old\n  hint: write a variant of it: meshes: {NAME: {from: istio, version: VERSION}}",
+		"istio-lax":  "changes.to: mesh istio-lax needs other objects or annotations in the namespace of the application than istio-old\n  hint: give both the same options and resources, but for those of the control plane",
+		"istio-cli":  "changes.to: the mesh's own CLI installs no revisions\n  hint: remove withCLI of mesh istio-cli",
+	} {
+		_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+platform: {kind: kubernetes}
+factors: {mesh: [none, istio-old], replicas: [2]}
+meshes:
+  istio-old: {from: istio, version: 1.30.0}
+  istio-next: {from: istio, version: 1.31.0, options: {accessLog: "true"}}
+  istio-lax: {from: istio, options: {mtls: PERMISSIVE}}
+  istio-cli: {from: istio, withCLI: true}
+phases: {measure: 90s}
+changes: {every: 30s, count: 1, kinds: [version-changed], to: `+to+`}
+`), withMeshes())
+		if want == "" {
+			must.OK(t, err)
+		} else if got := strings.TrimSpace(printed(err)); got != "bad.yaml:12:63: "+want {
+			t.Errorf("to %s: got\n%s\nwant\n%s", to, got, want)
+		}
+	}
+	_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: t}
+platform: {kind: kubernetes}
+factors: {mesh: [istio], replicas: [2]}
+changes: {every: 1s, kinds: [proxy-restarted], to: istio}
+phases: {measure: 40s}
+`), withMeshes())
+	const want = "changes.to: no kind of change moves the application to another version\n  hint: remove it, or write kinds: [version-changed]"
+	if got := printed(err); !strings.Contains(got, want) {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // No mesh is the baseline of restarts, on every platform. Alone it restarts nothing, but for pods of a cluster.
 func TestRestartsWithoutMesh(t *testing.T) {
 	for platform, mesh := range map[string]string{"local": "envoy-xds", "kubernetes": "istio"} {

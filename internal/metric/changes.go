@@ -69,7 +69,7 @@ var changeKinds = []ChangeKind{
 		Many: "control plane restarts", One: "a control plane restart", Shown: Outage, First: true, Last: true},
 	{Name: ControlStopped, Doc: "it ends, and is started again after half of the time between changes", Fails: true, Plane: Control,
 		Many: "control plane stops", One: "a control plane stop", Shown: Outage, First: true, Last: true},
-	{Name: VersionChanged, Doc: "a control plane of another revision is installed, and the application moves to it; without a mesh, the application is rolled out", Fails: true,
+	{Name: VersionChanged, Doc: "a control plane of another revision (with changes.to: of another version) is installed, and the application moves to it; without a mesh, the application is rolled out", Fails: true,
 		Many: "version changes", One: "a version change", Shown: Replacement, First: true, Last: true, Time: ChangeLastOld, Reached: "replace every proxy"},
 }
 

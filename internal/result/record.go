@@ -164,6 +164,7 @@ type Change struct {
 	Failed          int      `json:"failed"`                    // requests that failed until the last old answer
 	Flaps           int      `json:"flaps"`                     // old answers on connections that had had a new one
 
+	Moved    *mesh.Moved  `json:"moved,omitempty"`    // versions of the mesh before and after a version change, absent without a mesh
 	Parts    *ChangeParts `json:"parts,omitempty"`    // what control plane and proxies count of it, of every fifth change
 	CPU      *ChangeCPU   `json:"cpu,omitempty"`      // CPU time around it, absent if it was not read in time
 	FailedMS []float64    `json:"failedMs,omitempty"` // when failed requests were sent, ms after it; each failure is of one change, 200 at most

@@ -33,6 +33,7 @@ type Batches struct {
 // Batch is one installed mesh.
 type Batch struct {
 	*Mesh
+	choose       func(name string) Choice
 	preinstalled bool // before the run: it is not removed
 	failed       bool // its installation failed, and could not be removed
 	applied      map[string][]byte
@@ -113,7 +114,7 @@ func conflict(installed Installation, name string) error {
 // prepare returns a mesh whose archive is buffered until a trial's directory is known.
 func (b *Batches) prepare(d mesh.Definition) (*Batch, error) {
 	chosen := b.choose(d.Name)
-	batch := &Batch{applied: map[string][]byte{}}
+	batch := &Batch{choose: b.choose, applied: map[string][]byte{}}
 	chosen.Options.Report = b.report
 	chosen.Options.Archive = func(name string, content []byte) error {
 		if batch.archive != nil {

@@ -307,6 +307,8 @@ type Change struct {
 	Endpoints []string // all that remain
 	// Prepare: only the control plane of a version change is installed.
 	Prepare bool
+	// Moved receives what ran before and after a version change. It stays empty without a mesh.
+	Moved *mesh.Moved
 }
 
 // Background changes services that no request calls, and has the simulated proxies.

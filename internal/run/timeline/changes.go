@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -188,9 +189,13 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 			if err := c.prepare(ctx, next, start, &made); err != nil {
 				return made, err
 			}
+			next.Moved = &mesh.Moved{}
 		}
 		err = c.deployment.Changer.Change(ctx, next.Change)
 		made.AcceptedSeconds = seconds(time.Since(start))
+		if next.Moved != nil && next.Moved.Proxies > 0 {
+			made.Moved = next.Moved
+		}
 	}
 	if err != nil {
 		return made, fmt.Errorf("change %s: %w", next.Kind, err)

@@ -49,6 +49,9 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 			changes[i].Failed += failures(connections, nanoseconds(changes[i].SentSeconds), min(until, latest(&changes[i])))
 		case metric.Replacement:
 			observe(&changes[i], replaced(&changes[i], connections), until)
+			if c := &changes[i]; c.LastOld != nil && c.Moved != nil && len(c.Moved.Left) > 0 { // it is not complete
+				c.LastOld = bounds{until, never}.span(nanoseconds(c.SentSeconds))
+			}
 		default:
 			observe(&changes[i], connections, until)
 		}

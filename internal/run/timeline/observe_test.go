@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -223,6 +224,18 @@ func TestReplacedPods(t *testing.T) {
 	contains(t, "convergence", c.LastOld, 300*time.Millisecond, connections+1)
 	if c.Failed != 1 || len(c.UnchangedAt) > 0 {
 		t.Errorf("%d failed, unchanged at %q; want 1 and none", c.Failed, c.UnchangedAt)
+	}
+}
+
+// While a new proxy runs the old version, a version change is not over.
+func TestIncompleteMove(t *testing.T) {
+	change := result.Change{Kind: metric.VersionChanged, Version: 1, Moved: &mesh.Moved{Left: []string{"web-0"}}}
+	c := observed(change, probes(func(_ int, now time.Duration) (string, bool) {
+		return map[bool]string{false: "0 old", true: "0 new"}[now >= 40*time.Millisecond], true
+	}))
+	contains(t, "first effect", c.FirstNew, 40*time.Millisecond, connections)
+	if c.LastOld == nil || c.LastOld.BeforeMS != nil || c.LastOld.AfterMS < 60 {
+		t.Errorf("convergence %+v, want one without an end", c.LastOld)
 	}
 }
 

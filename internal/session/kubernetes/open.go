@@ -109,7 +109,7 @@ func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*
 			Image: cmp.Or(x.Image, DefaultImage(o.Version)), Workers: workers, Affinity: x.Affinity, ReadyWithin: x.ReadyDeadline(),
 			Generators: images, Digests: x.Digests, ChartCache: MeshOptions(experiment.MeshOptions{}, o.Version, o.Note).Cache,
 			BackgroundPods: experiment.MaxBackgroundPods(o.Experiment), Outside: o.Experiment.Outside(), Expose: x.Expose, Gateway: o.Experiment.Gateway(), Agent: generator.AgentPath(),
-			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.Refresh, Meter: m.Name, Interest: m.interest, Agents: m.Agents, Settings: settings, InUse: x.InUse == "allow", Report: o.Note,
+			Refresh: m.usual, NodeRefresh: m.usualNode, MeasureRefresh: m.Refresh, Meter: m.Name, Interest: m.interest, Agents: m.Agents, Settings: settings, UpgradeTo: o.Experiment.Changes.To, InUse: x.InUse == "allow", Report: o.Note,
 		}, nodes).Declare(),
 		Meter:       m.Meter,
 		Timing:      timing(workers, x.ReadyDeadline()),

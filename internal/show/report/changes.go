@@ -116,6 +116,9 @@ func changeAnswers(v view) (lines []string) {
 		if s := fewChanges(v, kind); s != "" {
 			lines = append(lines, s)
 		}
+		if kind.Name == metric.VersionChanged {
+			lines = append(lines, versionMoves(v)...)
+		}
 		if s := changeUnchanged(v, kind.Name, kind.One); s != "" {
 			lines = append(lines, s)
 		}
@@ -124,6 +127,24 @@ func changeAnswers(v view) (lines []string) {
 		}
 		if s := changeCPU(v, kind.Name); s != "" {
 			lines = append(lines, fmt.Sprintf("%s costs %s.", strings.ToUpper(kind.One[:1])+kind.One[1:], s))
+		}
+	}
+	return lines
+}
+
+// versionMoves are the versions before and after version changes, and the changes that are not complete.
+func versionMoves(v view) (lines []string) {
+	for _, m := range v.r.VersionMoves {
+		to := "to " + m.To
+		if m.To == m.From {
+			to = "to another revision of it"
+		}
+		mesh := with(v.label.describe(v.treatment(m.Treatment).Factors))
+		lines = append(lines, fmt.Sprintf("%s %s: %s %s, by the images of the control plane and %s.",
+			printable.Counted(m.Changes, "version change"), mesh, m.From, to, printable.Counted(m.Proxies, "new proxy")))
+		if m.Incomplete > 0 {
+			lines = append(lines, fmt.Sprintf("Not complete %s: after %d of %s a new proxy does not run the new version (changes[].moved.left of the trials).",
+				mesh, m.Incomplete, printable.Counted(m.Changes, "version change")))
 		}
 	}
 	return lines

@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -121,5 +122,21 @@ func TestControlTimesSection(t *testing.T) {
 		if !regexp.MustCompile(want).MatchString(got) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
+	}
+}
+
+// A move has both versions, or only another revision. One that is not complete has a sentence of its own.
+func TestVersionMoves(t *testing.T) {
+	r := &answer.Report{Treatments: []compare.Treatment{changing("istio", 200, 0)}, VersionMoves: []answer.VersionMove{
+		{Treatment: "istio", From: "1.30.0", To: "1.31.0", Changes: 3, Proxies: 6, Incomplete: 1},
+		{Treatment: "istio", From: "1.31.0", To: "1.31.0", Changes: 1, Proxies: 1}}}
+	want := []string{
+		"3 version changes with istio: 1.30.0 to 1.31.0, by the images of the control plane and 6 new proxies.",
+		"Not complete with istio: after 1 of 3 version changes a new proxy does not run the new version (changes[].moved.left of the trials).",
+		"1 version change with istio: 1.31.0 to another revision of it, by the images of the control plane and 1 new proxy.",
+	}
+	got := changeAnswers(view{r: r, label: newLabels(r)})
+	if i := slices.Index(got, want[0]); i < 0 || len(got) < i+len(want) || !slices.Equal(got[i:i+len(want)], want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

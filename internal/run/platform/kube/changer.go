@@ -61,7 +61,7 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	case change.Kind == metric.VersionChanged && change.Prepare:
 		return c.upgrade.install(ctx, change.Version)
 	case change.Kind == metric.VersionChanged:
-		return c.upgrade.move(ctx, change.Version)
+		return c.upgrade.move(ctx, change.Moved)
 	case change.Kind == metric.EndpointRemoved, change.Kind == metric.EndpointAdded:
 		return c.list(ctx, change.Endpoints)
 	case c.spec.Mesh.Kubernetes == nil:

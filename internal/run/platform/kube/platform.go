@@ -95,6 +95,8 @@ type Options struct {
 	BackgroundPods int
 	// Meshes installs the mesh of a trial, and nil allows only trials without a mesh.
 	Meshes Meshes
+	// UpgradeTo is the variant of the mesh that a version change moves to, empty for another revision of the same version.
+	UpgradeTo string
 	// Settings are the user's choices for each mesh, by mesh.
 	Settings map[string]mesh.Settings
 	// meshNamespaces are the namespaces of the control planes of the run's meshes.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
+	"github.com/tare-mesh/tare/internal/kube/meshes"
 )
 
 // upgrade moves the application to further revisions of the mesh. Without a mesh it only rolls the application out.
@@ -21,11 +22,9 @@ type upgrade struct {
 	faults  *faults
 	applier *applier
 
-	revisions []string   // that were begun
-	marks     mesh.Marks // of the namespace, as the last move left it
+	revisions []*meshes.Revision // whose installation was begun
+	marks     mesh.Marks         // of the namespace, as the last move left it
 }
-
-func revisionOf(version int) string { return fmt.Sprintf("tare-%d", version) }
 
 // install installs the control plane of a revision.
 func (u *upgrade) install(ctx context.Context, version int) error {
@@ -35,16 +34,23 @@ func (u *upgrade) install(ctx context.Context, version int) error {
 	if u.revisions == nil {
 		u.marks = u.enrolment.Namespace
 	}
-	revision := revisionOf(version)
+	revision, err := u.mesh.Revision(fmt.Sprintf("tare-%d", version), u.options.UpgradeTo)
+	if err != nil {
+		return err
+	}
 	u.revisions = append(u.revisions, revision)
-	return u.mesh.AddRevision(ctx, revision)
+	return revision.Install(ctx)
 }
 
-// move puts the namespace under a revision and rolls out the services. It returns when all new pods are ready.
-func (u *upgrade) move(ctx context.Context, version int) error {
+// move puts the namespace under the latest revision and rolls out the services. It returns when all new pods are ready, and
+// describes the move in moved.
+func (u *upgrade) move(ctx context.Context, moved *mesh.Moved) error {
 	var proof mesh.Marks
 	if u.spec.Mesh.Kubernetes != nil {
-		to, err := u.mesh.Move(u.namespace, revisionOf(version), mesh.Way{LoadInside: u.enrolment.loadInside, Front: u.enrolment.front, Services: protocolsOf(u.spec)})
+		if err := u.before(ctx, moved); err != nil {
+			return err
+		}
+		to, err := u.latest().Enrol(u.namespace, mesh.Way{LoadInside: u.enrolment.loadInside, Front: u.enrolment.front, Services: protocolsOf(u.spec)})
 		if err != nil {
 			return err
 		}
@@ -76,7 +82,40 @@ func (u *upgrade) move(ctx context.Context, version int) error {
 			return err
 		}
 	}
-	return u.follow(proof)
+	if err := u.follow(proof); err != nil || u.spec.Mesh.Kubernetes == nil {
+		return err
+	}
+	moved.End(u.proxies(), u.latest().ProxyImage())
+	return nil
+}
+
+func (u *upgrade) latest() *meshes.Revision { return u.revisions[len(u.revisions)-1] }
+
+// before reads the images of both control planes, and of the proxies that are to be replaced.
+func (u *upgrade) before(ctx context.Context, moved *mesh.Moved) error {
+	from, err := meshes.ControlImages(ctx, u.cluster, *u.spec.Mesh.Kubernetes)
+	if n := len(u.revisions); n > 1 {
+		from, err = u.revisions[n-2].ControlImages(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	to, err := u.latest().ControlImages(ctx)
+	if err == nil {
+		moved.Begin(from, to, u.proxies())
+	}
+	return err
+}
+
+// proxies are the images of the proxies of each pod of the application, by the pod's name.
+func (u *upgrade) proxies() map[string][]string {
+	all := map[string][]string{}
+	for _, s := range u.agentServices() {
+		for _, pod := range u.pods.ofService(s.Name) {
+			all[pod.Name] = meshes.ProxyImages(*u.spec.Mesh.Kubernetes, pod)
+		}
+	}
+	return all
 }
 
 // rollOut is the patch of kubectl rollout restart.
@@ -130,7 +169,7 @@ func has(all, some map[string]string) bool {
 // withdraw removes the control planes of all revisions, after the application.
 func (u *upgrade) withdraw(ctx context.Context) (err error) {
 	for _, revision := range u.revisions {
-		err = errors.Join(err, u.mesh.RemoveRevision(ctx, revision))
+		err = errors.Join(err, revision.Remove(ctx))
 	}
 	if err == nil {
 		u.revisions = nil
