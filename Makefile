@@ -42,7 +42,7 @@ RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine 
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
 SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChecks|Name|Unix|Renewed|Template)
 # Tests with deadlines or rates that a low priority beside clusters misses; `make race` has them.
-TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection|TimeoutCountsFromTheSend|NewConnectionsPerSecond|RealTrials|RealRound|ClockOfTheLoadWorker)$$
+TIMED      := ^Test(Calibration|SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection|TimeoutCountsFromTheSend|NewConnectionsPerSecond|RealTrials|RealRound|ClockOfTheLoadWorker)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
@@ -160,7 +160,7 @@ program-istio: program-kubernetes
 	bin/tare-cluster build --with $(BUILT)
 
 .PHONY: e2e-race e2e-waiting
-e2e-race: $(AFTER) # at a low priority
+e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER),$(filter e2e-running,$(AFTER))) # at a low priority
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)

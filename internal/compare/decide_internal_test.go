@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -17,11 +16,7 @@ import (
 // The errors of decisions over all looks are at most 5 %: false breaches at the limit, false holds at the limit and
 // detect. The other cases are about power.
 func TestDecisionErrors(t *testing.T) {
-	rounds := 4000
-	if testing.Short() {
-		t.Attr("short", "500 rounds")
-		rounds = 500
-	}
+	rounds := statstest.Rounds(t, 500, 4000)
 	gate := must.Get(ParseGate("cpu_us_per_request/data < +2%"))(t)
 	for _, c := range []struct {
 		name            string
@@ -101,14 +96,7 @@ var doubtful = []struct {
 
 // The pairs of a run break the assumptions of its gate: the test over all looks, with the diagnoses.
 func TestDecisionsUnderDoubt(t *testing.T) {
-	rounds := 200
-	if os.Getenv("TARE_TEST_ALL") != "" {
-		rounds = 600
-	}
-	if testing.Short() {
-		t.Attr("short", "60 rounds")
-		rounds = 60
-	}
+	rounds := statstest.Rounds(t, 60, 600)
 	documented := statstest.Coverage(t)
 	const blocks, gate = 30, "cpu_us_per_request/data < +2%"
 	for _, c := range doubtful {

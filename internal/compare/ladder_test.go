@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // increments of a simulated ladder, µs, one of them zero and one negative.
@@ -50,11 +51,7 @@ func climbed(r *rand.Rand, blocks int, missing float64) (*Run, map[string][]figu
 
 // Intervals of the steps and of the whole cover the truth, and with complete blocks the steps add up to the whole.
 func TestLadderCoversTheTruth(t *testing.T) {
-	experiments := 2000
-	if testing.Short() {
-		t.Attr("short", "500 experiments")
-		experiments = 500
-	}
+	experiments := statstest.Rounds(t, 500, 2000)
 	total := 0.0
 	for _, v := range increments {
 		total += v

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // sweep is an experiment of one mesh against none over several rates, in memory. effects
@@ -64,11 +65,7 @@ func shown(v Verdict) bool { return v == Higher || v == Lower }
 
 // Without any difference, at most one run in twenty has any claim, of means or of levels.
 func TestSweepWithoutDifferences(t *testing.T) {
-	experiments := 4000
-	if testing.Short() {
-		t.Attr("short", "600 experiments")
-		experiments = 600
-	}
+	experiments := statstest.Rounds(t, 600, 4000)
 	for _, s := range []sweep{{blocks: 6, rates: 1}, {blocks: 6, rates: 5}, {blocks: 3, rates: 5}} {
 		r := rand.New(rand.NewPCG(90, uint64(s.rates)))
 		wrong := 0
@@ -99,11 +96,7 @@ func TestSweepWithoutDifferences(t *testing.T) {
 // rates is bounded. A difference at every rate is found that one family of all
 // comparisons would have missed.
 func TestSweepWithDifferences(t *testing.T) {
-	experiments := 2000
-	if testing.Short() {
-		t.Attr("short", "400 experiments")
-		experiments = 400
-	}
+	experiments := statstest.Rounds(t, 400, 2000)
 	const rates = 10
 	some, all := make([]float64, rates), make([]float64, rates)
 	for l := range rates {
@@ -170,11 +163,7 @@ func TestSweepWithDifferences(t *testing.T) {
 // A difference of the printed smallest size is found with 80 % power, in the report's
 // own families: alone, and beside six metrics without a difference.
 func TestSmallestIsFound(t *testing.T) {
-	experiments := 3000
-	if testing.Short() {
-		t.Attr("short", "500 experiments")
-		experiments = 500
-	}
+	experiments := statstest.Rounds(t, 500, 3000)
 	for _, live := range []int{1, 7} {
 		effects := map[string][]float64{}
 		size, _ := stats.ShareFor(6, 0.05/float64(live), stats.Power)

@@ -8,6 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // A simulation makes the trials of many experiments and compares them as a report does.
@@ -61,11 +62,7 @@ func (w speedWalk) run(r *rand.Rand, blocks int) (treatment, baseline []figures.
 // A probe beside the trials neither moves nor narrows an interval, also if the treatment
 // shifts the probe. Adjusted for such a probe, intervals of 95 % covered 0.82 at 3 %.
 func TestCoverageWithAProbe(t *testing.T) {
-	experiments := 4000
-	if testing.Short() {
-		t.Attr("short", "250 experiments")
-		experiments = 250
-	}
+	experiments := statstest.Rounds(t, 250, 4000)
 	slack := 4 * math.Sqrt(0.05*0.95/float64(experiments))
 	for _, w := range speedWalks {
 		for _, blocks := range []int{6, 8, 12, 20} {

@@ -110,10 +110,10 @@ func comparedAtSpeed(by map[string][]figures.Measured, blocks int) []compared {
 // Intervals at the mean speed of the machine keep their coverage, the choice included, and a treatment that slows the
 // measurements of the speed does not mislead them.
 func TestCoverageAtMeanSpeed(t *testing.T) {
-	experiments, low := 4000, 0.937
-	if testing.Short() {
-		t.Attr("short", "80 experiments")
-		experiments, low = 80, 0.84
+	const all = 4000
+	experiments, low := statstest.Rounds(t, 80, all), 0.937
+	if experiments < all {
+		low = 0.84
 	}
 	documented := statstest.Coverage(t)
 	for _, m := range spedMachines {

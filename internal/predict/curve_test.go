@@ -1,16 +1,15 @@
 package predict
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // truths are costs over the rate, each of one form.
@@ -43,24 +42,10 @@ func TestBandsHoldNewDeployments(t *testing.T) {
 	}
 }
 
-// roundsOf is the number of experiments of a simulation: few in make test, all in make e2e-all, which take minutes, and
-// none in between.
-func roundsOf(t *testing.T, few, all int) int {
-	t.Helper()
-	switch {
-	case os.Getenv("TARE_TEST_ALL") != "":
-		return all
-	case !testing.Short():
-		t.Skip("make test simulates fewer rounds, and make e2e-all all")
-	}
-	t.Attr("short", fmt.Sprintf("%d rounds", few))
-	return few
-}
-
 // bandsHold loses trials, and requires that bands hold new deployments.
 func bandsHold(t *testing.T, lost func(r *rand.Rand, rate float64) bool) {
 	t.Helper()
-	rounds := roundsOf(t, 400, 2000)
+	rounds := statstest.Rounds(t, 400, 2000)
 	rates := []float64{100, 200, 500, 1000, 2000}
 	r := rand.New(rand.NewPCG(1, 2))
 	for name, truth := range truths {
@@ -88,7 +73,7 @@ func bandsHold(t *testing.T, lost func(r *rand.Rand, rate float64) bool) {
 // Costs over the rate and the number of connections: bands at points of both axes that were not measured hold new
 // deployments, and an axis on which costs do not depend has no term.
 func TestCurvesOverTwoAxes(t *testing.T) {
-	rounds := roundsOf(t, 150, 500)
+	rounds := statstest.Rounds(t, 150, 500)
 	r := rand.New(rand.NewPCG(5, 6))
 	for name, c := range map[string]struct {
 		truth  func(rate, connections float64) float64

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // machine makes costs with known true values. Deployments deviate by 5 %, trials by 4 %. A share of both variances is
@@ -166,7 +167,7 @@ func (m machine) truth(g Graph, flow Flow) (cpu, memory []float64, delay float64
 // is common to sidecars.
 func TestForecastsHoldNewDeployments(t *testing.T) {
 	const all = 1000
-	rounds := roundsOf(t, 50, all)
+	rounds := statstest.Rounds(t, 50, all)
 	held, n := map[string]int{}, map[string]int{}
 	check := func(what string, a Amount, truth float64) {
 		n[what]++

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 func series(r *rand.Rand, levels ...float64) []float64 {
@@ -33,11 +34,7 @@ func TestChangesAreFoundWhereTheyAre(t *testing.T) {
 
 // A series without a change shows one in about five of a hundred cases.
 func TestChangesKeepTheirLevel(t *testing.T) {
-	experiments := 400
-	if testing.Short() {
-		t.Attr("short", "100 experiments")
-		experiments = 100
-	}
+	experiments := statstest.Rounds(t, 100, 400)
 	r := rand.New(rand.NewPCG(1, 2))
 	wrong := 0
 	for range experiments {
@@ -54,11 +51,7 @@ func TestChangesKeepTheirLevel(t *testing.T) {
 // all series. The dependence is found in part of them, and rarely in independent runs,
 // with a change or without.
 func TestDependentRuns(t *testing.T) {
-	experiments := 400
-	if testing.Short() {
-		t.Attr("short", "120 experiments")
-		experiments = 120
-	}
+	experiments := statstest.Rounds(t, 120, 400)
 	for _, c := range []struct {
 		n            int
 		rho, step    float64

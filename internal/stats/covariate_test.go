@@ -39,11 +39,10 @@ var placedShapes = []placed{
 // The interval keeps its coverage whether the positions are of use or not, the choice
 // between the two included. The truth is the mean difference over the run.
 func TestCoverageWithPositions(t *testing.T) {
-	experiments := 10000
-	low := 0.925 // balanced positions make intervals conservative: no upper bound
-	if testing.Short() {
-		t.Attr("short", "2000 experiments")
-		experiments, low = 2000, 0.92
+	const all = 10000
+	experiments, low := statstest.Rounds(t, 2000, all), 0.925 // balanced positions make intervals conservative: no upper bound
+	if experiments < all {
+		low = 0.92
 	}
 	documented := statstest.Coverage(t)
 	for _, s := range placedShapes {

@@ -86,13 +86,11 @@ func autocorrelated(r *rand.Rand) float64 {
 }
 
 // A nominal 95 % interval must cover the truth in 93 to 97 % of experiments.
-// `make e2e` runs all 10,000, -short fewer.
 func TestCoverage(t *testing.T) {
-	experiments := 10000
-	low, high := 0.93, 0.97
-	if testing.Short() {
-		t.Attr("short", "2000 experiments")
-		experiments, low, high = 2000, 0.92, 0.98
+	const all = 10000
+	experiments, low, high := statstest.Rounds(t, 2000, all), 0.93, 0.97
+	if experiments < all {
+		low, high = 0.92, 0.98
 	}
 	documented := statstest.Coverage(t)
 	for _, s := range shapes {

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // Owen, "The power of Student's t-test", JASA 1965, and R's power.t.test(type = "one.sample"):
@@ -37,11 +39,7 @@ func TestTestPowerIsExact(t *testing.T) {
 // A true difference of the detectable size is found in 80 of 100 experiments, at every
 // level that Holm's steps apply.
 func TestDetectableIsFound(t *testing.T) {
-	experiments := 20000
-	if testing.Short() {
-		t.Attr("short", "4000 experiments")
-		experiments = 4000
-	}
+	experiments := statstest.Rounds(t, 4000, 20000)
 	slack := 4 * math.Sqrt(0.16/float64(experiments))
 	for _, n := range []int{3, 4, 6, 12} {
 		for _, live := range []int{1, 2, 7} {
@@ -142,11 +140,7 @@ func TestHolmLevels(t *testing.T) {
 // Among live hypotheses of a Holm family, a difference of the detectable size is found in
 // 80 of 100 experiments: others that are significant cost nothing, those that are not do.
 func TestDetectableInAFamily(t *testing.T) {
-	experiments := 10000
-	if testing.Short() {
-		t.Attr("short", "2000 experiments")
-		experiments = 2000
-	}
+	experiments := statstest.Rounds(t, 2000, 10000)
 	const n = 6
 	for _, c := range []struct{ significant, null int }{{5, 0}, {4, 1}, {0, 6}} {
 		m := c.significant + c.null + 1

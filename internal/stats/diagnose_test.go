@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // seriesOf are three series of n values with common noise. Each value is rho correlated with
@@ -32,11 +33,7 @@ func seriesOf(r *rand.Rand, n int, rho, slope float64) [][]float64 {
 // Independent blocks are found dependent at the rate of the significance level; strong dependence and
 // a trend are found most of the time with a dozen blocks.
 func TestInOrder(t *testing.T) {
-	experiments := 2000
-	if testing.Short() {
-		t.Attr("short", "400 experiments")
-		experiments = 400
-	}
+	experiments := statstest.Rounds(t, 400, 2000)
 	for _, c := range []struct {
 		n          int
 		rho, slope float64
@@ -98,11 +95,7 @@ func TestOutlier(t *testing.T) {
 
 // Equal levels are found different at the rate of the significance level, with unequal noise too.
 func TestHeterogeneity(t *testing.T) {
-	experiments := 4000
-	if testing.Short() {
-		t.Attr("short", "1500 experiments")
-		experiments = 1500
-	}
+	experiments := statstest.Rounds(t, 1500, 4000)
 	for _, c := range []struct {
 		name    string
 		levels  []float64 // their noise

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // missing are values of 6 blocks and 4 treatments, of which some are missing, with noise that grows with the treatment.
@@ -42,11 +44,7 @@ func stepBy(values [][]float64, s, before int) [][]float64 {
 }
 
 func TestLayoutContrastCovers(t *testing.T) {
-	runs := 4000
-	if testing.Short() {
-		t.Attr("short", "1000 runs")
-		runs = 1000
-	}
+	runs := statstest.Rounds(t, 1000, 4000)
 	r := rand.New(rand.NewPCG(3, 3))
 	for _, pair := range [][2]int{{1, 0}, {3, 0}, {3, 2}} {
 		known, covered := 0.0, 0.0

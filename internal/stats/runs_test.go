@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // sample is a run of n trials around a mean that varies between runs.
@@ -22,11 +23,7 @@ func sample(r *rand.Rand, n int, between, within float64) []float64 {
 // Runs of the same thing differ by 5 % of 95 % intervals at most, for any variation between them and any number of
 // trials of the new run. Welch's interval over their trials misses in most.
 func TestAgainstRunsCoverage(t *testing.T) {
-	rounds := 20_000
-	if testing.Short() {
-		t.Attr("short", "3000 rounds")
-		rounds = 3000
-	}
+	rounds := statstest.Rounds(t, 3000, 20_000)
 	for _, between := range []float64{0, 0.03, 0.1} {
 		for _, c := range []struct{ runs, trials, next int }{{3, 6, 6}, {5, 6, 6}, {10, 6, 6}, {4, 6, 1}} {
 			t.Run(fmt.Sprintf("SD %v, %d runs, %d trials", between, c.runs, c.next), func(t *testing.T) {

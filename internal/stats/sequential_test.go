@@ -41,11 +41,7 @@ var sequentialSD = map[string]float64{"normal": 5, "drift of 10 %": 2.9, "heavy 
 // A run that stops at a width covers nearly what one of fixed length does, and
 // finds a difference of two equal systems at most as often as its level.
 func TestCoverageWhenStoppingAtAWidth(t *testing.T) {
-	experiments := 10000
-	if testing.Short() {
-		t.Attr("short", "2000 experiments")
-		experiments = 2000
-	}
+	experiments := statstest.Rounds(t, 2000, 10000)
 	documented := statstest.Coverage(t)
 	for _, s := range shapes {
 		sd, ok := sequentialSD[s.name]

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
 )
 
 // With one look the test is Student's. With several, the first spends its part, and the last is beyond one of a single look.
@@ -28,10 +29,10 @@ func TestSpendingCriticalValues(t *testing.T) {
 // The error over all looks is at most alpha, with an unknown variance, also for noise that is not normal.
 func TestSpendingError(t *testing.T) {
 	const alpha = 0.05
-	rounds, looksAt := 20_000, []int{8, 30, 100}
-	if testing.Short() {
-		t.Attr("short", "4000 rounds, 8 and 30 looks")
-		rounds, looksAt = 4000, looksAt[:2]
+	const all = 20_000
+	rounds, looksAt := statstest.Rounds(t, 4000, all), []int{8, 30, 100}
+	if rounds < all {
+		looksAt = looksAt[:2]
 	}
 	shapes := map[string]func(*rand.Rand) float64{
 		"normal":      (*rand.Rand).NormFloat64,

@@ -1,7 +1,8 @@
-// Package statstest reads the documented coverage of intervals, which tests compare with theirs.
+// Package statstest is for tests of intervals: it has their number of experiments, and reads the documented coverage.
 package statstest
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -26,4 +27,18 @@ func Coverage(t testing.TB) map[string][]float64 {
 		}
 	}
 	return rows
+}
+
+// Rounds is the number of experiments of a simulation: few with `make test`, and all with `make e2e-all`, which takes minutes. In
+// between the test is skipped.
+func Rounds(t *testing.T, few, all int) int {
+	t.Helper()
+	if os.Getenv("TARE_TEST_ALL") != "" {
+		return all
+	}
+	if !testing.Short() {
+		t.Skipf("%d rounds: make test runs %d, and make e2e-all all", all, few)
+	}
+	t.Attr("short", fmt.Sprintf("%d of %d rounds", few, all))
+	return few
 }
