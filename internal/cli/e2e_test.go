@@ -72,6 +72,9 @@ func carriedOutWith(t *testing.T, env []string, example string, set ...string) (
 	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.HasSuffix(stderr, filepath.Join(results, pageFile)+"\n") { // the last line, after an error too
 		t.Errorf("the report as a page: %v, %d bytes", err, len(page))
 	}
+	if found, err := output(t, "verify", results); err != nil {
+		t.Errorf("verify: %v\n%s", err, found)
+	}
 	return &r, code
 }
 

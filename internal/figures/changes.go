@@ -136,7 +136,7 @@ func changeCPU(f *figures, kind string, r *result.Record) {
 		}
 		n++
 		for _, s := range []*result.Span{c.FirstNew, c.LastOld} {
-			if s != nil && s.AfterMS > 1000*c.CPU.Seconds[0] {
+			if s != nil && s.Censored().Before > 1000*c.CPU.Seconds[0] {
 				late++
 				break
 			}
@@ -149,13 +149,13 @@ func changeCPU(f *figures, kind string, r *result.Record) {
 	case n == 0:
 		return
 	case late > lateShare*n:
-		f.warn("change-cpu-late", []string{metric.ChangeCPU}, fmt.Sprintf("the CPU of %s is unknown: %.0f of %.0f took longer than half of the time between changes", kind, late, n),
+		f.warn("change-cpu-late", []string{metric.ChangeCPU}, fmt.Sprintf("the CPU of %s is unknown: %.0f of %.0f may have taken longer than half of the time between changes", kind, late, n),
 			"leave more time between changes (changes.every)")
 		return
 	}
 	proxies := 0
 	for _, t := range r.Tasks {
-		if t.Plane == metric.Data {
+		if t.Plane == metric.Data && !t.Ended { // another took the place of one that ended
 			proxies++
 		}
 	}

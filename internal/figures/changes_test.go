@@ -31,19 +31,21 @@ func TestChangeFigures(t *testing.T) {
 	for i := range costly {
 		costly[i].CPU = &result.ChangeCPU{Seconds: [2]float64{0.1, 0.2}, NS: map[metric.Plane][2]int64{metric.Data: {12e6, 20e6}}}
 	}
-	slow := changed(40, 90, 120)
+	slow, possibly := changed(40, 90, 95), changed(40, 90, 95)
 	for i := range slow {
-		slow[i].CPU = costly[0].CPU
+		slow[i].CPU, possibly[i].CPU = costly[0].CPU, costly[0].CPU
 	}
+	before := 120.0 // the second half begins after 100
 	for i := range 3 {
-		slow[i].LastOld = &result.Span{AfterMS: 110}
+		slow[i].LastOld, possibly[i].LastOld = &result.Span{AfterMS: 110}, &result.Span{AfterMS: 90, BeforeMS: &before}
 	}
 	for name, c := range map[string]struct {
 		changes []result.Change
 		want    map[string]float64
 	}{
-		"CPU of changes":           {costly, map[string]float64{metric.ChangeCPU + route + "-data": 2, metric.ChangeCPU + route + "-proxy": 1, metric.ChangeCPU + route + "-app": absent}},
-		"CPU of changes that last": {slow, map[string]float64{metric.ChangeCPU + route + "-data": absent}},
+		"CPU of changes":               {costly, map[string]float64{metric.ChangeCPU + route + "-data": 2, metric.ChangeCPU + route + "-proxy": 1, metric.ChangeCPU + route + "-app": absent}},
+		"CPU of changes that may last": {possibly, map[string]float64{metric.ChangeCPU + route + "-data": absent}},
+		"CPU of changes that last":     {slow, map[string]float64{metric.ChangeCPU + route + "-data": absent}},
 		"a median from 30 changes": {changed(30, 10, 12), map[string]float64{metric.ChangeLastOld + route: 11, metric.ChangeFirstNew + route: 5,
 			metric.ChangeLastOld + route + metric.ChangeP99: absent, metric.ChangeFailed + route: 0, metric.ChangeFailing + route: 0}},
 		"none from 29":                     {changed(29, 10, 12), map[string]float64{metric.ChangeLastOld + route: absent, metric.ChangeFailing + route: 0}},
@@ -53,7 +55,8 @@ func TestChangeFigures(t *testing.T) {
 		"nothing of other kinds":           {failing, map[string]float64{metric.ChangeFailing + "/" + metric.EndpointAdded: absent}},
 	} {
 		f := &figures{values: map[string]float64{}}
-		changeFigures(f, &result.Record{Changes: c.changes, Tasks: []result.TaskUsage{{Task: mesh.Task{Plane: metric.Data}}, {Task: mesh.Task{Plane: metric.Data}}}})
+		proxy := mesh.Task{Plane: metric.Data} // two, of which one replaced a third
+		changeFigures(f, &result.Record{Changes: c.changes, Tasks: []result.TaskUsage{{Task: proxy}, {Task: proxy, Ended: true}, {Task: proxy}}})
 		for metric, want := range c.want {
 			got, known := f.values[metric]
 			if known == math.IsNaN(want) || known && math.Abs(got-want) > 1e-6 {

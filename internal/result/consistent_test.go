@@ -148,3 +148,17 @@ func TestNoContradiction(t *testing.T) {
 		}
 	}
 }
+
+// A rollout replaces pods, and a restart a process. A restart without a mesh ends none, and a change of a route neither.
+func TestDisturbedByChanges(t *testing.T) {
+	for want, changes := range map[bool][]result.Change{
+		true:  {{Kind: metric.VersionChanged}, {Kind: metric.ProxyRestarted, Task: "web/sidecar"}},
+		false: {{Kind: metric.RouteChanged}, {Kind: metric.ProxyRestarted}},
+	} {
+		for _, c := range changes {
+			if r := (&result.Record{Changes: []result.Change{c}}); r.Disturbed() != want {
+				t.Errorf("%s of task %q: disturbed %v, want %v", c.Kind, c.Task, !want, want)
+			}
+		}
+	}
+}

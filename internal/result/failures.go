@@ -9,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -51,7 +52,10 @@ func (l *Load) FailureText() string {
 
 // Disturbed reports whether faults or changes ended processes of the trial and started others.
 func (r *Record) Disturbed() bool {
-	return len(r.Faults) > 0 || slices.ContainsFunc(r.Changes, func(c Change) bool { return c.Task != "" })
+	return len(r.Faults) > 0 || slices.ContainsFunc(r.Changes, func(c Change) bool {
+		kind, _ := metric.ChangeKindOf(c.Kind)
+		return c.Task != "" || kind.Shown == metric.Replacement
+	})
 }
 
 // StartsSeen returns the starts of the trial's pod as expectations use them.

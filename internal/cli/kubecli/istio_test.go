@@ -201,6 +201,7 @@ func measuredOnce(t *testing.T, bin, text string, set ...string) (*answer.Report
 	if planned := len(d.Plan().Trials); err != nil || len(records) != planned {
 		t.Fatalf("%d records of %d, %v", len(records), planned, err)
 	}
+	consistent(t, dir)
 	return &report, records, dir
 }
 

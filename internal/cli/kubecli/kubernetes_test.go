@@ -118,7 +118,16 @@ func (r *onKubernetes) records(t *testing.T, want int, during func()) []result.R
 	if code := exitCodeOf(cmd, all...); code != want {
 		t.Errorf("exit code %d, want %d", code, want)
 	}
+	consistent(t, r.dir)
 	return all
+}
+
+// consistent requires that the results of a run do not contradict one another.
+func consistent(t *testing.T, dir string) {
+	t.Helper()
+	if found, err := call(t, "verify", dir); err != nil {
+		t.Errorf("verify: %v\n%s", err, found)
+	}
 }
 
 // usable reports whether a trial is valid but for a backlog at either end of the measure phase, as on a busy machine.

@@ -161,8 +161,8 @@ func (v view) unrestarted(kind, treatment string) bool {
 	return slices.Contains(v.r.Unrestarted, answer.Unrestarted{Treatment: treatment, Kind: kind})
 }
 
-// fewChanges are the times of changes that are too few for a median: "Too few proxy restarts for a median: 2 are over within
-// 3100 to 3600 ms with istio."
+// fewChanges are the times of changes that are too few for a median: "Too few proxy restarts for a median: 2 within 3100 to
+// 3600 ms with istio."
 func fewChanges(v view, kind metric.ChangeKind) string {
 	var all []string
 	for _, seen := range v.r.ChangeTimes {
@@ -173,7 +173,7 @@ func fewChanges(v view, kind metric.ChangeKind) string {
 		if seen.ToMS != nil {
 			within = "within " + rough(seen.FromMS) + " to " + rough(*seen.ToMS) + " ms"
 		}
-		all = append(all, fmt.Sprintf("%d %s %s %s", seen.Changes, kind.Reached, within, with(v.label.describe(v.treatment(seen.Treatment).Factors))))
+		all = append(all, fmt.Sprintf("%d %s %s", seen.Changes, within, with(v.label.describe(v.treatment(seen.Treatment).Factors))))
 	}
 	if all == nil {
 		return ""
