@@ -421,6 +421,7 @@ type TaskUsage struct {
 	mesh.Task
 	Start       Reading `json:"start"`                 // reading at the beginning of the measure phase
 	End         Reading `json:"end"`                   // reading at its end
+	Reloaded    int64   `json:"reloaded,omitempty"`    // CPU time at the beginning of processes that reloads have ended, ns, part of `start`
 	Ended       bool    `json:"ended,omitempty"`       // a fault ended it in the measure phase; `end` is its last reading
 	IdleCPU     *int64  `json:"idleCPU,omitempty"`     // idle CPU in the slices of other treatments, ns, not in the end reading, absent without slices
 	DeferredCPU *int64  `json:"deferredCPU,omitempty"` // CPU beyond `idleCPU` in the slices of other treatments, ns, part of the end reading

@@ -20,7 +20,12 @@ func (f *findings) readings(file string, r *result.Record, looks []*result.Sampl
 		if planes[t.ID] = t.Plane; t.Missing != "" || t.Ended || t.Start.At.IsZero() || t.End.At.IsZero() {
 			continue
 		}
-		begin, end := sampleOf(looks, t.ID, t.Start), sampleOf(looks, t.ID, t.End)
+		start := t.Start
+		start.CPU -= t.Reloaded
+		begin, end := sampleOf(looks, t.ID, start), sampleOf(looks, t.ID, t.End)
+		if begin < 0 {
+			begin = beganIn(looks, t.ID, start)
+		}
 		if begin < 0 || end < 0 {
 			f.problem(file, fmt.Sprintf("it has no readings of task %s from %s to %s with %v and %v of CPU time, as the record has", t.ID,
 				t.Start.At.Format(time.RFC3339Nano), t.End.At.Format(time.RFC3339Nano), time.Duration(t.Start.CPU), time.Duration(t.End.CPU)))
@@ -52,6 +57,24 @@ func sampleOf(looks []*result.Sample, id string, edge result.Reading) int {
 		is, ok := s.Tasks[id]
 		return ok && is.At.Equal(edge.At) && is.CPU == edge.CPU
 	})
+}
+
+// beganIn is the index of the first sample with a task that began after the beginning of the measure phase, at which it had used
+// nothing. It is -1 if the first sample after that instant has the task already.
+func beganIn(looks []*result.Sample, id string, begin result.Reading) int {
+	has := func(s *result.Sample) bool { _, ok := s.Tasks[id]; return ok }
+	after := slices.IndexFunc(looks, func(s *result.Sample) bool {
+		for _, r := range s.Tasks {
+			if r.At.After(begin.At) {
+				return true
+			}
+		}
+		return false
+	})
+	if begin.CPU != 0 || after < 0 || has(looks[after]) {
+		return -1
+	}
+	return slices.IndexFunc(looks, has)
 }
 
 // differs returns a plane whose tasks used another CPU between two samples of all tasks, in cores.

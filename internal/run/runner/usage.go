@@ -65,6 +65,7 @@ func (us *usage) replaced(u *result.TaskUsage, begin, end meter.Look) (gone bool
 	i := slices.IndexFunc(tasks, func(t result.TaskUsage) bool { return t.Pod == u.Pod && t.Container == u.Container && t.Missing == "" })
 	if i >= 0 {
 		tasks[i].Start.CPU += u.Start.CPU
+		tasks[i].Reloaded += u.Start.CPU
 	}
 	return i >= 0
 }
