@@ -170,7 +170,7 @@ e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(filter $(CLUSTERS),$(AFTER)))
-	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
+	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 1 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
 # They judge what is measured: alone on the machine.
 e2e-alone: programs
 	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)
