@@ -118,9 +118,10 @@ generators: ## install the load generators of the package registries into the us
 consul: ## build Consul from its Go module into the user's cache, once (about 12 minutes of a processor)
 	GO='$(GO)' tools/consul/install.sh
 
-# The parts with a cluster mostly wait, and so do tests that run experiments, so all run at the same time, beside the
-# installation of programs. Tests that need processors follow when the clusters without Istio are gone: beside all
-# clusters, four of them passed only when repeated. With Istio, experiments wait for the other clusters, too.
+# The parts with a cluster mostly wait, so all run at the same time, beside the installation of programs. Experiments follow
+# when the clusters without Istio are gone, beside Istio's, and then tests that need processors: beside three clusters some of
+# both passed only when repeated. Without Istio the race detector begins at once: a cluster with its tests uses 0.2 of a
+# processor, so a low priority beside three leaves it more than beside the tests that wait.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
 # Istio's clusters run if their inputs differ from those of the last `make e2e-all` that passed.
 ISTIO    := e2e-istio e2e-meshes
@@ -160,7 +161,7 @@ program-istio: program-kubernetes
 	bin/tare-cluster build --with $(BUILT)
 
 .PHONY: e2e-race e2e-waiting
-e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER),$(filter e2e-running,$(AFTER))) # at a low priority
+e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
 	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
@@ -169,8 +170,8 @@ e2e-waiting: programs $(AFTER)
 e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
-e2e-running: programs $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(filter $(CLUSTERS),$(AFTER)))
-	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 1 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
+e2e-running: programs $(filter $(CLUSTERS),$(AFTER))
+	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
 # They judge what is measured: alone on the machine.
 e2e-alone: programs
 	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)
