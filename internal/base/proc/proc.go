@@ -25,8 +25,8 @@ type Command struct {
 	Log string
 	// MaxLog is about the max size of Log: a longer one loses its middle. 0: no limit.
 	MaxLog int64
-	// Tree ends the descendants of the process with it, in other process groups too. Their
-	// environment has a mark. It is for programs of users.
+	// Tree ends the descendants of the process with it, in other sessions too. They inherit a
+	// mark. It is for programs of users.
 	Tree bool
 	// Stdout, where set, receives standard output instead of Log.
 	Stdout io.Writer

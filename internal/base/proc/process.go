@@ -3,12 +3,14 @@ package proc
 import (
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,7 +23,7 @@ import (
 // tailLines is how many of the last log lines an [ExitError] carries.
 const tailLines = 20
 
-// markVariable is the environment variable with the mark of a process tree.
+// markVariable is the environment variable with the mark of a process tree, for systems without [mark].
 const markVariable = "TARE_TREE"
 
 // pipeDelay bounds how long an exited process's output pipes are waited for: a
@@ -141,7 +143,7 @@ var (
 func (p *Process) fork() error {
 	starting.Lock()
 	defer starting.Unlock()
-	if err := p.cmd.Start(); err != nil {
+	if err := marking(p.mark, p.cmd.Start); err != nil {
 		return err
 	}
 	running[p.cmd.Process.Pid] = true
@@ -157,8 +159,18 @@ func (p *Process) reap() error {
 	return p.cmd.Wait()
 }
 
-// Mark returns the mark in the environment of the process and of its descendants, "" without [Command.Tree].
+// Mark returns the mark that the process and its descendants inherit, "" without [Command.Tree].
 func (p *Process) Mark() string { return p.mark }
+
+// newMark returns a number that no other process has as a limit.
+func newMark() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return strconv.FormatUint(leastMark|binary.BigEndian.Uint64(b[:])>>2, 10)
+}
+
+// leastMark is above every limit that people set.
+const leastMark = 1 << 61
 
 // prepare makes the exec.Cmd and returns the log file to close once it runs.
 func (p *Process) prepare() (*os.File, error) {
@@ -166,7 +178,7 @@ func (p *Process) prepare() (*os.File, error) {
 	p.cmd = exec.Command(c.Path, c.Args...)
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	if c.Tree {
-		p.mark = rand.Text()
+		p.mark = newMark()
 		p.cmd.Env = append(p.cmd.Env, markVariable+"="+p.mark)
 	}
 	p.cmd.Dir = c.Dir

@@ -3,6 +3,7 @@ package proc
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,10 +12,34 @@ import (
 	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
-// killMarked kills the processes of this user whose environment began with one of the marks, wherever they
-// are in the process tree.
+// A mark is the soft limit of file locks (RLIMIT_LOCKS), which the kernel has ignored since version 2.4.25. All descendants
+// inherit it: after setsid, after a second fork, and with an empty environment. Where that limit cannot be set, the
+// environment has the mark.
+
+// marking calls start while this process has a mark, so that the started process inherits it.
+func marking(mark string, start func() error) error {
+	soft, err := strconv.ParseUint(mark, 10, 64)
+	if err != nil { // none
+		return start()
+	}
+	var before unix.Rlimit
+	if unix.Prlimit(0, unix.RLIMIT_LOCKS, nil, &before) != nil || before.Max < soft {
+		return start()
+	}
+	if unix.Prlimit(0, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: soft, Max: before.Max}, nil) == nil {
+		defer func() { _ = unix.Prlimit(0, unix.RLIMIT_LOCKS, &before, nil) }()
+	}
+	return start()
+}
+
+// sweeps bounds the scans for processes that start while others are killed.
+const sweeps = 20
+
+// killMarked kills the processes of this user with one of the marks, wherever they are in the process tree. It scans until it
+// finds none.
 func killMarked(marks ...string) error {
 	want := map[string]bool{}
 	for _, mark := range marks {
@@ -22,12 +47,22 @@ func killMarked(marks ...string) error {
 			want[mark] = true
 		}
 	}
-	if len(want) == 0 {
-		return nil
+	for range sweeps {
+		if len(want) == 0 {
+			return nil
+		}
+		if more, err := killOnce(want); err != nil || !more {
+			return err
+		}
 	}
+	return fmt.Errorf("after %d scans there are still new processes", sweeps)
+}
+
+// killOnce reports whether it killed a process.
+func killOnce(want map[string]bool) (any bool, err error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return err
+		return false, err
 	}
 	var killed []int
 	for _, e := range entries {
@@ -37,14 +72,21 @@ func killMarked(marks ...string) error {
 		}
 		mark, err := markOf(pid)
 		if errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) {
-			return err
+			return any, err
 		}
-		if mark != "" && want[mark] {
-			group, err := syscall.Getpgid(pid)
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			if err == nil && group != syscall.Getpgrp() { // else another part of this program waits for it
-				killed = append(killed, pid)
-			}
+		if !want[mark] {
+			continue
+		}
+		if _, err := identify(pid); err != nil { // it has ended, and waits for its parent
+			continue
+		}
+		group, err := syscall.Getpgid(pid)
+		if syscall.Kill(pid, syscall.SIGKILL) != nil {
+			continue // of another user, or ended
+		}
+		any = true
+		if err == nil && group != syscall.Getpgrp() { // else another part of this program waits for it
+			killed = append(killed, pid)
 		}
 	}
 	for deadline := time.Now().Add(pipeDelay); len(killed) > 0 && time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -53,16 +95,19 @@ func killMarked(marks ...string) error {
 			return reaped == pid || err != nil // it has another parent
 		})
 	}
-	return nil
+	return any, nil
 }
 
-// MarkOf returns the mark in the environment of a process, "" without one, or of an ended process.
+// MarkOf returns the mark of a process, "" without one, or of an ended process.
 func MarkOf(pid int) string {
 	mark, _ := markOf(pid)
 	return mark
 }
 
 func markOf(pid int) (string, error) {
+	if mark, err := markInLimits(pid); mark != "" || err != nil {
+		return mark, err
+	}
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	if err != nil { // of another user, or ended
 		return "", err
@@ -74,6 +119,23 @@ func markOf(pid int) (string, error) {
 		}
 	}
 	return mark, nil
+}
+
+// markInLimits returns the soft limit of file locks if it is a mark.
+func markInLimits(pid int) (string, error) {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "limits"))
+	if err != nil {
+		return "", err
+	}
+	_, rest, ok := bytes.Cut(b, []byte("\nMax file locks "))
+	fields := bytes.Fields(rest[:min(len(rest), 64)])
+	if !ok || len(fields) == 0 {
+		return "", nil
+	}
+	if n, err := strconv.ParseUint(string(fields[0]), 10, 64); err != nil || n < leastMark {
+		return "", nil
+	}
+	return string(fields[0]), nil
 }
 
 // ReapOrphans reaps ended descendants whose parents ended before them. Processes that tare started are left to their own wait.

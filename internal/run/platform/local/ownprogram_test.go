@@ -32,12 +32,21 @@ import (
 const ownServer = `
 import http.server, os, socketserver, sys, time, urllib.request
 mode, port = sys.argv[1], int(sys.argv[2])
+def leave(): # its process group and its session, without an environment and with no parent
+    if os.fork() > 0: return
+    os.setsid()
+    if os.fork() > 0: os._exit(0)
+    open(sys.argv[3], "w").write(str(os.getpid()))
+    os.closerange(3, 99)
+    os.execve("/bin/sleep", ["sleep", "600"], {})
 class Server(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     def do_GET(self):
         status, body = 200, b"ok\n"
         if mode == "calls" and self.path == "/":
             body = urllib.request.urlopen(os.environ["API_URL"]).read()
+        if mode == "lazy" and not os.path.exists(sys.argv[3]):
+            leave()
         if self.path == "/missing" or mode == "noroot" and self.path == "/":
             status = 404
         if mode == "host" and self.headers["Host"] != sys.argv[3]:
@@ -57,11 +66,8 @@ if mode == "slow":
     time.sleep(1)
 if mode == "elsewhere":
     port = 0
-if mode == "daemon" and os.fork() == 0: # leaves its process group
-    os.setsid()
-    if os.fork() > 0: os._exit(0)
-    open(sys.argv[3], "w").write(str(os.getpid()))
-    time.sleep(600)
+if mode == "daemon":
+    leave()
 if mode == "child" and os.fork() > 0: # a child serves
     os.wait()
 class Threads(socketserver.ThreadingMixIn, http.server.HTTPServer): daemon_threads = True
@@ -218,25 +224,37 @@ func TestOwnProgramThatStartsSlowly(t *testing.T) {
 	}
 }
 
-// Processes that left the process group of their program end with the deployment.
+// Processes that left their program are tasks of its deployment, and end with it.
 func TestOwnProgramThatLeavesADaemon(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "pid")
-	d := must.Get(deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "daemon", file)})))(t)
-	var pid int
-	for deadline := time.Now().Add(10 * time.Second); pid == 0 && time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
-		b, _ := os.ReadFile(file)
-		pid, _ = strconv.Atoi(string(b))
-	}
-	if pid == 0 {
-		t.Fatal("there is no daemon")
-	}
-	must.OK(t, d.Remove(t.Context()))
-	for deadline := time.Now().Add(10 * time.Second); !gone(pid); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			_ = syscall.Kill(pid, syscall.SIGKILL)
-			t.Fatalf("process %d is left", pid)
-		}
+	for _, mode := range []string{"daemon", "lazy"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "pid")
+			d := must.Get(deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, mode, file)})))(t)
+			other := must.Get(deployOwn(t, Options{}, specOf(t, "none", app.Service{Name: "app", Own: own(t, "plain")})))(t)
+			if mode == "lazy" {
+				resp := must.Get(http.Get(d.Entry()[0]))(t)
+				resp.Body.Close()
+			}
+			var pid int
+			eventually(t, "there is a daemon", func() bool {
+				b, _ := os.ReadFile(file)
+				pid, _ = strconv.Atoi(string(b))
+				return pid > 0
+			})
+			lists := func(d *platform.Deployment) bool {
+				return slices.ContainsFunc(must.Get(d.Tasks(t.Context()))(t), func(task platform.Task) bool { return task.PID == pid && task.Plane == metric.App })
+			}
+			if !lists(d) || lists(other) {
+				t.Errorf("process %d is a task of its deployment: %v, of another one: %v", pid, lists(d), lists(other))
+			}
+			must.OK(t, d.Remove(t.Context()))
+			if !gone(pid) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				t.Errorf("process %d is left", pid)
+			}
+		})
 	}
 }
 
