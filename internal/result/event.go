@@ -65,6 +65,14 @@ type Progress struct {
 // HasLoad reports whether the trial had the load in a part of the second.
 func (p *Progress) HasLoad() bool { return p.Loaded == nil || *p.Loaded > 0 }
 
+// LoadedSeconds is the part of the second in which the trial had the load.
+func (p *Progress) LoadedSeconds() float64 {
+	if p.Loaded == nil {
+		return 1
+	}
+	return *p.Loaded
+}
+
 // WhileLoaded is the rate of answers in the part of the second in which the trial had the load.
 func (p *Progress) WhileLoaded() float64 {
 	if p.Loaded == nil || !p.HasLoad() {

@@ -332,6 +332,7 @@ type Load struct {
 	LatenessMaxUS  *float64 `json:"latenessMaxUS,omitempty"`  // maximum lateness, µs
 	CPUSeconds     *float64 `json:"cpuSeconds,omitempty"`     // CPU time of the generator in the window
 	ThreadCPURatio *float64 `json:"threadCPURatio,omitempty"` // CPU of its busiest thread over wall time, 0..1
+	CPUPressure    *float64 `json:"cpuPressure,omitempty"`    // share of the window in which some task of its machine waited for a CPU (pressure stall information)
 	// OwnLatenessP99US is the lateness caused by the generator itself. It excludes
 	// the wait for a free connection, which the server causes. Judge the generator
 	// by it.

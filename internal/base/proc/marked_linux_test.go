@@ -16,8 +16,11 @@ import (
 // One scan ends the processes of several marks, and spares processes with other marks, in limits and in environments.
 func TestKillMarked(t *testing.T) {
 	for name, marked := range map[string]func(*exec.Cmd, string) error{
-		"limit":       func(cmd *exec.Cmd, mark string) error { return marking(mark, cmd.Start) },
-		"environment": func(cmd *exec.Cmd, mark string) error { cmd.Env = append(cmd.Env, markVariable+"="+mark); return cmd.Start() },
+		"limit": func(cmd *exec.Cmd, mark string) error { return marking(mark, cmd.Start) },
+		"environment": func(cmd *exec.Cmd, mark string) error {
+			cmd.Env = append(cmd.Env, markVariable+"="+mark)
+			return cmd.Start()
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			first, second := newMark(), newMark()

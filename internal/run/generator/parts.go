@@ -172,7 +172,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		sum.CPUSeconds = plus(sum.CPUSeconds, p.CPUSeconds)
 		sum.LatenessP50US, sum.LatenessP99US = worst(sum.LatenessP50US, p.LatenessP50US), worst(sum.LatenessP99US, p.LatenessP99US)
 		sum.LatenessMaxUS, sum.OwnLatenessP99US = worst(sum.LatenessMaxUS, p.LatenessMaxUS), worst(sum.OwnLatenessP99US, p.OwnLatenessP99US)
-		sum.ThreadCPURatio = worst(sum.ThreadCPURatio, p.ThreadCPURatio)
+		sum.ThreadCPURatio, sum.CPUPressure = worst(sum.ThreadCPURatio, p.ThreadCPURatio), worst(sum.CPUPressure, p.CPUPressure)
 		for _, d := range p.Published { // percentiles cannot be added: keep each with its part
 			d.Source = fmt.Sprintf("%s, worker %d", d.Source, i)
 			sum.Published = append(sum.Published, d)

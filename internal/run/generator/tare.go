@@ -95,6 +95,9 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 	if p.HDRPath != "" && record.Exact(p.Warmup, p.Measure) && r.MeasureEnd.Sub(r.MeasureStart) == p.Measure {
 		l.Recorded = r.Classes[load.OK]
 	}
+	if r.Host.CPUPressure > 0 {
+		l.CPUPressure = &r.Host.CPUPressure
+	}
 	for path, times := range r.Routes {
 		if l.Routes == nil {
 			l.Routes = map[string]result.RouteTimes{}

@@ -40,7 +40,7 @@ type seen struct {
 const (
 	// minLateness is the p99 lateness up to which no generator is late.
 	minLateness = time.Millisecond
-	// grossly late is this multiple of the limit.
+	// grossly late is this multiple of a limit.
 	grossly = 10
 	// clockStep is the step of the wall clock that causes a warning.
 	clockStep = 100 * time.Millisecond
@@ -56,6 +56,10 @@ const (
 	fullNode = 0.95
 	// starvingShare of all CPU is the use of other workloads that matters on a full node.
 	starvingShare = 0.05
+	// leastCPU is less than an answer over a socket costs on any processor.
+	leastCPU = time.Microsecond
+	// pressureShare is the share of the time with a waiting task that causes a warning.
+	pressureShare = 0.5
 	// throttleShare is the share of throttled time that causes a warning.
 	throttleShare = 0.001
 )
@@ -114,6 +118,7 @@ var checks = []validityCheck{
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
 	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},
+	{"cpu-impossible", cpuImpossible, "leave CPUs free: the program's CPU was counted at other times than its answers; see the times of the readings in record.json", invalidates, nil},
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance directory, or raise validity.errorRatio", invalidates, nil},
 	{"faults-unjudged", unjudged, "use load generator tare, or a trial without faults beside it", warns, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
@@ -131,12 +136,14 @@ var checks = []validityCheck{
 	{"readings-shifted", readingsShifted, "leave a CPU free, or raise phases.measure", warns, cpus},
 	{"slices-shifted", slicesShifted, "lower load.connections, or use fewer treatments: the load started late", invalidates, nil},
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
+	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", invalidates, nil},
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
 	{"idle-differs", idleDiffers, "read the idle CPU in the report's parts of the cost; order: random measures each treatment alone", warns, cpus},
 	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", warns, cpus},
 	{"cpu-bursts", fewBursts, "raise phases.measure, so that it has many of them: a burst is work of a timer, or a pause of the program", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
+	{"cpu-pressure", pressed, "stop other programs, or lower the rate: times of answers contain the wait for a CPU", warns, latencies},
 	{"cpu-stolen", stolen, "steal time: use a machine with dedicated CPUs, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
 }
 
@@ -339,6 +346,30 @@ func lateBy(s seen, times time.Duration) string {
 func grosslyLate(s seen) string { return lateBy(s, grossly) }
 
 func late(s seen) string { return lateBy(s, 1) }
+
+// cpuImpossible finds answers without the CPU to make them.
+func cpuImpossible(s seen) string {
+	var used int64
+	read := false
+	for _, task := range s.record.Tasks {
+		if task.Missing == "" && (task.Plane == metric.App || task.Plane == metric.Data) {
+			used, read = used+task.End.CPU-task.Start.CPU, true
+		}
+	}
+	if !read || used >= s.load.Completed*int64(leastCPU) {
+		return ""
+	}
+	return fmt.Sprintf("%d requests were answered, and application and data plane used %.1f ms of CPU: less than %v each",
+		s.load.Completed, float64(used)/1e6, leastCPU)
+}
+
+// pressed finds a machine whose tasks wait for a CPU.
+func pressed(s seen) string {
+	if s.load.CPUPressure == nil || *s.load.CPUPressure <= pressureShare {
+		return ""
+	}
+	return fmt.Sprintf("tasks waited for a CPU during %.0f %% of the measure phase (limit %.0f %%)", 100**s.load.CPUPressure, 100*pressureShare)
+}
 
 func unattributed(s seen) string {
 	var all, unknown int64
@@ -560,7 +591,11 @@ func workDeferred(s seen) string {
 
 // slicesReadLate finds readings in the time of the next slice: its CPU up to the reading counts for
 // the slice before.
-func slicesReadLate(s seen) string {
+func slicesReadLate(s seen) string { return slicesLateBeyond(s, lateShare) }
+
+func slicesReadGrosslyLate(s seen) string { return slicesLateBeyond(s, grossly*lateShare) }
+
+func slicesLateBeyond(s seen, limit float64) string {
 	if s.slices == nil || len(s.readingsLate) == 0 {
 		return ""
 	}
@@ -570,11 +605,11 @@ func slicesReadLate(s seen) string {
 		lost, worst = lost+max(0, late-free), max(worst, late)
 	}
 	share := float64(lost) / (float64(len(s.readingsLate)) * float64(s.slices.Length))
-	if share <= lateShare {
+	if share <= limit {
 		return ""
 	}
 	return fmt.Sprintf("counters were read up to %v late, and %.1f %% of the time of slices counts for the slice before (limit %.1f %%)",
-		worst.Round(10*time.Microsecond), 100*share, 100*lateShare)
+		worst.Round(10*time.Microsecond), 100*share, 100*limit)
 }
 
 func steppedUnsure(s seen) string {

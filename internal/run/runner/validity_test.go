@@ -207,7 +207,14 @@ func TestChecks(t *testing.T) {
 		{"slices grossly overrun", func(t *trial) { overrun(t, 1100) }, "slices-overrun", "11.0 %, limit 1 %", warns},
 		{"slices read late", func(t *trial) { readLate(t, 2*time.Millisecond) }, "slices-read-late", "2.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
 		{"slices hardly read late", func(t *trial) { readLate(t, 400*time.Microsecond) }, "", "", warns},
-		{"slices read grossly late", func(t *trial) { readLate(t, 11*time.Millisecond) }, "slices-read-late", "11.0 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
+		{"slices read grossly late", func(t *trial) { readLate(t, 11*time.Millisecond) }, "slices-read-late", "11.0 % of the time of slices counts for the slice before (limit 5.0 %)", invalidates},
+		{"slices read late by almost the gross limit", func(t *trial) { readLate(t, 4900*time.Microsecond) }, "slices-read-late", "4.9 % of the time of slices counts for the slice before (limit 0.5 %)", warns},
+		{"answers without CPU", func(t *trial) { t.journal.record.Tasks[0].End.CPU = 1e9; t.journal.record.Tasks[1].End.CPU = 1e9 }, "cpu-impossible", "10000 requests were answered, and application and data plane used 0.0 ms of CPU", invalidates},
+		{"answers with more taken off than was used", func(t *trial) { t.journal.record.Tasks[0].End.CPU = 1e9 - 5e6; t.journal.record.Tasks[1].End.CPU = 1e9 }, "cpu-impossible", "used -5.0 ms of CPU", invalidates},
+		{"answers by the cheapest program", func(t *trial) { t.journal.record.Tasks[0].End.CPU = 1e9 + 1e7; t.journal.record.Tasks[1].End.CPU = 1e9 }, "", "", warns},
+		{"application of another", func(t *trial) { t.journal.record.Tasks = nil }, "", "", warns},
+		{"tasks wait for a CPU", func(t *trial) { t.journal.record.Load.CPUPressure = float(1) }, "cpu-pressure", "during 100 % of the measure phase (limit 50 %)", warns},
+		{"tasks seldom wait for a CPU", func(t *trial) { t.journal.record.Load.CPUPressure = float(0.5) }, "", "", warns},
 		{"less idle beside the load of others", func(t *trial) {
 			t.seen.idle = &idleSeen{rate: 0.05, others: 0.01, cost: 1e9, outside: time.Second}
 		}, "idle-differs", "it used 10.0 millicores, less than the 50.0 without any request: the cost is up to 4.0 % too low", warns},

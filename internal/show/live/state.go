@@ -32,7 +32,8 @@ type trial struct {
 	id       string
 	nth      int
 	progress *result.Progress // the last second
-	measured []float64        // answers in each second of the measure phase
+	answers  float64          // in the measure phase
+	loaded   float64          // time of the measure phase with the load, s
 	errors   int64            // in the measure phase
 	cores    map[string]float64
 	busy     map[string]float64 // cores, summed over the samples of the measure phase
@@ -73,9 +74,7 @@ func (s *state) apply(e result.Event) []string {
 		if t := s.runningTrial(e.Trial); e.Progress != nil {
 			t.progress = e.Progress
 			if s.phase == "measure" {
-				if e.Progress.HasLoad() {
-					t.measured = append(t.measured, e.Progress.WhileLoaded())
-				}
+				t.answers, t.loaded = t.answers+e.Progress.Rate, t.loaded+e.Progress.LoadedSeconds()
 				t.errors += e.Progress.Errors
 			}
 		}
@@ -156,8 +155,8 @@ func (s *state) retimed(trial time.Duration) []string {
 // closing is the line a trial leaves behind.
 func (s *state) closing(t *trial, now time.Time) string {
 	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), t.nth, s.run.Trials, t.id)}
-	if len(t.measured) > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", mean(t.measured), count(t.errors, "error")))
+	if t.loaded > 0 {
+		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", t.answers/t.loaded, count(t.errors, "error")))
 	}
 	if c := planes(t.meanCores()); c != "" {
 		parts = append(parts, c)
@@ -243,14 +242,6 @@ func count(n int64, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(len(xs))
 }
 
 // planes is CPU by plane in cores, in the order of all reports.
