@@ -52,11 +52,12 @@ var sliceLengths = []time.Duration{100 * time.Millisecond, 250 * time.Millisecon
 
 // search finds a rate that every treatment serves.
 type search struct {
-	study    *Study
-	on       platform.Platform
-	files    string
-	start    time.Duration // the longest start of a treatment
-	capacity float64       // of the slowest treatment, requests per second, 0 if unknown
+	study      *Study
+	on         platform.Platform
+	files      string
+	deployment *platform.Deployment // of the current treatment
+	start      time.Duration        // the longest start of a treatment
+	capacity   float64              // of the slowest treatment, requests per second, 0 if unknown
 }
 
 // fit chooses rate, slices and blocks by deploying each treatment once. It returns the longest start of a treatment.
@@ -166,6 +167,7 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, d.Remove(ctx)) }()
+	s.deployment = d
 	s.start = max(s.start, time.Since(began))
 	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
 		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
@@ -237,19 +239,42 @@ func searchHint(text, logs string) string {
 // the machine has the same effect as a slow program.
 func (s *search) most(ctx context.Context, p load.Profile) (float64, error) {
 	r, err := s.send(ctx, p)
-	if err != nil || r.Rate >= slowCapacity {
-		return r.Rate, err
-	}
-	again, err := s.send(ctx, p)
-	if err != nil && ctx.Err() != nil {
+	if err != nil {
 		return 0, err
 	}
-	return max(r.Rate, again.Rate), nil // the first had answers
+	most := succeeded(r)
+	if most == 0 {
+		return 0, failures(r)
+	}
+	if most < slowCapacity {
+		again, err := s.send(ctx, p)
+		if err != nil && (s.ended() != nil || ctx.Err() != nil) {
+			return 0, err
+		}
+		most = max(most, succeeded(again)) // the first had answers
+	}
+	return most, nil
+}
+
+// succeeded is the rate of the answers that did not fail. A proxy answers for a program that does not.
+func succeeded(r load.Report) float64 {
+	return r.Rate * float64(r.Classes[load.OK]) / float64(max(1, r.Requests))
+}
+
+// ended returns the error of a program that ended during the search, with its exit code and its last lines.
+func (s *search) ended() error {
+	if s.deployment == nil || s.deployment.Watcher == nil {
+		return nil
+	}
+	return s.deployment.Watcher.Err()
 }
 
 // send runs one load of the search.
 func (s *search) send(ctx context.Context, p load.Profile) (load.Report, error) {
 	r, err := engine.Run(ctx, p.WithDefaults(), nil)
+	if gone := s.ended(); gone != nil && ctx.Err() == nil {
+		return r, fmt.Errorf("search for a rate: %w", gone)
+	}
 	switch {
 	case err != nil:
 		return r, fmt.Errorf("search for a rate: %w", err)

@@ -3,12 +3,14 @@ package session
 import (
 	"bytes"
 	"errors"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 // flagsOf are the options of tare weigh without flags.
@@ -173,6 +176,34 @@ func TestWeighFit(t *testing.T) {
 		t.Errorf("%d blocks, with a slow start %d", quick, slow)
 	}
 }
+
+// Answers of a proxy are no capacity of a program that fails, or has ended.
+func TestWeighSearchOfAFailingProgram(t *testing.T) {
+	t.Parallel()
+	var requests, dead atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := requests.Add(1); dead.Load() > 0 || n%2 == 0 {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	p := load.Profile{Targets: []string{server.URL}, Connections: 4, Warmup: 100 * time.Millisecond, Measure: 500 * time.Millisecond, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, ExpectSize: -1}
+	s := &search{}
+	r := must.Get(s.send(t.Context(), p))(t)
+	if got, half := succeeded(r), r.Rate/2; math.Abs(got-half) > 0.01*half {
+		t.Errorf("%v of %v requests/s succeeded, want half", got, r.Rate)
+	}
+	dead.Store(1)
+	_, err := s.most(t.Context(), p)
+	must.Fail(t, err, "503", "every request failed")
+	s.deployment = &platform.Deployment{Watcher: exitedTask{}}
+	_, err = s.most(t.Context(), p)
+	must.Fail(t, err, "exit status 3", "the program has ended")
+}
+
+type exitedTask struct{}
+
+func (exitedTask) Err() error { return errors.New("app-0/app is gone: exit status 3") }
 
 // A stall during the first load of the search does not decide the rate.
 func TestWeighSearchAfterAStall(t *testing.T) {

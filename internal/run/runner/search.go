@@ -69,6 +69,9 @@ func (lr *loadRun) probe(ctx context.Context, rate float64, length time.Duration
 		return capacity.Figures{}, err
 	}
 	l, err := lr.loading.wait(ctx, p.Start.Add(p.Warmup+p.Measure+p.Drain+p.Timeout+lr.setup.Timing.Overtime))
+	if gone := broken(lr.deployment); gone != nil { // a proxy answers for a program that has ended
+		return capacity.Figures{}, gone
+	}
 	if err != nil {
 		return capacity.Figures{}, err
 	}
