@@ -363,7 +363,6 @@ func between(t *testing.T, page, begin, content string) string {
 // (docs/adr/0005-two-programs.md): measure `make build` with an empty GOCACHE before adding one.
 var libraries = []string{
 	"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
-	"aead.dev/minisign", "golang.org/x/crypto/blake2b", "golang.org/x/crypto/pbkdf2", "golang.org/x/crypto/scrypt",
 	"github.com/HdrHistogram/hdrhistogram-go",
 	"github.com/charmbracelet/x/ansi", "github.com/clipperhouse", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth",
 	"github.com/google/nftables", "github.com/google/shlex", "github.com/gorilla/websocket", "github.com/mdlayher/netlink", "github.com/mdlayher/socket", "golang.org/x/net/bpf",

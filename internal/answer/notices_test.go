@@ -218,6 +218,7 @@ func TestAnalyzeInterrupted(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Treatments, s.Blocks, s.Warmup, s.Measure, s.Rate = s.Treatments[:3], 4, 1, 2, 50
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
+	must.OK(t, os.Remove(filepath.Join(d.Path(), result.SumsFile)))
 	for _, trial := range d.Plan().Trials[7:] {
 		must.OK(t, os.Remove(d.TrialFile(trial.ID, result.RecordFile)))
 	}

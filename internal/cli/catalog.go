@@ -28,7 +28,6 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newSizeCommand,
 	newForecastCommand,
 	newVerifyCommand,
-	newSignCommand,
 	newImportCommand,
 	newLoadCommand,
 	newDoctorCommand,

@@ -47,7 +47,7 @@ func WriteReference(w io.Writer, root *cobra.Command) error {
 
 Results go to standard output, everything else to standard error. ` + "`--help` prints explanations and examples. `NO_COLOR` and `COLUMNS`" + ` are honoured.
 
-Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid. 4: a gate, expectation or check does not hold, or verify or sign found a problem. 5: a gate is undecided. 130: interrupted. 141: broken pipe (SIGPIPE), as with head. ` + "`ab --bisect`" + ` has those of git bisect.
+Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid. 4: a gate, expectation or check does not hold, or verify found a problem. 5: a gate is undecided. 130: interrupted. 141: broken pipe (SIGPIPE), as with head. ` + "`ab --bisect`" + ` has those of git bisect.
 
 Flags of several commands:
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"strings"
 
-	"aead.dev/minisign"
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -28,40 +27,38 @@ var verifyForms = report.Safe(
 
 func newVerifyCommand(c *CommandLine) *cobra.Command {
 	names := report.Names(verifyForms)
-	format, key, meshes := names[0], "", []string{}
+	format, meshes := names[0], []string{}
 	cmd := &cobra.Command{
 		Use:   "verify [DIR…]",
 		Short: "Check that results directories were not changed and do not contradict themselves",
 		Long: `verify checks that results directories, by default the newest run in runs/, are as
 tare wrote them:
 
-  - every file has the SHA-256 of the manifest of its trial or of the directory;
+  - every file that SHA256SUMS or the manifest of a trial lists exists, with its SHA-256;
+  - there is no other file, link or empty directory;
   - counts agree: answers, classes, statuses, histograms, seconds of the load;
   - CPU, memory, planes and times of tasks agree with slices and samples;
   - CPU time advances, and phases follow one another;
   - plan, seed and records fit, and the experiment file gives the same plan again.
 
 It prints one line for each finding. A note is no error: a trial that has not run, or a
-directory of a tare without manifests. report, compare and history check records
-and slices each time, and leave out trials that fail. Digests find damage and
-mistakes. They do not stop a person who computes them again: with --key a directory
-must also have the signature of ` + "`tare sign`" + ` or minisign by that key.
+directory without SHA256SUMS, of a killed run or an older tare. report, compare and
+history check records and slices each time, and leave out trials that fail. Digests find
+damage and mistakes. They do not stop a person who computes them again: to publish a
+directory, sign its SHA256SUMS with minisign, cosign or gpg. ` + "`sha256sum -c SHA256SUMS`" + `
+in the directory checks the files without tare.
 
 Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 		Example: `  tare verify runs/quickstart-20260301T120000Z
   tare verify runs/*
   tare verify runs/mine --format json
-  tare verify runs/mine --mesh ./my-mesh.yaml
-  tare verify runs/mine --key results.pub`,
+  tare verify runs/mine --mesh ./my-mesh.yaml`,
 		RunE: func(_ *cobra.Command, args []string) error {
-			public, err := publicKey(key)
+			args, err := c.orNewest(args)
 			if err != nil {
 				return err
 			}
-			if args, err = c.orNewest(args); err != nil {
-				return err
-			}
-			all, err := c.verify(args, meshes, public)
+			all, err := c.verify(args, meshes)
 			if err != nil {
 				return err
 			}
@@ -74,14 +71,13 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 	}
 	f := cmd.Flags()
 	choice(cmd, &format, "format", "format of the findings: "+strings.Join(names, " or "), names)
-	f.StringVar(&key, "key", "", "public `key` of minisign, or its file: the directory must be signed with it")
 	f.StringArrayVar(&meshes, "mesh", nil, "add a mesh definition from a `file` that the experiment names; may be repeated")
 	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
 	return cmd
 }
 
-func (c *CommandLine) verify(dirs, meshes []string, key *minisign.PublicKey) ([]*verify.Result, error) {
-	o := verify.Options{Tare: console.Version(), Key: key, Expand: planOf(meshes...)}
+func (c *CommandLine) verify(dirs, meshes []string) ([]*verify.Result, error) {
+	o := verify.Options{Tare: console.Version(), Expand: planOf(meshes...)}
 	var all []*verify.Result
 	for _, dir := range dirs {
 		r, err := verify.Dir(dir, o)
@@ -112,9 +108,6 @@ func writeVerified(w io.Writer, all []*verify.Result) error {
 		outcome := "verified"
 		if n := r.Problems(); n > 0 {
 			outcome = printable.Counted(n, "problem")
-		}
-		if r.Signed != nil && r.Problems() == 0 {
-			outcome += ", signed by " + r.Signed.KeyID
 		}
 		lines = append(lines, []string{r.Dir, fmt.Sprintf("%d of %d", r.Recorded, r.Due), fmt.Sprint(r.Files), outcome})
 	}

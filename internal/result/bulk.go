@@ -118,7 +118,7 @@ func (b *Bulk) Finish() error {
 	return b.dir.held.writeJSON(PlanFile, b.dir.plan)
 }
 
-// Close writes the manifest of a finished directory and releases its lock. It may be
+// Close lists the files of a finished directory and releases its lock. It may be
 // called more than once.
 func (b *Bulk) Close() error { return b.dir.Close() }
 
@@ -126,13 +126,13 @@ func (b *Bulk) Close() error { return b.dir.Close() }
 // created it.
 func (b *Bulk) Discard() error {
 	var errs []error
-	for _, name := range append([]string{TrialsDir, lockFile}, ownFiles...) {
+	for _, name := range append([]string{TrialsDir}, ownFiles...) {
 		errs = append(errs, b.dir.held.RemoveAll(name))
 	}
+	errs = append(errs, b.dir.held.Close())
 	if b.created {
 		errs = append(errs, os.Remove(b.dir.path))
 	}
-	errs = append(errs, b.dir.held.Close())
 	b.dir.held = nil
 	return errors.Join(errs...)
 }

@@ -44,7 +44,8 @@ const (
 	// PartialSuffix marks the directory of an unfinished trial that was begun again.
 	PartialSuffix = ".partial"
 
-	lockFile = ".lock"
+	// LockFile exists while a tare writes to the directory.
+	LockFile = ".lock"
 )
 
 // Dir is a results directory. Reading needs no lock: a run can be read while it
@@ -96,7 +97,7 @@ func mustBeEmpty(dir string) error {
 		return storage("read results directory", dir, err)
 	}
 	for _, e := range entries {
-		if e.Name() != lockFile {
+		if e.Name() != LockFile {
 			return &Error{Op: "create results directory", Path: dir, Hinted: hint.Hinted{Err: errors.New("it is not empty"), Text: "choose another with --out, or continue the run in it with --resume " + dir}}
 		}
 	}
@@ -146,8 +147,9 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 }
 
 // Open reads a results directory. Its errors contain the file and, if known, the
-// line.
+// line. From then on no file below it is opened through a link ([regular.NoLinks]).
 func Open(dir string) (*Dir, error) {
+	regular.NoLinks(dir)
 	d := &Dir{path: dir}
 	if err := (opening{d}).checkIsOne(); err != nil {
 		return nil, err
@@ -172,7 +174,7 @@ func Open(dir string) (*Dir, error) {
 const giveDirectory = "give the directory that tare run printed, e.g. runs/<name>-<time>"
 
 func (d opening) checkIsOne() error {
-	_, err := os.Stat(d.dir.file(PlanFile))
+	_, err := regular.Lstat(d.dir.file(PlanFile))
 	if err == nil {
 		return nil
 	}
@@ -188,10 +190,10 @@ func (d opening) checkIsOne() error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return storage("open results directory", d.dir.path, err)
 	}
-	if entries, err := os.ReadDir(d.dir.file(TrialsDir)); err == nil && len(entries) > 0 {
+	if entries, err := regular.ReadDir(d.dir.file(TrialsDir)); err == nil && len(entries) > 0 {
 		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has trials and no plan.json: an import was cut short"), Text: "remove the directory and import again"}}
 	}
-	if _, err := os.Stat(d.dir.file(ExperimentFile)); err == nil {
+	if _, err := regular.Lstat(d.dir.file(ExperimentFile)); err == nil {
 		return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: the run ended before it began its first trial"), Text: "remove the directory and run the experiment again"}}
 	}
 	return &Error{Op: "open results directory", Path: d.dir.path, Hinted: hint.Hinted{Err: errors.New("it has no plan.json: it is not a results directory"), Text: giveDirectory}}
@@ -259,13 +261,13 @@ func firstDifference(was, is []byte) string {
 	return "it differs"
 }
 
-// Close writes the directory's manifest and releases its lock. It may be called more
+// Close lists the directory's files ([SumsFile]) and releases its lock. It may be called more
 // than once.
 func (d *Dir) Close() error {
 	if d.held == nil {
 		return nil
 	}
-	err := errors.Join(d.seal(ownFiles), d.held.Close())
+	err := errors.Join(d.seal(), d.held.Close())
 	d.held = nil
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"time"
 
@@ -78,7 +77,7 @@ func (f *Follower) Next() ([]Event, error) {
 
 // begun are the trials with a directory.
 func (f *Follower) begun() (map[string]bool, error) {
-	entries, err := os.ReadDir(f.dir.file(TrialsDir))
+	entries, err := regular.ReadDir(f.dir.file(TrialsDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, storage("read", f.dir.file(TrialsDir), err)
 	}
@@ -134,11 +133,13 @@ func (f *Follower) read(t *followed) error {
 	}
 }
 
-// Ended reports whether no run is writing: the directory has a manifest of its own, which a run
-// removes when it begins a trial, or every trial has a record.
+// Ended reports whether no run is writing: the files of the directory are listed, until a run begins a trial, or
+// every trial has a record.
 func (d *Dir) Ended() (bool, error) {
-	if _, err := os.Lstat(d.file(ManifestFile)); err == nil {
-		return true, nil
+	for _, list := range []string{SumsFile, ManifestFile} {
+		if _, err := regular.Lstat(d.file(list)); err == nil {
+			return true, nil
+		}
 	}
 	pending, err := d.Pending()
 	return len(pending) == 0 && err == nil, err

@@ -31,29 +31,46 @@ func acquire(dir string) (*held, error) {
 	if err := h.real(TrialsDir, fs.ModeDir); err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	if h.lock, err = h.openLock(); err == nil {
-		err = lock(dir, h.lock)
-	}
-	if err != nil {
-		return nil, errors.Join(err, h.Close())
+	for h.lock == nil {
+		f, err := h.openLock()
+		if err != nil {
+			return nil, errors.Join(err, root.Close())
+		}
+		if err := lock(dir, f); err != nil {
+			return nil, errors.Join(err, f.Close(), root.Close())
+		}
+		if h.named(f) {
+			h.lock = f
+		} else if err := f.Close(); err != nil { // its holder removed it between
+			return nil, errors.Join(err, root.Close())
+		}
 	}
 	return h, nil
+}
+
+// named reports whether an open file is the lock's file.
+func (h *held) named(f *os.File) bool {
+	opened, err := f.Stat()
+	now, lerr := h.Lstat(LockFile)
+	return err == nil && lerr == nil && os.SameFile(opened, now)
 }
 
 // openLock opens the lock's file, and creates it if there is none. Its content is replaced, so that it must be a file
 // with one name.
 func (h *held) openLock() (*os.File, error) {
-	if err := h.real(lockFile, 0); err != nil {
+	if err := h.real(LockFile, 0); err != nil {
 		return nil, err
 	}
-	f, err := h.OpenFile(lockFile, os.O_RDWR|os.O_CREATE, 0o644)
+	f, err := h.OpenFile(LockFile, os.O_RDWR|os.O_CREATE, 0o644)
 	if err != nil {
 		return nil, storage("lock results directory", h.Name(), err)
 	}
 	opened, err := f.Stat()
-	named, lerr := h.Lstat(lockFile)
-	if err = errors.Join(err, lerr); err == nil && (!os.SameFile(opened, named) || links(opened) != 1) {
-		err = &Error{Op: "lock", Path: h.path(lockFile), Hinted: hint.Hinted{Err: errors.New("the file has a second name elsewhere"), Text: "remove it"}}
+	if err == nil && links(opened) > 1 {
+		err = &Error{Op: "lock", Path: h.path(LockFile), Hinted: hint.Hinted{Err: errors.New("the file has a second name elsewhere"), Text: "remove it"}}
+	}
+	if err == nil {
+		err = h.real(LockFile, 0) // it was no link when it was opened
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -87,7 +104,7 @@ func typeOf(m fs.FileMode) string {
 
 // Writing reports whether a tare writes to a results directory below root. It follows no link out of root.
 func Writing(root *os.Root, dir string) bool {
-	name := path.Join(filepath.ToSlash(dir), lockFile)
+	name := path.Join(filepath.ToSlash(dir), LockFile)
 	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
 		return false
 	}
@@ -99,13 +116,9 @@ func Writing(root *os.Root, dir string) bool {
 	return locked(f)
 }
 
-// Close releases the lock.
+// Close removes the lock and releases it.
 func (h *held) Close() error {
-	var err error
-	if h.lock != nil {
-		err = h.lock.Close()
-	}
-	return errors.Join(err, h.Root.Close())
+	return errors.Join(h.remove(LockFile), h.lock.Close(), h.Root.Close())
 }
 
 func (h *held) writeJSON(name string, v any) error {

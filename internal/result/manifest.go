@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,8 +16,8 @@ import (
 
 // Manifest lists files with their digests. That of a trial is written before the
 // record, with the files that measurements are in, and again after the deployment
-// was removed, with all files. That of a results directory is written when the run
-// ends, and lists the manifests of its trials.
+// was removed, with all files. That of a results directory, of older versions, lists the
+// files beside the trials and the manifests of its trials.
 type Manifest struct {
 	Schema string `json:"schema"`          // `tare.results/v1`
 	Trial  string `json:"trial,omitempty"` // the trial's `id`; absent: of the directory
@@ -119,7 +118,7 @@ func (d *Dir) altered(id, record string) (names []string, err error) {
 	for _, name := range append([]string{RecordFile}, measured[1:]...) {
 		want, ok := m.Lookup(name)
 		if !ok {
-			if _, err := os.Lstat(d.TrialFile(id, name)); err == nil { // it was added
+			if _, err := regular.Lstat(d.TrialFile(id, name)); err == nil { // it was added
 				names = append(names, name)
 			}
 			continue
@@ -165,12 +164,19 @@ func (m *Manifest) Lookup(name string) (File, bool) {
 
 // Manifest returns the manifest of the trial called id, or nil if it has none.
 func (d *Dir) Manifest(id string) (*Manifest, error) {
-	var m Manifest
-	err := readJSON(d.TrialFile(id, ManifestFile), &m, Schema, func() string { return m.Schema })
+	text, err := regular.ReadFile(d.TrialFile(id, ManifestFile), maxJSON)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
+		return nil, storage("read", d.TrialFile(id, ManifestFile), err)
+	}
+	return d.parseManifest(id, text)
+}
+
+func (d *Dir) parseManifest(id string, text []byte) (*Manifest, error) {
+	var m Manifest
+	if err := decode(d.TrialFile(id, ManifestFile), text, &m, Schema, func() string { return m.Schema }); err != nil {
 		return nil, err
 	}
 	if m.Trial != id {
@@ -182,17 +188,14 @@ func (d *Dir) Manifest(id string) (*Manifest, error) {
 // Files lists the files of the trial called id, without its manifest.
 func (d *Dir) Files(id string) ([]string, error) { return filesIn(d.trialPath(id)) }
 
-// filesIn lists the regular files in dir and below, but its manifest and the directories called without.
-func filesIn(dir string, without ...string) ([]string, error) {
+// filesIn lists the regular files in dir and below, but its manifest.
+func filesIn(dir string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		if d.IsDir() && slices.Contains(without, name) {
-			return fs.SkipDir
-		}
 		if err == nil && d.Type().IsRegular() && name != ManifestFile {
 			names = append(names, filepath.ToSlash(name))
 		}

@@ -3,13 +3,14 @@ package result
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"iter"
-	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -33,7 +34,7 @@ const maxEvents = 64 << 30
 // is absent. A damaged or unplanned record is an error. A record that contradicts
 // itself or its manifest is returned as invalid, with a warning.
 func (d *Dir) Records() ([]Record, error) {
-	if err := d.onlyPlanned(); err != nil {
+	if err := cmp.Or(d.onlyPlanned(), allListed(d)); err != nil {
 		return nil, err
 	}
 	found, errs := make([]*Record, len(d.plan.Trials)), make([]error, len(d.plan.Trials))
@@ -82,10 +83,35 @@ func (d *Dir) Record(t plan.Trial) (Record, string, error) {
 	return r, digest(text.Bytes()), nil
 }
 
+// allListed rejects a directory of an ended run that lacks a record: its trial would otherwise be silently absent.
+func allListed(d *Dir) error {
+	if d.held != nil {
+		return nil // a run that continues makes it again
+	}
+	of, err := d.Own()
+	if of == nil || err != nil {
+		return err
+	}
+	for _, t := range d.plan.Trials {
+		record, name := path.Join(TrialsDir, t.ID, RecordFile), path.Join(TrialsDir, t.ID, ManifestFile)
+		if of.Whole {
+			name = record
+		}
+		if of.Sums[name] == "" {
+			continue
+		}
+		if _, err := regular.Lstat(d.file(record)); errors.Is(err, fs.ErrNotExist) {
+			return &Error{Op: "read", Path: d.file(record), Hinted: hint.Hinted{Err: errors.New("the file is missing, and " + of.Name + " lists it"),
+				Text: "restore it from a copy, or run the trial again with: tare run --resume " + d.path}}
+		}
+	}
+	return nil
+}
+
 // onlyPlanned rejects recorded trials missing from the plan, which would
 // otherwise be silently absent.
 func (d *Dir) onlyPlanned() error {
-	entries, err := os.ReadDir(d.file(TrialsDir))
+	entries, err := regular.ReadDir(d.file(TrialsDir))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -101,7 +127,7 @@ func (d *Dir) onlyPlanned() error {
 			continue
 		}
 		path := filepath.Join(d.trialPath(e.Name()), RecordFile)
-		if _, err := os.Stat(path); err == nil {
+		if _, err := regular.Lstat(path); err == nil {
 			return &Error{Op: "read", Path: path, Hinted: hint.Hinted{Err: errors.New("the trial is not in " + PlanFile), Text: "trials of two runs have been mixed: move it away"}}
 		}
 	}
@@ -119,7 +145,7 @@ func (d *Dir) Pending() ([]plan.Trial, error) {
 		if stopped != nil && t.Block > stopped.Block {
 			continue // not needed
 		}
-		switch _, err := os.Stat(filepath.Join(d.trialPath(t.ID), RecordFile)); {
+		switch _, err := regular.Lstat(d.TrialFile(t.ID, RecordFile)); {
 		case errors.Is(err, fs.ErrNotExist):
 			pending = append(pending, t)
 		case err != nil:

@@ -3,10 +3,10 @@ package result
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
 // Stopped records that a run ended before the last block of its plan because its
@@ -34,22 +34,22 @@ func (d *Dir) Stop(s Stopped) error {
 }
 
 // Stopped returns the reason for an early end, or nil if the run did not end early. A file that the directory's
-// manifest does not list is an error: it was added after the run, and would change its decisions.
+// list does not have is an error: it was added after the run, and would change its decisions.
 func (d *Dir) Stopped() (*Stopped, error) {
 	var s Stopped
-	if _, err := os.Stat(d.file(StoppedFile)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := regular.Lstat(d.file(StoppedFile)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err := readJSON(d.file(StoppedFile), &s, Schema, func() string { return s.Schema }); err != nil {
 		return nil, err
 	}
-	m, err := d.Own()
-	if m == nil || err != nil {
+	of, err := d.Own()
+	if of == nil || err != nil {
 		return &s, err
 	}
 	got, err := Digest(d.path, StoppedFile)
-	if want, ok := m.Lookup(StoppedFile); err == nil && (!ok || got != want) {
-		err = &Error{Op: "read", Path: d.file(StoppedFile), Hinted: hint.Hinted{Err: errors.New("it was added or changed after the run: it is not as " + ManifestFile + " lists it"), Text: "remove it, or restore the directory from a copy"}}
+	if err == nil && got.SHA256 != of.Sums[StoppedFile] {
+		err = &Error{Op: "read", Path: d.file(StoppedFile), Hinted: hint.Hinted{Err: errors.New("it was added or changed after the run: it is not as " + of.Name + " lists it"), Text: "remove it, or restore the directory from a copy"}}
 	}
 	return &s, err
 }

@@ -3,20 +3,20 @@
 package verify
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 
-	"aead.dev/minisign"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -33,7 +33,6 @@ type Result struct {
 	Due      int       `json:"due"`      // of them without the blocks that an ended run did not need
 	Recorded int       `json:"recorded"` // trials with a record
 	Files    int       `json:"files"`    // whose digests were compared
-	Signed   *Signer   `json:"signed,omitempty"`
 	Findings []Finding `json:"findings"`
 }
 
@@ -69,8 +68,6 @@ type Options struct {
 	// Expand makes the plan of an experiment file again. The error is the reason why it
 	// cannot be made here.
 	Expand func(experimentFile string) (*plan.Plan, error)
-	// Key verifies the signature. Nil means that the signature is not checked.
-	Key *minisign.PublicKey
 	// Tare is the version that Expand is of: another may make another plan.
 	Tare string
 }
@@ -87,7 +84,7 @@ func Dir(path string, o Options) (*Result, error) {
 	d, err := result.Open(path)
 	if damaged, ok := errors.AsType[*result.Error](err); ok && damaged.Op == "read" {
 		// Nothing else can be checked without it.
-		return &Result{Schema: Schema, Dir: path, Findings: []Finding{{Problem, filepath.Base(damaged.Path), damaged.Err.Error()}}}, nil
+		return &Result{Schema: Schema, Dir: path, Findings: []Finding{{Problem, filepath.Base(damaged.Path), reason(err)}}}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -96,9 +93,7 @@ func Dir(path string, o Options) (*Result, error) {
 	p := d.Plan()
 	r := &Result{Schema: Schema, Dir: path, Planned: len(p.Trials), Findings: []Finding{}}
 	var whole findings
-	whole.links(d)
-	r.Signed = whole.signature(d, o.Key)
-	whole.own(d)
+	l := whole.own(d)
 	whole.experiment(d)
 	whole.plan(d, o)
 	stopped := whole.stopped(d)
@@ -114,36 +109,23 @@ func Dir(path string, o Options) (*Result, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range p.Trials {
 		group.Go(routine.Guarded(func() error {
-			recorded[i] = parts[i].trial(d, t, stopped)
+			recorded[i] = parts[i].trial(d, t, stopped, l)
 			return nil
 		}))
 	}
 	_ = group.Wait() // the findings are the errors
 	for i, f := range append([]findings{whole}, parts...) {
-		r.Findings = append(r.Findings, f.list...)
+		for _, found := range f.list {
+			if !slices.Contains(r.Findings, found) { // of a file that several checks read
+				r.Findings = append(r.Findings, found)
+			}
+		}
 		r.Files += f.files
 		if i > 0 && recorded[i-1] {
 			r.Recorded++
 		}
 	}
 	return r, nil
-}
-
-// links finds links in place of files and directories: their targets may change after a signature.
-func (f *findings) links(d *result.Dir) {
-	root, err := filepath.EvalSymlinks(d.Path())
-	if err == nil {
-		err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-			if err == nil && e.Type()&fs.ModeSymlink != 0 {
-				name, _ := filepath.Rel(root, path)
-				f.problem(filepath.ToSlash(name), "it is a symbolic link, whose target can change: copy the file here")
-			}
-			return err
-		})
-	}
-	if err != nil {
-		f.problem(".", reason(err))
-	}
 }
 
 // experiment compares the experiment file with the digest that the run began with.
@@ -176,9 +158,9 @@ func (f *findings) stopped(d *result.Dir) int {
 
 // unplanned finds directories that are not of the plan's trials.
 func (f *findings) unplanned(d *result.Dir) {
-	entries, err := os.ReadDir(filepath.Join(d.Path(), result.TrialsDir))
+	entries, err := regular.ReadDir(filepath.Join(d.Path(), result.TrialsDir))
 	if err != nil {
-		f.problem(result.TrialsDir, err.Error())
+		f.problem(result.TrialsDir, reason(err))
 		return
 	}
 	planned := map[string]bool{}
@@ -189,7 +171,7 @@ func (f *findings) unplanned(d *result.Dir) {
 		name := path.Join(result.TrialsDir, e.Name())
 		switch {
 		case planned[e.Name()]:
-		case filepath.Ext(e.Name()) == result.PartialSuffix:
+		case planned[strings.TrimSuffix(e.Name(), result.PartialSuffix)]:
 			f.note(name, "files of an interrupted attempt, which no report reads")
 		default:
 			f.problem(name, "it is not in "+result.PlanFile)
@@ -198,13 +180,11 @@ func (f *findings) unplanned(d *result.Dir) {
 }
 
 // trial verifies one trial and reports whether it has a record.
-func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int) bool {
+func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int, l list) bool {
 	in := func(name string) string { return path.Join(result.TrialsDir, t.ID, name) }
 	r, sum, err := d.Record(t)
 	if errors.Is(err, fs.ErrNotExist) {
-		if stopped == 0 || t.Block <= stopped {
-			f.note(path.Join(result.TrialsDir, t.ID), "the trial has no record: it has not run, was interrupted, or is running")
-		}
+		f.unrecorded(d, t, l, stopped == 0 || t.Block <= stopped)
 		return false
 	}
 	if err != nil {
@@ -214,7 +194,7 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int) bool {
 	if stopped > 0 && t.Block > stopped {
 		f.problem(in(result.RecordFile), "the run ended before this block")
 	}
-	f.digests(d, &r, sum)
+	f.digests(d, &r, sum, l)
 	for _, refuted := range r.Refutations(d.TrialFile(t.ID, result.SlicesFile)) {
 		f.problem(in(refuted.File), refuted.Message)
 	}
@@ -228,7 +208,7 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int) bool {
 }
 
 // digests compares the trial's files with its manifest.
-func (f *findings) digests(d *result.Dir, r *result.Record, record string) {
+func (f *findings) digests(d *result.Dir, r *result.Record, record string, l list) {
 	in := func(name string) string { return path.Join(result.TrialsDir, r.ID, name) }
 	m, err := d.Manifest(r.ID)
 	switch {
@@ -242,17 +222,16 @@ func (f *findings) digests(d *result.Dir, r *result.Record, record string) {
 		f.note(in(result.ManifestFile), "the trial has none: a tare without manifests wrote it, and changes of its files cannot be found")
 		return
 	}
-	listed := f.compare(d, in(""), m, "the trial", map[string]string{result.RecordFile: record})
+	listed := f.compare(d, in(""), m, record, l)
 	if !listed[result.RecordFile] {
 		f.problem(in(result.ManifestFile), "it does not list "+result.RecordFile)
 	}
-	f.unlisted(d, r.ID, m, listed)
+	f.unlisted(d, r.ID, m, listed, l)
 }
 
-// compare compares the files of a manifest with their digests, and returns the names that it lists. dir is the directory
-// of the manifest below the results directory, and of is what the files must not have changed since. read has the digests of
-// files that were read before.
-func (f *findings) compare(d *result.Dir, dir string, m *result.Manifest, of string, read map[string]string) (listed map[string]bool) {
+// compare compares the files of a trial's manifest with their digests, and returns the names that it lists. dir is the
+// directory of the trial, and record the digest of its record. A file with a finding of the directory's list gets no second one.
+func (f *findings) compare(d *result.Dir, dir string, m *result.Manifest, record string, l list) (listed map[string]bool) {
 	listed = map[string]bool{}
 	for _, want := range m.Files {
 		listed[want.Name] = true
@@ -261,39 +240,51 @@ func (f *findings) compare(d *result.Dir, dir string, m *result.Manifest, of str
 			f.problem(path.Join(dir, result.ManifestFile), "it lists a file outside its directory")
 			continue
 		}
-		f.files++
-		got := want
-		if sum, ok := read[want.Name]; ok {
-			got.SHA256 = sum
-		} else if now, err := result.Digest(d.Path(), file); err != nil {
-			f.problem(file, cmp.Or(missing(err), reason(err)))
-			continue
-		} else {
-			got.Bytes, got.SHA256 = now.Bytes, now.SHA256
+		sum, read := l.now[file]
+		if want.Name == result.RecordFile {
+			sum, read = record, true
 		}
-		if got != want {
-			f.problem(file, "it was changed after "+of+": its SHA-256 is not that of "+result.ManifestFile)
+		if !read {
+			if l.Own != nil && l.Sums[file] != "" {
+				continue
+			}
+			now, err := result.Digest(d.Path(), file)
+			if err != nil {
+				f.problem(file, unread(err, result.ManifestFile))
+				continue
+			}
+			f.files++
+			sum = now.SHA256
+		}
+		if sum != want.SHA256 && (l.Own == nil || l.Sums[file] == "" || l.Sums[file] == sum) {
+			f.problem(file, "it was changed after the trial: its SHA-256 is not that of "+result.ManifestFile)
 		}
 	}
 	return listed
 }
 
-func missing(err error) string {
-	if errors.Is(err, fs.ErrNotExist) {
-		return "it is missing, and " + result.ManifestFile + " lists it"
+// unrecorded judges a trial without a record. Tare writes the manifest of a trial before the record, and the manifest of
+// all of its files after it.
+func (f *findings) unrecorded(d *result.Dir, t plan.Trial, l list, due bool) {
+	file := path.Join(result.TrialsDir, t.ID, result.RecordFile)
+	if l.Own != nil && l.Sums[file] != "" {
+		return // its list has the finding
 	}
-	return ""
+	m, err := d.Manifest(t.ID)
+	switch {
+	case err != nil:
+		f.problem(path.Join(result.TrialsDir, t.ID, result.ManifestFile), reason(err))
+	case m != nil && (m.Complete || l.Own != nil && l.Sums[path.Join(result.TrialsDir, t.ID, result.ManifestFile)] != ""):
+		f.problem(file, "it is missing, and "+result.ManifestFile+" lists it")
+	case due:
+		f.note(path.Join(result.TrialsDir, t.ID), "the trial has no record: it has not run, was interrupted, or is running")
+	}
 }
 
-// unlisted finds files that the manifest does not have.
-func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed map[string]bool) {
+// unlisted finds files that the manifest does not have. Those that the directory's list lacks have its finding.
+func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed map[string]bool, l list) {
 	in := func(name string) string { return path.Join(result.TrialsDir, id, name) }
-	signed := exists(d, result.SignatureFile)
-	switch {
-	case m.Complete:
-	case signed:
-		f.problem(in(result.ManifestFile), "it does not list every file of the trial, and so they are not signed: remove "+result.SignatureFile+" and sign again")
-	default:
+	if !m.Complete {
 		f.note(in(result.ManifestFile), "tare ended before the deployment was removed: the digests of logs are missing")
 	}
 	names, err := d.Files(id)
@@ -302,7 +293,7 @@ func (f *findings) unlisted(d *result.Dir, id string, m *result.Manifest, listed
 		return
 	}
 	for _, name := range names {
-		if !listed[name] && (m.Complete || result.Measured(name)) {
+		if !listed[name] && (m.Complete || result.Measured(name)) && (l.Own == nil || !l.Whole || l.Sums[in(name)] != "") {
 			f.problem(in(name), "it is not in "+result.ManifestFile)
 		}
 	}
@@ -317,12 +308,25 @@ func (f *findings) note(file, message string) {
 }
 
 func exists(d *result.Dir, name string) bool {
-	_, err := os.Lstat(filepath.Join(d.Path(), filepath.FromSlash(name)))
+	_, err := regular.Lstat(filepath.Join(d.Path(), filepath.FromSlash(name)))
 	return err == nil
 }
 
+// unread is the message of a listed file that cannot be read.
+func unread(err error, list string) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "it is missing, and " + list + " lists it"
+	}
+	return reason(err)
+}
+
+const linked = "it is a symbolic link, which is not followed: copy its target to its place if it is of this run"
+
 // reason is the message of an error without the file, which a finding has.
 func reason(err error) string {
+	if errors.Is(err, regular.ErrLink) {
+		return linked
+	}
 	var of *result.Error
 	if !errors.As(err, &of) {
 		return err.Error()

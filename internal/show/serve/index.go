@@ -20,7 +20,7 @@ import (
 const (
 	deepest     = 3     // levels below a directory given at which runs are found
 	mostEntries = 50000 // of a scan
-	maxManifest = 64 << 20
+	maxList = 64 << 20
 )
 
 // index finds runs below the directories given. It opens them as roots: names that lead out of them
@@ -146,30 +146,42 @@ func (r run) contained() error {
 	})
 }
 
-// digest of the directory's manifest, which has the digests of all others. It is "" if there is none.
+// digest of the list of the directory's files, which has the digests of all others. It is "" if there is none.
 func (r run) digest() string {
-	if r.stamp() == "" {
+	name, _ := r.list()
+	if name == "" {
 		return ""
 	}
-	f, err := r.root.Open(path.Join(r.name, result.ManifestFile))
+	f, err := r.root.Open(name)
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%s\x00", r.path) // the manifest of one run may be copied into another
-	if _, err := io.Copy(hash, io.LimitReader(f, maxManifest)); err != nil {
+	fmt.Fprintf(hash, "%s\x00", r.path) // the list of one run may be copied into another
+	if _, err := io.Copy(hash, io.LimitReader(f, maxList)); err != nil {
 		return ""
 	}
 	return hex.EncodeToString(hash.Sum(nil))
 }
 
-// stamp identifies the content of the directory's manifest without reading it. It is "" if there is
+// stamp identifies the content of the list of the directory's files without reading it. It is "" if there is
 // none, because the run is under way or was killed.
 func (r run) stamp() string {
-	info, err := r.root.Lstat(path.Join(r.name, result.ManifestFile))
-	if err != nil || !info.Mode().IsRegular() {
+	name, info := r.list()
+	if name == "" {
 		return ""
 	}
 	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
+}
+
+// list is the name of the list of the directory's files, "" without one.
+func (r run) list() (string, fs.FileInfo) {
+	for _, of := range []string{result.SumsFile, result.ManifestFile} {
+		name := path.Join(r.name, of)
+		if info, err := r.root.Lstat(name); err == nil && info.Mode().IsRegular() {
+			return name, info
+		}
+	}
+	return "", nil
 }

@@ -246,7 +246,7 @@ func TestSummariesAreKept(t *testing.T) {
 	}
 	// Files that are not opened may be anything.
 	must.OK(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || path == filepath.Join(dir, result.ManifestFile) {
+		if err != nil || d.IsDir() || path == filepath.Join(dir, result.SumsFile) {
 			return err
 		}
 		return os.WriteFile(path, []byte("damaged"), 0o600)
@@ -256,7 +256,7 @@ func TestSummariesAreKept(t *testing.T) {
 		t.Errorf("after a restart:\n%s\nwant\n%s", got, want)
 	}
 	// Another manifest is another run.
-	must.OK(t, os.WriteFile(filepath.Join(dir, result.ManifestFile), []byte("{}"), 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(dir, result.SumsFile), []byte("{}"), 0o600))
 	must.Contain(t, settled(t, base, "/"), "cannot be read")
 }
 

@@ -98,7 +98,7 @@ func (s *summaries) summaryOf(r run) (_ summary, complete, ended bool) {
 		digest = r.digest()
 	}
 	if digest == "" {
-		return summary{Experiment: r.ID, Error: result.ManifestFile + " cannot be read"}, true, true
+		return summary{Experiment: r.ID, Error: "the list of its files cannot be read"}, true, true
 	}
 	s.mu.Lock()
 	s.digests[stamp] = digest
