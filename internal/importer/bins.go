@@ -65,6 +65,15 @@ func bins(l result.Latency) ([]bin, error) {
 		out = append(out, bin{from, p.ms * 1e6, p.count - seen})
 		seen, value = p.count, p.ms
 	}
+	// The last edge is not the slowest request, nor the first one the fastest.
+	if n := len(out); n > 0 {
+		if slowest := l.MaxMS; slowest != nil && *slowest*1e6 > out[n-1].from {
+			out[n-1].to = min(out[n-1].to, *slowest*1e6)
+		}
+		if fastest := l.MinMS; fastest != nil && *fastest*1e6 < out[0].to {
+			out[0].from = max(out[0].from, *fastest*1e6)
+		}
+	}
 	return out, nil
 }
 

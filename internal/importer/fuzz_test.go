@@ -2,7 +2,10 @@ package importer
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
@@ -62,23 +65,48 @@ const (
 	vegetaCSV = "1735787045000000000,200,1000000,0,615,,,,0,GET,http://x/,\n1735787046000000000,0,2000000,0,0,timeout,,,1,GET,http://x/,\n1735787047000000000,200,2000000,0,0,,,,2,GET,http://x/,\n"
 )
 
+// jmeterDates writes the times of jmeterGood as JMeter's setting yyyy/MM/dd HH:mm:ss.SSS does.
+var jmeterDates = strings.NewReplacer("1714557601000,", "2024/05/01 10:00:01.000,", "1714557601500,", "2024/05/01 10:00:01.500,", "1714557602000,", "2024/05/01 10:00:02.000,", "1714557602500,", "2024/05/01 10:00:02.500,")
+
+// heyMillion is hey's text of 1,500,000 responses. It keeps a million.
+var heyMillion = strings.NewReplacer("2.0000 secs", "60.0000 secs", "100.0000", "25000.0000", "0.0020 secs\n", "0.0007 secs\n", "0.0090", "0.0011", "0.0250", "0.0042",
+	"190 responses\n  [503]	8 responses", "1000000 responses", "Error distribution:\n  [2]	Get \"http://a/\": context deadline exceeded\n", "").Replace(heyText)
+
 // outputSeeds contain one valid output of each generator.
 var outputSeeds = map[string][]string{
-	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'"}, "fortio": {fortioSeed},
-	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed, k6Lines, k6CSV}, "nighthawk": {nhSeed},
-	"hey": {heyText, heyCSV}, "ghz": {ghzSeed}, "jmeter": {jmeterSeed},
+	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'", ohaText}, "fortio": {fortioSeed},
+	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed, k6Lines, k6CSV, k6Text}, "nighthawk": {nhSeed},
+	"hey": {heyText, heyCSV}, "ghz": {ghzSeed}, "jmeter": {jmeterSeed, jmeterXML}, "gatling": {gatlingLog},
+	"locust": {recorded("locust-2.47_stats.csv")}, "ab": {recorded("ab-2.3.txt")}, "autocannon": {recorded("autocannon-9.json")},
+	"artillery": {recorded("artillery-2.0.21.json")}, "bombardier": {recorded("bombardier-2.json"), recorded("bombardier-2-timed.txt")}, "h2load": {recorded("h2load-1.52.txt")},
 }
 
-func FuzzWrk2(f *testing.F)      { fuzzOutput(f, "wrk2", outputSeeds["wrk2"]...) }
-func FuzzWrk(f *testing.F)       { fuzzOutput(f, "wrk", outputSeeds["wrk"]...) }
-func FuzzOha(f *testing.F)       { fuzzOutput(f, "oha", outputSeeds["oha"]...) }
-func FuzzFortio(f *testing.F)    { fuzzOutput(f, "fortio", outputSeeds["fortio"]...) }
-func FuzzVegeta(f *testing.F)    { fuzzOutput(f, "vegeta", outputSeeds["vegeta"]...) }
-func FuzzK6(f *testing.F)        { fuzzOutput(f, "k6", outputSeeds["k6"]...) }
-func FuzzNighthawk(f *testing.F) { fuzzOutput(f, "nighthawk", outputSeeds["nighthawk"]...) }
-func FuzzHey(f *testing.F)       { fuzzOutput(f, "hey", outputSeeds["hey"]...) }
-func FuzzGhz(f *testing.F)       { fuzzOutput(f, "ghz", outputSeeds["ghz"]...) }
-func FuzzJMeter(f *testing.F)    { fuzzOutput(f, "jmeter", outputSeeds["jmeter"]...) }
+// recorded is an output of a generator itself.
+func recorded(name string) string {
+	b, err := os.ReadFile(filepath.Join("testdata/figures", name))
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+func FuzzWrk2(f *testing.F)       { fuzzOutput(f, "wrk2", outputSeeds["wrk2"]...) }
+func FuzzWrk(f *testing.F)        { fuzzOutput(f, "wrk", outputSeeds["wrk"]...) }
+func FuzzOha(f *testing.F)        { fuzzOutput(f, "oha", outputSeeds["oha"]...) }
+func FuzzFortio(f *testing.F)     { fuzzOutput(f, "fortio", outputSeeds["fortio"]...) }
+func FuzzVegeta(f *testing.F)     { fuzzOutput(f, "vegeta", outputSeeds["vegeta"]...) }
+func FuzzK6(f *testing.F)         { fuzzOutput(f, "k6", outputSeeds["k6"]...) }
+func FuzzNighthawk(f *testing.F)  { fuzzOutput(f, "nighthawk", outputSeeds["nighthawk"]...) }
+func FuzzHey(f *testing.F)        { fuzzOutput(f, "hey", outputSeeds["hey"]...) }
+func FuzzGhz(f *testing.F)        { fuzzOutput(f, "ghz", outputSeeds["ghz"]...) }
+func FuzzJMeter(f *testing.F)     { fuzzOutput(f, "jmeter", outputSeeds["jmeter"]...) }
+func FuzzGatling(f *testing.F)    { fuzzOutput(f, "gatling", outputSeeds["gatling"]...) }
+func FuzzLocust(f *testing.F)     { fuzzOutput(f, "locust", outputSeeds["locust"]...) }
+func FuzzAB(f *testing.F)         { fuzzOutput(f, "ab", outputSeeds["ab"]...) }
+func FuzzAutocannon(f *testing.F) { fuzzOutput(f, "autocannon", outputSeeds["autocannon"]...) }
+func FuzzArtillery(f *testing.F)  { fuzzOutput(f, "artillery", outputSeeds["artillery"]...) }
+func FuzzBombardier(f *testing.F) { fuzzOutput(f, "bombardier", outputSeeds["bombardier"]...) }
+func FuzzH2load(f *testing.F)     { fuzzOutput(f, "h2load", outputSeeds["h2load"]...) }
 func FuzzPercentiles(f *testing.F) {
 	fuzzOutput(f, "hdrhistogram", percentiles)
 }
@@ -138,6 +166,67 @@ Error distribution:
 1714557603000,10,Home,Non HTTP response code: java.net.SocketTimeoutException,Non HTTP response message: Read timed out,T 1-1,text,false,,0,0,1,1,http://a/,0,0,0
 1714557604000,500,Home,200,OK,T 1-1,text,true,,10,1,1,1,http://a/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx,400,0,1
 `
+	jmeterGood = `timeStamp,elapsed,label,responseCode,responseMessage,threadName,success,bytes,Latency
+1714557601000,500,Home,200,OK,T 1-1,true,10,400
+1714557601500,250,Home,200,OK,T 1-1,true,10,200
+1714557602000,250,Home,200,OK,T 1-1,true,10,200
+1714557602500,500,Home,200,OK,T 1-1,true,10,400
+`
+	// jmeterXML has a transaction with its two samples, the second with a redirect within it.
+	jmeterXML = `<?xml version="1.0" encoding="UTF-8"?>
+<testResults version="1.2">
+<sample t="750" ts="1714557601000" s="false" lb="Checkout" rc="200" rm="Number of samples in transaction : 2, number of failing samples : 1" tn="T 1-1" by="20">
+  <httpSample t="500" lt="400" ts="1714557601000" s="true" lb="Home" rc="200" rm="OK" tn="T 1-1" dt="text" by="10"/>
+  <httpSample t="250" lt="200" ts="1714557601500" s="false" lb="Home" rc="200" rm="OK" tn="T 1-1" dt="text" by="10">
+    <httpSample t="100" lt="100" ts="1714557601500" s="true" lb="Home-0" rc="302" rm="Found" tn="T 1-1" dt="text" by="7"/>
+    <assertionResult><name>text</name><failure>true</failure></assertionResult>
+  </httpSample>
+</sample>
+<httpSample t="500" lt="400" ts="1714557602000" s="true" lb="Home" rc="404" rm="Not Found" tn="T 1-1" dt="text" by="10"/>
+<httpSample t="10" lt="0" ts="1714557602400" s="false" lb="Home" rc="Non HTTP response code: java.net.SocketTimeoutException" rm="Non HTTP response message: Read timed out" tn="T 1-1" dt="text" by="0"/>
+</testResults>
+`
+	gatlingLog = "RUN\tx.Sim\tsim\t1714557600900\t \t3.9.5\nUSER\ts\tSTART\t1714557601000\n" +
+		"REQUEST\t\thome\t1714557601000\t1714557601500\tOK\t \n" +
+		"REQUEST\t\thome\t1714557601500\t1714557601750\tKO\tstatus.find.is(200), but actually found 404\n" +
+		"REQUEST\t\thome\t1714557602000\t1714557602010\tKO\tj.n.ConnectException: Connection refused\n" +
+		"REQUEST\t\thome\t1714557603000\t1714557603500\tOK\t \nUSER\ts\tEND\t1714557603500\n"
+	ohaText = `Summary:
+  Success rate: 100.00%
+  Total:        40.3890 sec
+  Slowest:      1.2076 sec
+  Fastest:      0.2998 sec
+  Average:      0.8043 sec
+  Requests/sec: 12.3796
+
+  Total data:   153.26 KiB
+  Size/request: 313 B
+  Size/sec:     3.79 KiB
+
+Response time histogram:
+  0.300 sec [1]   |
+  1.208 sec [499] |■
+
+Response time distribution:
+  10.00% in 0.6042 sec
+  50.00% in 0.8000 sec
+  99.00% in 1.1798 sec
+
+Status code distribution:
+  [200] 500 responses
+`
+	k6Text = `  █ TOTAL RESULTS
+
+    HTTP
+    http_req_duration..............: avg=3.06ms min=126.4µs med=290.8µs max=200.4ms p(90)=392.4µs p(95)=1.2ms
+      { expected_response:true }...: avg=2.1ms min=126.4µs med=290.8µs max=150.4ms p(90)=392.4µs p(95)=1.1ms
+    http_req_failed................: 2.97% 3 out of 101
+    http_reqs......................: 101   31.93/s
+
+    NETWORK
+    data_received..................: 168 kB 53 kB/s
+    data_sent......................: 12 kB  4 kB/s
+`
 	percentiles = `       Value     Percentile TotalCount 1/(1-Percentile)
 
        1.000 0.000000000000         10           1.00
@@ -159,7 +248,7 @@ func TestEveryOutputIsRead(t *testing.T) {
 				t.Errorf("%s %d: %v", generator, i, err)
 				continue
 			}
-			if d := difftest.Wrong("o.requests == 0", o.requests == 0, `o.classes["2xx"] == 0`, o.classes["2xx"] == 0, `o.latency.Of == ""`, o.latency.Of == "", "len(o.latency.Quantiles) == 0 && len(o.bins) == 0", len(o.latency.Quantiles) == 0 && len(o.bins) == 0); d != "" {
+			if d := difftest.Wrong("o.requests == 0", o.requests == 0, `o.classes["2xx"] == 0`, o.classes["2xx"] == 0, `o.latency.Of == ""`, o.latency.Of == "", "no latency", len(o.latency.Quantiles) == 0 && len(o.bins) == 0 && o.latency.MeanMS == nil); d != "" {
 				t.Errorf("%s: %s %d: %+v", d, generator, i, o)
 			}
 		}

@@ -33,29 +33,74 @@ type format struct {
 	// loop and arrivals are set if the generator has only one kind.
 	loop, arrivals string
 	failures       bool     // latencies of its summaries include failed requests
-	mark           string   // occurs in outputs of this generator only: the hint where another one's is expected
+	marks          []string // each occurs in outputs of this generator, and not in those of the rows below
 	fields         []string // one of them occurs in each output that is one JSON value
 }
 
 // formats are in the order of the help.
 var formats = []format{
-	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, mark: `"DurationHistogram"`, fields: []string{`"DurationHistogram"`, `"RunType"`}},
-	{name: "oha", doc: "JSON of oha, also as Python printed it, or its CSV", parse: generator.ParseOha, mark: `"latencyPercentiles"`, fields: []string{`"latencyPercentiles"`, `"summary"`},
-		records: []recordFormat{{head: generator.OhaCSVHeader, each: generator.EachOhaRecord, omits: true}}},
-	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta),
+	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, marks: []string{`"DurationHistogram"`}, fields: []string{`"DurationHistogram"`, `"RunType"`}},
+	{name: "oha", doc: "text of oha, its JSON, also as Python printed it, or its CSV", parse: generator.ParseOha, marks: []string{`"latencyPercentiles"`, "  Success rate:"}, fields: []string{`"latencyPercentiles"`, `"summary"`},
+		records: []recordFormat{{heads: []string{generator.OhaCSVHeader}, each: generator.EachOhaRecord, omits: true}}},
+	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta), marks: []string{"[total, rate", `{"latencies":{"total":`, `{"attack":`},
 		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true, fields: []string{`"latencies"`, `"timestamp"`, `"latency"`}},
-	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant"},
-	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed"},
-	{name: "k6", doc: "k6 --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, mark: `"http_reqs"`, fields: []string{`"http_reqs"`, `"metrics"`},
-		records: []recordFormat{{head: "metric_name,", each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
-			{head: `{"type":`, each: uncorrected(generator.EachK6Record), day: true}, {head: `{"metric":`, each: uncorrected(generator.EachK6Record), day: true}}},
-	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), mark: `"benchmark_http_client`, fields: []string{`"benchmark_http_client`, `"global"`}},
-	{name: "hey", doc: "text of hey, or its CSV", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, mark: "Size/request:", failures: true,
-		records: []recordFormat{{head: "response-time,", each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true}}},
-	{name: "ghz", doc: "JSON of ghz -O json", parse: plain(generator.ParseGhz), mark: `"statusCodeDistribution"`, fields: []string{`"statusCodeDistribution"`, `"latencyDistribution"`}},
-	{name: "jmeter", doc: "JTL of JMeter as CSV, with its header", parse: noTable,
-		records: []recordFormat{{head: "timeStamp,", each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true}}},
-	{name: "hdrhistogram", doc: "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate", parse: plain(generator.ParsePercentiles)},
+	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant", marks: []string{"Thread calibration:"}},
+	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed", marks: []string{"  Thread Stats "}},
+	{name: "k6", doc: "text of k6's summary, --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, marks: []string{`"http_reqs"`, "http_reqs.."}, fields: []string{`"http_reqs"`, `"metrics"`},
+		records: []recordFormat{{heads: []string{"metric_name,"}, each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
+			{heads: []string{`{"type":`, `{"metric":`}, each: uncorrected(generator.EachK6Record), day: true}}},
+	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), marks: []string{`"benchmark_http_client`}, fields: []string{`"benchmark_http_client`, `"global"`}},
+	{name: "hey", doc: "text of hey, or its CSV", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, marks: []string{"  DNS+dialup:"}, failures: true,
+		records: []recordFormat{{heads: []string{"response-time,"}, each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true}}},
+	{name: "ghz", doc: "JSON of ghz -O json", parse: plain(generator.ParseGhz), marks: []string{`"statusCodeDistribution"`}, fields: []string{`"statusCodeDistribution"`, `"latencyDistribution"`}},
+	{name: "jmeter", doc: "JTL of JMeter as CSV, with its header, or as XML", parse: noTable,
+		records: []recordFormat{{heads: []string{"timeStamp,", "timeStamp;", "timeStamp\t", "timeStamp|"}, each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true},
+			{heads: []string{"<?xml", "<testResults"}, has: "<testResults", each: uncorrected(generator.EachJMeterXMLRecord), day: true, coarse: true}}},
+	{name: "gatling", doc: "simulation.log of Gatling up to 3.11", parse: noLog,
+		records: []recordFormat{{heads: []string{"RUN\t"}, each: uncorrected(generator.EachGatlingRecord), day: true, coarse: true}}},
+	{name: "locust", doc: "NAME_stats.csv of locust --csv=NAME", parse: plain(generator.ParseLocust), failures: true, marks: []string{generator.LocustHeader}},
+	{name: "ab", doc: "text of ab", parse: plain(generator.ParseAB), failures: true, marks: []string{"This is ApacheBench"}, head: "This is ApacheBench", once: []string{"Complete requests:", "Requests per second:"}},
+	{name: "autocannon", doc: "autocannon --json", parse: plain(generator.ParseAutocannon), failures: true, marks: []string{`"statusCodeStats"`}, fields: []string{`"statusCodeStats"`}},
+	{name: "artillery", doc: "report of artillery run --output", parse: plain(generator.ParseArtillery), failures: true, marks: []string{`"http.requests"`, `"vusers.created"`}, fields: []string{`"aggregate"`}},
+	{name: "bombardier", doc: "bombardier -o json, or its text of a test by time", parse: plain(generator.ParseBombardier), failures: true, marks: []string{"Bombarding ", `"timeTakenSeconds"`}, head: "Bombarding ", once: []string{"Bombarding ", "Throughput:"}, fields: []string{`"timeTakenSeconds"`}},
+	{name: "h2load", doc: "text of h2load", parse: plain(generator.ParseH2load), failures: true, marks: []string{"starting benchmark..."}, head: "starting benchmark...", once: []string{"finished in ", "status codes:", "time for request:", "\nreq/s  "}},
+	{name: "hdrhistogram", doc: "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate", parse: plain(generator.ParsePercentiles), marks: []string{"1/(1-Percentile)"}},
+}
+
+// searched is how much of the beginning and of the end of a file are searched for marks.
+const searched = 1 << 20
+
+// programOf returns the generator that an output is of, "" if unknown.
+func programOf(b []byte) string {
+	for _, f := range formats {
+		if f.recordsOf(b) != nil {
+			return f.name
+		}
+	}
+	ends := [][]byte{b[:min(len(b), searched)], b[max(0, len(b)-searched):]}
+	for _, f := range formats {
+		for _, mark := range f.marks {
+			if bytes.Contains(ends[0], []byte(mark)) || bytes.Contains(ends[1], []byte(mark)) {
+				return f.name
+			}
+		}
+	}
+	return ""
+}
+
+// foreign returns an error for an output of another program.
+func (f format) foreign(path string, b []byte) error {
+	e := &FileError{Path: path}
+	program := programOf(b)
+	if what, tip := regular.ForeignFormat("", b[:min(len(b), 4096)]); program == "" && what != "" {
+		e.Err, e.Text = fmt.Errorf("this is %s, and no output of a load generator", what), tip
+		return e
+	}
+	if program == "" || program == f.name || strings.HasPrefix(program, "wrk") && strings.HasPrefix(f.name, "wrk") { // the reader tells these two apart
+		return nil
+	}
+	e.Err, e.Text = fmt.Errorf("this is an output of %s, not of %s", program, f.name), "tare import "+program
+	return e
 }
 
 // plain adapts readers that do not need the flag.
@@ -66,6 +111,11 @@ func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, boo
 // noTable refuses what is not a JTL with a header.
 func noTable(io.Reader, bool) (generator.Outcome, error) {
 	return generator.Outcome{}, errors.New("read output of jmeter: the first line is not a header with timeStamp and elapsed")
+}
+
+// noLog refuses what is not a log of Gatling.
+func noLog(io.Reader, bool) (generator.Outcome, error) {
+	return generator.Outcome{}, errors.New("read output of gatling: the first line does not begin with RUN and a tab")
 }
 
 // formatOf returns the format of a generator. One without a name reads nothing.
@@ -88,17 +138,16 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 	files = slices.DeleteFunc(files, func(path string) bool {
 		other := ""
 		if len(paths) > 1 || paths[0] != path { // a single file is read, whatever its name
-			other, _ = regular.ForeignFormat(path, head(path))
-			other = cmp.Or(other, f.foreignJSON(path))
+			other = f.other(path)
 		}
 		if other != "" {
 			s.Skipped = append(s.Skipped, path+": it is "+other)
 		}
 		return other != ""
 	})
-	meshes := MeshesOf(printable.Texts(files, filepath.Dir))
+	meshes := meshesOfFiles(files)
 	for _, path := range files {
-		t := f.trial(path, meshes[filepath.Dir(path)], o)
+		t := f.trial(path, meshes[path], o)
 		if !slices.Contains(s.Meshes, t.Mesh) {
 			s.Meshes = append(s.Meshes, t.Mesh)
 		}
@@ -116,6 +165,45 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 	return s, nil
 }
 
+// other describes a file beside outputs that is none, "" for an output.
+func (f format) other(path string) string {
+	start := head(path)
+	if f.recordsOf(start) != nil {
+		return ""
+	}
+	if e, ok := f.foreign(path, start).(*FileError); ok && e != nil {
+		return strings.TrimPrefix(strings.TrimSuffix(e.Err.Error(), ", and no output of a load generator"), "this is ")
+	}
+	name, _ := regular.ForeignFormat(path, start)
+	return cmp.Or(name, f.foreignJSON(path))
+}
+
+// number is a run number, a time or a rate in the name of a file.
+var number = regexp.MustCompile(`(?i)(^|[-_. ])(run|rep|repeat|round|trial|try|loop|r|v)?[-_ ]?[0-9]+(s|m|rps|qps)?`)
+
+// treatmentIn is the name of a file without its extensions and numbers.
+func treatmentIn(path string) string {
+	name, _, _ := strings.Cut(filepath.Base(path), ".")
+	return strings.Trim(number.ReplaceAllString(name, "$1"), "-_. ")
+}
+
+// meshesOfFiles returns the mesh of each file. It is the directory's name, where files are in several directories. Files of one
+// directory whose names differ by more than numbers are of different meshes: with.json, without.json.
+func meshesOfFiles(files []string) map[string]string {
+	byDir := MeshesOf(printable.Texts(files, filepath.Dir))
+	meshes, names, dirs := map[string]string{}, map[string]bool{}, map[string]bool{}
+	for _, path := range files {
+		meshes[path] = byDir[filepath.Dir(path)]
+		names[treatmentIn(path)], dirs[filepath.Dir(path)] = true, true
+	}
+	if len(dirs) == 1 && len(names) > 1 && !names[""] {
+		for _, path := range files {
+			meshes[path] = treatmentIn(path)
+		}
+	}
+	return meshes
+}
+
 // maxSearched is the max size of a JSON file in which the marks of a format are searched.
 const maxSearched = 16 << 20
 
@@ -124,7 +212,7 @@ const maxSearched = 16 << 20
 func (f format) foreignJSON(path string) string {
 	start := bytes.TrimSpace(head(path))
 	if len(start) == 0 || start[0] != '{' && start[0] != '[' ||
-		slices.ContainsFunc(f.records, func(r recordFormat) bool { return bytes.HasPrefix(start, []byte(r.head)) }) {
+		f.recordsOf(start) != nil {
 		return ""
 	}
 	b, err := regular.ReadFile(path, maxSearched)

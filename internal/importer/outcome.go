@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -30,6 +29,9 @@ func parseOutput(generator, path string, b []byte, options Options) (*Output, er
 	}
 	if f.name == "" {
 		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("no reader for %s", generator)}}
+	}
+	if err := f.foreign(path, b); err != nil {
+		return nil, err
 	}
 	if err := f.whole(path, b); err != nil {
 		return nil, err
@@ -57,7 +59,7 @@ func newOutput(f format, path string) *Output {
 
 // damaged is the error of an output whose figures do not fit.
 func damaged(path string, line int, generator string, err error) error {
-	return &FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off, or is not " + generator + "'s: restore it, or leave this run out"}}
+	return &FileError{Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: cmp.Or(hint.Of(err), "the file was damaged or cut off, or is not "+generator+"'s: restore it, or leave this run out")}}
 }
 
 // whole checks that the marks of a complete text occur exactly once.
@@ -81,15 +83,6 @@ func (f format) whole(path string, b []byte) error {
 // position.
 func parseError(path string, b []byte, err error) error {
 	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off: restore it, or leave this run out"}}
-	if what, tip := regular.ForeignFormat("", b[:min(len(b), 4096)]); what != "" {
-		e.Line, e.Err, e.Text = 0, fmt.Errorf("this is %s, and no output of a load generator", what), tip
-		return e
-	}
-	for _, f := range formats {
-		if f.mark != "" && bytes.Contains(b, []byte(f.mark)) && !strings.Contains(err.Error(), "output of "+f.name+":") {
-			e.Text = "the file looks like an output of " + f.name + ": tare import " + f.name
-		}
-	}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {
@@ -279,7 +272,7 @@ func errorClass(kind string) string {
 
 // records counts a generator's own record of every request.
 func (o *Output) records(oc generator.Outcome) error {
-	c := requests{sized: oc.BytesIn != nil}
+	c := requests{sized: oc.BytesIn != nil, dated: true}
 	for _, r := range oc.Records {
 		c.add(o, r)
 	}

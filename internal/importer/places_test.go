@@ -36,6 +36,32 @@ func TestMeshesOf(t *testing.T) {
 	}
 }
 
+// Two files of one directory are two treatments, unless their names differ by numbers only.
+func TestMeshesOfFiles(t *testing.T) {
+	for files, want := range map[string]string{
+		"d/without.json d/with.json":                         "without with",
+		"d/istio-1.json d/istio-2.json d/none_1.json":        "istio istio none",
+		"d/istio.run1.csv d/linkerd.run1.csv":                "istio linkerd",
+		"d/run1.json d/run2.json":                            "d d",
+		"d/600-1.log d/600-2.log d/1200-1.log":               "d d d",
+		"d/2024-05-01-100000.json d/2024-05-02-110000.json":  "d d",
+		"a/with.json b/without.json a/x.json":                "a b a",
+		"d/one.json":                                         "d",
+		"d/v2.json d/other.json":                             "d d",
+		"d/envoy-500rps.txt d/envoy-1000rps.txt d/plain.txt": "envoy envoy plain",
+	} {
+		paths := strings.Fields(files)
+		meshes := meshesOfFiles(paths)
+		var got []string
+		for _, path := range paths {
+			got = append(got, meshes[path])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %s", files, got, want)
+		}
+	}
+}
+
 // lay writes files below a new directory.
 func lay(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -81,10 +107,10 @@ func TestFilesOfDirectories(t *testing.T) {
 		files map[string]string
 		want  string // validity in the order of names
 	}{
-		{"a copy", map[string]string{"istio/a.json": fortioSeed, "istio/b.json": fortioSeed}, "valid inval"},
+		{"a copy", map[string]string{"istio/run1.json": fortioSeed, "istio/run2.json": fortioSeed}, "valid inval"},
 		{"another mesh has a copy", map[string]string{"istio/a.json": fortioSeed, "linkerd/a.json": fortioSeed, "none/a.json": fortioAt("10:00:00")}, "inval inval valid"},
-		{"another format of a run", map[string]string{"m/a.json": fortioAt("10:00:00"), "m/b.json": fortioAt("10:00:00") + "\n"}, "valid inval"},
-		{"runs at one time", map[string]string{"m/a.json": fortioAt("10:00:00"), "m/b.json": fortioAt("10:00:05"), "m/c.json": fortioAt("10:00:15")}, "inval inval valid"},
+		{"another format of a run", map[string]string{"m/1.json": fortioAt("10:00:00"), "m/2.json": fortioAt("10:00:00") + "\n"}, "valid inval"},
+		{"runs at one time", map[string]string{"m/rep-1.json": fortioAt("10:00:00"), "m/rep-2.json": fortioAt("10:00:05"), "m/rep-3.json": fortioAt("10:00:15")}, "inval inval valid"},
 	} {
 		s := read(t, "fortio", lay(t, test.files))
 		validity := map[string]string{}

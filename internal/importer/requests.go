@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"hash/maphash"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -28,12 +30,21 @@ type requests struct {
 	took        []time.Duration
 	marks       []uint64 // a hash of each request
 	statuses    map[string]int64
-	fraction    bool // a time has a fraction of a second
+	fraction    bool                   // a time has a fraction of a second
+	spans       map[time.Duration]span // by the second of their first send
+	dated       bool                   // times are since 1970
+}
+
+// span is the time with a request under way, of the requests that were sent in one second.
+type span struct {
+	end time.Duration
+	n   int
 }
 
 // recordFormat is an output with every request, which is read in parts.
 type recordFormat struct {
-	head   string
+	heads  []string
+	has    string // follows in the beginning
 	each   func(r io.Reader, corrected bool, each func(generator.Record)) error
 	day    bool // times of day, without a date
 	coarse bool // times are in ms or s: different requests can have equal figures
@@ -56,7 +67,7 @@ func streamOutput(name, path string, corrected bool) (*Output, error) {
 	if err != nil {
 		return nil, fileError(path, err)
 	}
-	head, _ := r.Peek(64) // a short file has less
+	head, _ := r.Peek(headBytes) // a short file has less
 	records := formatOf(name).recordsOf(head)
 	if records == nil {
 		return nil, nil
@@ -64,20 +75,24 @@ func streamOutput(name, path string, corrected bool) (*Output, error) {
 	return records.read(r, name, path, corrected)
 }
 
+// headBytes is how much of a file shows its format.
+const headBytes = 512
+
 // recordsOf returns the format of every request that begins with head, or nil.
 func (f format) recordsOf(head []byte) *recordFormat {
 	head = bytes.TrimPrefix(head, []byte("\ufeff"))
-	i := slices.IndexFunc(f.records, func(r recordFormat) bool { return bytes.HasPrefix(head, []byte(r.head)) })
-	if i < 0 {
-		return nil
+	for i, r := range f.records {
+		if bytes.Contains(head[:min(len(head), headBytes)], []byte(r.has)) && slices.ContainsFunc(r.heads, func(h string) bool { return bytes.HasPrefix(head, []byte(h)) }) {
+			return &f.records[i]
+		}
 	}
-	return &f.records[i]
+	return nil
 }
 
 func (f *recordFormat) read(r io.Reader, name, path string, corrected bool) (*Output, error) {
 	o := newOutput(format{}, path)
 	o.generator = name
-	var c requests
+	c := requests{dated: f.day}
 	err := f.each(r, corrected, func(r generator.Record) { c.add(o, r) })
 	if err == nil {
 		if f.coarse {
@@ -106,17 +121,19 @@ var seed = maphash.MakeSeed()
 
 func (c *requests) add(o *Output, r generator.Record) {
 	if c.n++; c.n == 1 {
-		c.first, c.last, c.responses, c.statuses = r.At, r.At, r.Response >= 0, map[string]int64{}
+		c.first, c.last, c.responses, c.statuses, c.spans = r.At, r.At, r.Response >= 0, map[string]int64{}, map[time.Duration]span{}
 	}
+	at := r.At.Truncate(time.Second)
+	s := c.spans[at]
+	c.spans[at] = span{max(s.end, r.Done), s.n + 1}
 	c.first, c.last, c.end = min(c.first, r.At), max(c.last, r.At), max(c.end, r.Done)
 	c.fraction = c.fraction || r.Done%time.Second != 0
 	c.marks = append(c.marks, maphash.Comparable(seed, r))
 	switch {
-	case r.Code == 0:
-		r.Error = cmp.Or(r.Error, "no answer")
-		o.errors[r.Error]++
+	case r.Code == 0 && !r.Passed && (!r.Failed || r.Error != ""):
+		o.errors[cmp.Or(r.Error, "no answer")]++
 		return
-	case r.Code/100 == 2 && !r.Failed:
+	case r.Passed || r.Code/100 == 2 && !r.Failed:
 		o.classes["2xx"]++
 		v := r.Service
 		if c.responses {
@@ -131,14 +148,63 @@ func (c *requests) add(o *Output, r generator.Record) {
 	if r.Size > 0 && !c.sized {
 		o.bytesIn += r.Size
 	}
-	c.statuses[strconv.Itoa(r.Code)]++
+	switch {
+	case r.Code > 0:
+		c.statuses[strconv.Itoa(r.Code)]++
+	case r.Failed:
+		c.statuses["failed check"]++
+	}
 	o.requests++
+}
+
+// leastGap is the shortest pause between two runs, and gapRatio its least multiple of the longest pause within them.
+const (
+	leastGap = 30 * time.Second
+	gapRatio = 20
+	mostRuns = 20
+)
+
+// appended returns an error for a file of several runs: JMeter and shells append to existing files. Between them is a pause
+// without a request under way that is far longer than all others.
+func (c *requests) appended() error {
+	type gap struct {
+		from, length time.Duration
+		n            int // requests before it
+	}
+	gaps := []gap{{}} // a shortest one
+	var end time.Duration
+	n := 0
+	for _, at := range slices.Sorted(maps.Keys(c.spans)) {
+		if n > 0 && at > end {
+			gaps = append(gaps, gap{end, at - end, n})
+		}
+		n += c.spans[at].n
+		end = max(end, c.spans[at].end)
+	}
+	slices.SortStableFunc(gaps, func(a, b gap) int { return cmp.Compare(b.length, a.length) })
+	for i, g := range gaps[:min(len(gaps)-1, mostRuns)] {
+		next := gaps[i+1].length
+		if g.length < leastGap || g.length < gapRatio*max(next, time.Second) {
+			continue
+		}
+		first := slices.MinFunc(gaps[:i+1], func(a, b gap) int { return cmp.Compare(a.from, b.from) })
+		after := fmt.Sprintf("%v after its start", (first.from - c.first).Round(time.Second))
+		if c.dated {
+			after = "after " + time.Unix(0, int64(first.from)).UTC().Format(time.DateTime) + " UTC"
+		}
+		return hint.New("give each run a file of its own: split this one at the gap", "%d runs are in one file: %s it has a gap of %.0f s, after %d of %d requests, and within the runs none of more than %.0f s",
+			i+2, after, first.length.Seconds(), first.n, c.n, max(next, time.Second).Seconds())
+	}
+	return nil
 }
 
 // finish sets the figures of the output that need all requests.
 func (c *requests) finish(o *Output) error {
 	if c.n == 0 {
 		return errors.New("it has no request")
+	}
+	if err := c.appended(); err != nil {
+		return err
 	}
 	if n := c.doubled(); n > 1 && n > c.n/10 {
 		return fmt.Errorf("%d of its %d requests occur twice, to the nanosecond: files were joined", n, c.n)

@@ -150,7 +150,7 @@ func (m *k6Metric) figure(name string) *float64 {
 	return nil
 }
 
-// ParseK6 reads a summary of k6: the data of handleSummary, or --summary-export.
+// ParseK6 reads a summary of k6: its text, the data of handleSummary, or --summary-export.
 // If there is a scenario "measure", the figures are of that scenario.
 func ParseK6(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "k6"}
@@ -160,8 +160,15 @@ func ParseK6(r io.Reader) (Outcome, error) {
 			RunMS *float64 `json:"testRunDurationMs"`
 		} `json:"state"`
 	}
-	if err := readJSON(r, o.Generator, &j); err != nil {
+	text, err := readAll(r, o.Generator)
+	if err != nil {
 		return o, err
+	}
+	if k6Text(text) {
+		return parseK6Text(text)
+	}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return o, fmt.Errorf("read output of k6: %w", err)
 	}
 	if j.Metrics["http_reqs"] == nil {
 		return o, fmt.Errorf("read output of k6: it has no metric http_reqs")

@@ -1,6 +1,7 @@
 package generator
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -81,7 +82,7 @@ type ohaJSON struct {
 // ohaDeadline is oha's error for requests that it aborts at the end of a run. They are not server errors.
 const ohaDeadline = "aborted due to deadline"
 
-// ParseOha reads oha's JSON, also as the Python repr of a dict (single quotes,
+// ParseOha reads oha's text, and its JSON, also as the Python repr of a dict (single quotes,
 // None) or of bytes (b'…'). corrected reports that oha ran with
 // --latency-correction, which the output does not contain.
 func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
@@ -89,6 +90,13 @@ func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 	text, err := readAll(r, o.Generator)
 	if err != nil {
 		return o, err
+	}
+	if bytes.Contains(text[:min(len(text), 1024)], []byte("Success rate:")) {
+		of := ofService
+		if corrected {
+			of = ofResponse
+		}
+		return parseSummaryText(bytes.NewReader(text), o.Generator, of)
 	}
 	var j ohaJSON
 	if err := json.Unmarshal(fromPython(text), &j); err != nil {

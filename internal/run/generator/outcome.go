@@ -116,9 +116,10 @@ type Record struct {
 	Response time.Duration
 	Seq      uint64 // its number in the schedule, if Late is computable from it
 	Code     int    // status, 0 without a response
-	Failed   bool   // a check of the generator failed in spite of the status
-	Error    string // why there was no response
-	Size     int64  // of the body in bytes, negative if unknown
+	// Passed and Failed are the result of the generator's own checks, in spite of the status. Without one both are false.
+	Passed, Failed bool
+	Error          string // why there was no response
+	Size           int64  // of the body in bytes, negative if unknown
 }
 
 // unknown is a duration that the generator does not report.
@@ -139,6 +140,9 @@ const (
 
 // failed counts requests that failed of one kind of error.
 func (o *Outcome) failed(kind string, n int64) {
+	if n == 0 {
+		return
+	}
 	if o.Errors == nil {
 		o.Errors = map[string]int64{}
 	}

@@ -55,7 +55,7 @@ func EachK6CSVRecord(r io.Reader, each func(Record)) error {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		return k6Record(end, ms, c.text("status"), c.text("error"), each)
+		return k6Record(end, ms, c.text("status"), c.text("expected_response"), c.text("error"), each)
 	})
 }
 
@@ -92,8 +92,9 @@ func EachK6Record(r io.Reader, each func(Record)) error {
 				Time  time.Time `json:"time"`
 				Value float64   `json:"value"`
 				Tags  struct {
-					Status string `json:"status"`
-					Error  string `json:"error"`
+					Status   string `json:"status"`
+					Expected string `json:"expected_response"`
+					Error    string `json:"error"`
 				} `json:"tags"`
 			} `json:"data"`
 		}
@@ -106,11 +107,12 @@ func EachK6Record(r io.Reader, each func(Record)) error {
 		if y := point.Data.Time.Year(); y < 1970 || y > 2200 || !(point.Data.Value >= 0) {
 			return fmt.Errorf("time %v, %v ms", point.Data.Time, point.Data.Value)
 		}
-		return k6Record(time.Duration(point.Data.Time.UnixNano()), point.Data.Value, point.Data.Tags.Status, point.Data.Tags.Error, each)
+		return k6Record(time.Duration(point.Data.Time.UnixNano()), point.Data.Value, point.Data.Tags.Status, point.Data.Tags.Expected, point.Data.Tags.Error, each)
 	})
 }
 
-func k6Record(end time.Duration, ms float64, status, cause string, each func(Record)) error {
+// k6Record is a request of k6. expected is the result of its responseCallback, which decides what failed.
+func k6Record(end time.Duration, ms float64, status, expected, cause string, each func(Record)) error {
 	code, err := strconv.ParseFloat(status, 64)
 	if status == "" {
 		code, err = 0, nil
@@ -124,43 +126,71 @@ func k6Record(end time.Duration, ms float64, status, cause string, each func(Rec
 	}
 	if code == 0 {
 		rec.Error = causeKind(cause)
+	} else {
+		rec.Passed, rec.Failed = expected == "true", expected == "false"
 	}
 	each(rec)
 	return nil
 }
 
+// jmeterLayouts are the formats of JMeter's times, beside ms since 1970. They have no zone.
+var jmeterLayouts = []string{"2006/01/02 15:04:05", "2006-01-02 15:04:05", "01/02/06 15:04:05", time.RFC3339}
+
+// jmeterTime is the time of a row since 1970.
+func jmeterTime(text string) (time.Duration, error) {
+	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
+		if ms < 0 || ms > 1e13 {
+			return 0, fmt.Errorf("timeStamp %.40q is out of range", text)
+		}
+		return time.Duration(ms) * time.Millisecond, nil
+	}
+	for _, layout := range jmeterLayouts {
+		if at, err := time.Parse(layout, text); err == nil && at.Year() >= 1970 && at.Year() < 2200 {
+			return time.Duration(at.UnixNano()), nil
+		}
+	}
+	return 0, fmt.Errorf("timeStamp %.40q is no time", text)
+}
+
+// jmeterRecord is a sample of JMeter. Its success decides what failed: it is the result of the assertions. A sample without a
+// numeric status is of another protocol, or without an answer.
+func jmeterRecord(at time.Duration, tookMS float64, success, code, message string) (Record, error) {
+	status, err := strconv.ParseFloat(code, 64)
+	if err != nil || !(status >= 0) {
+		status = 0
+	}
+	rec, err := recordOf(at, tookMS/1e3, status)
+	if err != nil {
+		return rec, err
+	}
+	rec.Passed, rec.Failed = success == "true", success == "false"
+	if rec.Code == 0 && !rec.Passed && (strings.HasPrefix(code, "Non HTTP") || !rec.Failed) { // "Non HTTP response code: java.net.…"
+		rec.Error = causeKind(code + " " + message)
+	}
+	return rec, nil
+}
+
+// jmeterTransaction begins the message of a sample that sums up others.
+const jmeterTransaction = "Number of samples in transaction"
+
 // EachJMeterRecord reads JMeter's JTL as CSV, in ms. Rows of transactions, which sum up others, do not count.
 func EachJMeterRecord(r io.Reader, each func(Record)) error {
 	return eachCells(r, "jmeter", []string{"timeStamp", "elapsed", "responseCode", "success"}, func(c cells) error {
 		message := c.text("responseMessage")
-		if strings.HasPrefix(message, "Number of samples in transaction") {
+		if strings.HasPrefix(message, jmeterTransaction) {
 			return nil
 		}
-		at, err1 := c.number("timeStamp")
+		at, err1 := jmeterTime(c.text("timeStamp"))
 		took, err2 := c.number("elapsed")
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		if at > 1e13 {
-			return fmt.Errorf("timeStamp %.40q is out of range", c.text("timeStamp"))
-		}
-		code := 0.0
-		if !strings.HasPrefix(c.text("responseCode"), "Non HTTP") { // "Non HTTP response code: java.net.…"
-			var err error
-			if code, err = c.number("responseCode"); err != nil {
-				return err
-			}
-		}
-		rec, err := recordOf(time.Duration(at)*time.Millisecond, took/1e3, code)
+		rec, err := jmeterRecord(at, took, c.text("success"), c.text("responseCode"), message)
 		if err != nil {
 			return err
 		}
-		rec.Failed = code != 0 && c.text("success") == "false"
 		if size, err := c.number("bytes"); err == nil && size <= maxSize {
 			rec.Size = int64(size)
-		}
-		if code == 0 {
-			rec.Error = causeKind(c.text("responseCode") + " " + message)
 		}
 		each(rec)
 		return nil
@@ -196,9 +226,17 @@ func recordOf(at time.Duration, took, code float64) (Record, error) {
 	return Record{At: at, Done: at + service, Service: service, Late: unknown, Response: unknown, Size: -1, Code: int(code)}, nil
 }
 
-// eachCells reads comma-separated rows after a header with these columns.
+// delimiters of the columns of a table. The first one in its header counts.
+const delimiters = ",;\t|"
+
+// eachCells reads rows after a header with these columns.
 func eachCells(r io.Reader, generator string, needs []string, row func(cells) error) error {
-	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
+	b := bufio.NewReader(r)
+	start, _ := b.Peek(1024) // a short file has less
+	c := csv.NewReader(&bounded{r: b})
+	if i := bytes.IndexAny(start, delimiters+"\n"); i >= 0 && start[i] != '\n' {
+		c.Comma = rune(start[i])
+	}
 	c.ReuseRecord = true
 	fail := func(err error) error { return fmt.Errorf("read output of %s: %w", generator, err) }
 	head, err := c.Read()
@@ -339,74 +377,6 @@ func ParseGhz(r io.Reader) (Outcome, error) {
 	}
 	d.Count = int64(len(all))
 	d.addTo(&o)
-	return o, nil
-}
-
-// heyFigures are the lines of hey's summary.
-var heyFigures = map[string]func(*Outcome, *distribution, float64){
-	"Total":        func(o *Outcome, _ *distribution, v float64) { o.Elapsed = span(v) },
-	"Slowest":      func(_ *Outcome, d *distribution, v float64) { d.max(v) },
-	"Fastest":      func(_ *Outcome, d *distribution, v float64) { d.min(v) },
-	"Average":      func(_ *Outcome, d *distribution, v float64) { d.mean(v) },
-	"Requests/sec": func(o *Outcome, _ *distribution, v float64) { o.Rate = asRate(v) },
-	"Total data":   func(o *Outcome, _ *distribution, v float64) { o.BytesIn = count(v) },
-}
-
-// ParseHey reads the text of hey.
-func ParseHey(r io.Reader) (Outcome, error) {
-	o := Outcome{Generator: "hey", Statuses: map[string]int64{}}
-	d := latencyOf(ofService)
-	section := ""
-	err := eachLine(r, o.Generator, func(line string) error {
-		t := strings.TrimSpace(line)
-		if t != "" && t == strings.TrimRight(line, " \t") && strings.HasSuffix(t, ":") {
-			section = strings.TrimSuffix(t, ":")
-			return nil
-		}
-		name, value, _ := strings.Cut(t, ":")
-		fields := strings.Fields(t)
-		switch {
-		case t == "":
-		case section == "Summary" && heyFigures[name] != nil:
-			word, _, _ := strings.Cut(strings.TrimSpace(value), " ")
-			if v, err := strconv.ParseFloat(word, 64); err == nil {
-				heyFigures[name](&o, d, v)
-			}
-		case section == "Latency distribution" && len(fields) == 4:
-			q, err1 := strconv.ParseFloat(strings.TrimRight(fields[0], "%"), 64)
-			v, err2 := strconv.ParseFloat(fields[2], 64)
-			if err1 == nil && err2 == nil {
-				d.quantile(q/100, v)
-			}
-		case section == "Status code distribution", section == "Error distribution":
-			key, rest, ok := strings.Cut(strings.TrimPrefix(t, "["), "]")
-			if !ok {
-				return nil
-			}
-			if section == "Status code distribution" {
-				n, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
-				if v, ok := textInt(n); ok {
-					o.Statuses[key] += v
-				}
-			} else if v, ok := textInt(key); ok {
-				o.failed(causeKind(rest), v)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return o, err
-	}
-	if o.Elapsed == 0 {
-		return o, errors.New("read output of hey: it has no summary")
-	}
-	// The rate counts all requests. It and the time have four decimals.
-	if n, rate := float64(sum(o.Statuses)+sum(o.Errors)), o.Rate; rate != nil && math.Abs(*rate*o.Elapsed.Seconds()-n) > 1+n*1e-4/o.Elapsed.Seconds() {
-		return o, fmt.Errorf("read output of hey: %g requests/s for %v are not %.0f: lines are missing", *rate, o.Elapsed, n)
-	}
-	if d.Count = sum(o.Statuses); d.Count > 0 {
-		d.addTo(&o)
-	}
 	return o, nil
 }
 

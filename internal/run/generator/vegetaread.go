@@ -57,6 +57,8 @@ func ParseVegeta(r io.Reader) (Outcome, error) {
 		return parseVegetaText(b)
 	case len(first) > 0 && first[0] >= '0' && first[0] <= '9' && bytes.IndexByte(first, ',') > 0:
 		err = eachRow(b, "vegeta", "", -1, v.csvRow)
+	case !bytes.ContainsFunc(first, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' }): // gob has such bytes
+		err = errors.New("read output of vegeta: it is neither a report nor results in gob, JSON or CSV")
 	default:
 		err = v.gob(b)
 	}

@@ -234,8 +234,12 @@ func (w *wrkReader) errors(t string) {
 	}
 }
 
-// nearlyAll is the share of slow responses that moves no printed quantile.
-const nearlyAll = 0.0005
+// Shares of slow responses. Up to nearlyAll they move no printed quantile, and up to mostly each printed quantile is a lower
+// bound of the one of all.
+const (
+	nearlyAll = 0.0005
+	mostly    = 0.01
+)
 
 // slow separates the responses after wrk's timeout. wrk 4 counts them as requests and as timeouts,
 // and records no latency of them. A quantile of the others is a lower one of all.
@@ -245,7 +249,7 @@ func (w *wrkReader) slow() {
 		return
 	}
 	share := float64(w.o.Slow) / float64(w.requests)
-	w.o.note(fmt.Sprintf("wrk has no latency of %d of %d responses, which came after its timeout: mean, maximum and quantiles are lower bounds", w.o.Slow, w.requests))
+	w.o.note(fmt.Sprintf("wrk has no latency of %d of %d responses, which came after its timeout: latencies are lower bounds", w.o.Slow, w.requests))
 	if share <= nearlyAll {
 		return
 	}
@@ -255,6 +259,9 @@ func (w *wrkReader) slow() {
 	for i := range w.o.Latencies {
 		l := &w.o.Latencies[i]
 		l.MeanMS, l.MaxMS = nil, nil
+		if share <= mostly {
+			continue
+		}
 		for k := range l.Quantiles {
 			l.Quantiles[k].Q *= 1 - share
 		}

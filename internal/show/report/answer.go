@@ -72,7 +72,11 @@ func results(v view) []string {
 	case len(boundaries) > 0: // the total has another boundary
 		return lines
 	}
-	return append(lines, costAnswers(v, len(lines) > 0)...)
+	lines = append(lines, costAnswers(v, len(lines) > 0)...)
+	if len(lines) == 0 {
+		return timeAnswers(v)
+	}
+	return lines
 }
 
 // costAnswers are the CPU time of a request with the treatments that change it. after: the run has another result, so that

@@ -38,19 +38,25 @@ func treatmentsSection(t text) {
 // serviceTimes follow the response times if a generator measures no other.
 var serviceTimes = []string{metric.ServiceTime + "/p50", metric.ServiceTime + "/p99"}
 
-// treatmentColumns are the metrics of this report's table of treatments.
+// treatmentColumns are the metrics of this report's table of treatments. Of an import they are the known ones.
 func (v view) treatmentColumns() []string {
-	columns := slices.DeleteFunc(slices.Clone(treatmentMetrics), func(name string) bool {
-		return (name == nodeColumn || name == metric.Capacity) && !v.known(name) && !v.missed(name)
-	})
-	for _, tr := range v.r.Treatments {
-		_, response := tr.Metrics[metric.Latency+"/p50"]
-		_, service := tr.Metrics[metric.ServiceTime+"/p50"]
-		if service && !response {
-			return slices.Insert(columns, slices.Index(columns, metric.Rate), serviceTimes...)
-		}
+	columns := slices.Clone(treatmentMetrics)
+	if serviceOnly(v) {
+		columns = slices.Insert(columns, slices.Index(columns, metric.Rate), serviceTimes...)
 	}
-	return columns
+	return slices.DeleteFunc(columns, func(name string) bool {
+		optional := name == nodeColumn || name == metric.Capacity
+		return !v.known(name) && (v.imported() || optional && !v.missed(name))
+	})
+}
+
+// serviceOnly reports whether a treatment has service times and no response times.
+func serviceOnly(v view) bool {
+	return slices.ContainsFunc(v.r.Treatments, func(tr compare.Treatment) bool {
+		_, response := tr.Metrics[answerMedian]
+		_, service := tr.Metrics[serviceTimes[0]]
+		return service && !response
+	})
 }
 
 // rows are the treatments that a table lists: a short text has no controls.
