@@ -31,9 +31,13 @@ func newABCommand(c *CommandLine) *cobra.Command {
 		Short: "Compare two builds of a program or mesh, versions or settings in one run, and decide gates",
 		Long: `ab runs A, A again and B side by side in every block, and ends as soon as each gate
 holds or is breached. Both are shown by a group-sequential t test (alpha spending of Lan
-and DeMets): over all looks together, a false breach and a false hold have a probability
-of 5 % at most. At --max-time the gate is undecided, with the time that it would need.
-So is a gate whose blocks depend on one another, or of which one is an outlier.
+and DeMets). Over all looks together, a false breach and a false hold have a probability
+of 5 % at most, if blocks are independent and of one kind. Half of the planned blocks, at
+most 20, run before a gate holds. At --max-time the gate is undecided, with the time that
+it would need. So is a gate whose blocks depend on one another, or one is an outlier.
+
+Failed requests are counted, in invalid trials too. A B that fails over 0.1 % more
+requests than A breaches after the first block, whatever the gates are.
 
 Without FILE the load is one service, or --app, behind --mesh. --program, --version and
 --set a.FIELD=…, b.FIELD=… set how A and B differ: FIELD is one of meshes in the

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 func TestABMistakes(t *testing.T) {
@@ -60,5 +63,51 @@ func TestBisectExitCodes(t *testing.T) {
 	}
 	if err := forBisect(false, &console.ExitError{Code: console.Undecided}); console.Exit(new(bytes.Buffer), "tare", err) != console.Undecided {
 		t.Error("the code changes without --bisect")
+	}
+}
+
+// failing is a run of A and B, in which B fails 2 % of the requests with a class, and trials with failures are invalid.
+func failing(t *testing.T, seed uint64, class string) string {
+	t.Helper()
+	s := answertest.AB(0, 4)
+	s.Seed, s.Rate, s.Bare = seed, 1000, true
+	s.Change = func(r *result.Record) {
+		r.Load.Classes["timeout"] += 0
+		if class != "" && r.Treatment == "envoy-b" {
+			n := r.Load.Classes["2xx"] / 50
+			r.Load.Classes["2xx"] -= n
+			r.Load.Classes[class] += n
+			r.Valid, r.Warnings = false, []result.Warning{{Code: "errors", Message: "2 % failed", Invalidates: true}}
+		}
+	}
+	dir := filepath.Join(t.TempDir(), "run")
+	s.Write(t, dir)
+	return dir
+}
+
+// A build that fails requests breaches, with and without a gate on errors, in one run and between runs, though none of its
+// trials is valid and undecided gates pass.
+func TestFailuresBreach(t *testing.T) {
+	base, fails := failing(t, 7, ""), failing(t, 8, "status")
+	for _, c := range []struct {
+		args string
+		want int
+		word string
+	}{
+		{"ab --from " + fails + " --undecided pass", console.Gate, "errors < +0.1%: fails"},
+		{"ab --from " + fails + " --undecided pass --gate error_ratio<0.5%", console.Gate, "20 of 1000 requests failed, and 0 of 1000 of the baseline"},
+		{"ab --from " + fails + " --undecided pass --gate error_ratio<3%", console.Done, "passes"},
+		{"ab --from " + base + " --undecided pass --gate error_ratio<0.5%", console.Done, "passes"},
+		{"compare " + base + " " + fails + " --gate error_ratio<0.5%", console.Gate, "is breached by envoy-b"},
+		{"compare " + base + " " + fails + " --gate error_ratio<3%", console.Done, ""},
+		{"compare " + base + " " + fails + " --gate requests_lost<+10%", console.Gate, "is breached by envoy-b"},
+		{"compare " + base + " " + fails + " --gate timeouts<0.9", console.Undecided, "envoy-b"}, // 0 of 4000: 0.92 of a trial at most
+		{"compare " + base + " " + fails + " --gate timeouts<1", console.Done, ""},
+		{"compare " + fails + " " + base + " --gate error_ratio<0.5%", console.Done, ""},
+	} {
+		text, errors, code := tareIn(t, "", strings.Fields(c.args)...)
+		if code != c.want || !strings.Contains(strings.ReplaceAll(text+errors, "\n", " "), c.word) {
+			t.Errorf("%s: exit code %d, want %d and %q in\n%s%s", c.args, code, c.want, c.word, text, errors)
+		}
 	}
 }

@@ -54,8 +54,9 @@ of the named ones:
   ` + metric.Rate + ` > -1%
 
 A gate is breached if the whole interval is beyond the bound. It holds if the whole
-interval is within. Otherwise, and with fewer than 3 BASE runs, it is undecided. To
-compare two builds now, use tare ab: it needs no earlier runs.
+interval is within. Otherwise, and with fewer than 3 BASE runs, it is undecided. Errors,
+failed requests and timeouts are counted: one BASE run decides them. To compare two
+builds now, use tare ab: it needs no earlier runs.
 
 Exit codes: 0 every gate holds; 4 a gate is breached; 5 undecided (--gate-undecided
 pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a gate.`,

@@ -13,7 +13,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // AcrossSchema is the schema of an [Across] as JSON.
@@ -57,6 +59,8 @@ type Across struct {
 	Changes      []Comparison      `json:"changes"`
 	Gates        []GateCheck       `json:"gates"`
 	Warnings     []figures.Warning `json:"warnings"`
+
+	runs []earlier // the base runs, and the new one last
 }
 
 // earlier is one of the base runs.
@@ -106,6 +110,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		a.Confidence = o.Confidence
 	}
 	x := estimator{confidence: a.Confidence}
+	a.runs = append(slices.Clone(runs), earlier{next, n})
 	cs := a.match(&x, runs, earlier{next, n})
 	a.Families, a.Changes = x.adjust(cs, nil), comparisonsOf(cs)
 	a.markGrowth(runs, earlier{next, n})
@@ -300,7 +305,11 @@ func (a *Across) Gate(gates []Gate) error {
 		n := len(a.Gates)
 		for i := range a.Changes {
 			if c := &a.Changes[i]; !c.Control && c.Metric == g.Metric && levelsAre(c.Factors, g.Where) {
-				a.Gates = append(a.Gates, g.check(c))
+				if check, ok := a.checkCounts(g, c); ok {
+					a.Gates = append(a.Gates, check)
+				} else {
+					a.Gates = append(a.Gates, g.check(c))
+				}
 			}
 		}
 		if len(a.Gates) == n {
@@ -308,6 +317,52 @@ func (a *Across) Gate(gates []Gate) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkCounts judges a change by the counts of all trials of its treatment, valid or not. They need no variation from run to
+// run: requests fail for the same reasons on every day. Not ok if the metric is not a count in one of the runs.
+func (a *Across) checkCounts(g Gate, c *Comparison) (out GateCheck, ok bool) {
+	var plans []plan.Plan
+	for _, r := range a.runs {
+		plans = append(plans, r.dir.Plan())
+	}
+	key := keyOf(plans...)
+	of := key(a.runs[len(a.runs)-2].run.Plan.ByID()[c.Treatment])
+	var both counts
+	for i, r := range a.runs {
+		ids := map[string]bool{}
+		for _, t := range plans[i].Treatments {
+			ids[t.ID] = key(t) == of
+		}
+		before := len(both.baseline) + len(both.treatment)
+		for j := range r.run.Records {
+			record := &r.run.Records[j]
+			events, counted := eventsOf(g.Metric, record)
+			switch {
+			case !ids[record.Treatment] || !counted:
+			case i < len(a.runs)-1:
+				both.baseline = append(both.baseline, events)
+			default:
+				both.treatment = append(both.treatment, events)
+			}
+		}
+		if len(both.baseline)+len(both.treatment) == before {
+			return out, false
+		}
+	}
+	t, b := stats.Dispersed(both.treatment), stats.Dispersed(both.baseline)
+	if g.Metric == metric.Rate && t.Scale != b.Scale {
+		return out, false
+	}
+	out = GateCheck{Gate: g.Text, Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Limit: g.Limit, Unit: c.Unit, Upper: g.Upper, Why: both.words(g.Metric)}
+	if g.Relative {
+		out.Unit = "%"
+	}
+	change := g.changeOfCounts(t, b, (1-a.Confidence)/2)
+	if out.Outcome = g.judgeBounds(change); !math.IsNaN(change.Estimate) && !math.IsInf(change.Estimate, 0) {
+		out.Change = &change
+	}
+	return out, true
 }
 
 func (a *Across) noneFor(g Gate) error {

@@ -74,47 +74,93 @@ func (run *Run) Decisions() (all []Decision, err error) {
 	if len(gates) == 0 {
 		return nil, nil
 	}
-	trials, planned := run.validByTreatment(), run.Plan.ByID()
-	type chosen struct {
-		gate      Gate
-		treatment plan.Treatment
+	due, err := gateTests(run, gates)
+	if err != nil {
+		return nil, err
 	}
-	var due []chosen
-	for _, g := range gates {
-		before := len(due)
-		for _, t := range run.Plan.Treatments {
-			if t.Baseline != "" && !t.Control && levelsAre(t.Factors, g.Where) {
-				due = append(due, chosen{g, t})
-			}
+	planned := run.Plan.ByID()
+	trials := run.validByTreatment()
+	for _, w := range due {
+		d, distance := w.judge(run, w.treatment.ID, w.treatment.Baseline, trials)
+		if w.implied && d.Outcome != Breached {
+			continue
 		}
-		if len(due) == before {
-			return nil, &GateError{Gate: g.Text, Column: 1, Message: "it chooses no treatment that is compared with a baseline"}
-		}
-	}
-	for _, c := range due {
-		w := gateTest{gate: c.gate, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), tests: len(due), last: isLastLook(run)}
-		p := run.estimator.pairs(c.gate.Metric, byBlock(trials[c.treatment.ID]), byBlock(trials[c.treatment.Baseline]))
-		d, distance := w.decide(p.treatment, p.baseline)
-		unfailed(run, &d, w, trials[c.treatment.ID], trials[c.treatment.Baseline])
 		if d.Outcome != Undecided {
-			if d.Doubts = doubtsOf(run, c.gate.Metric, c.treatment, planned[c.treatment.Baseline], trials); d.Doubts != nil {
+			if d.Doubts = doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials); d.Doubts != nil {
 				d.Doubted, d.Outcome = d.Outcome, Undecided
 			}
 		}
-		d.Lost = lostPairs(run, c.gate.Metric, c.treatment.ID, c.treatment.Baseline)
-		d.Treatment, d.Factors, d.Baseline = c.treatment.ID, c.treatment.Factors, c.treatment.Baseline
+		d.Treatment, d.Factors, d.Baseline = w.treatment.ID, w.treatment.Factors, w.treatment.Baseline
 		d.MorePairs = morePairs(distance, d.Pairs)
 		d.Minutes = float64(d.MorePairs) * blockTime(run).Minutes()
 		for _, t := range run.Plan.Treatments {
-			if t.Control && t.Baseline == c.treatment.Baseline {
-				p := run.estimator.pairs(c.gate.Metric, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
-				control, _ := w.decide(p.treatment, p.baseline)
+			if t.Control && t.Baseline == w.treatment.Baseline {
+				control, _ := w.judge(run, t.ID, t.Baseline, trials)
 				d.Control = control.Change
 			}
 		}
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// gateTests are the tests of a run: each gate on each treatment that it chooses, and the gate on failures on each treatment
+// without one of its own.
+func gateTests(run *Run, gates []Gate) (due []gateTest, err error) {
+	own := map[string]bool{}
+	events := 0 // gates on counts
+	add := func(g Gate, t plan.Treatment, implied bool) {
+		w := gateTest{gate: g, treatment: t, implied: implied, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), last: isLastLook(run)}
+		if w.counts = countsOf(run, g.Metric, t.ID, t.Baseline); w.counts != nil {
+			events++
+		}
+		if due = append(due, w); g.Metric == metric.ErrorRatio {
+			own[t.ID] = true
+		}
+	}
+	for _, g := range gates {
+		before := len(due)
+		for _, t := range run.Plan.Treatments {
+			if t.Baseline != "" && !t.Control && levelsAre(t.Factors, g.Where) {
+				add(g, t, false)
+			}
+		}
+		if len(due) == before {
+			return nil, &GateError{Gate: g.Text, Column: 1, Message: "it chooses no treatment that is compared with a baseline"}
+		}
+	}
+	for _, t := range run.Plan.Treatments {
+		if t.Baseline != "" && !t.Control && !own[t.ID] && countsOf(run, metric.ErrorRatio, t.ID, t.Baseline) != nil {
+			add(failureGate(run), t, true)
+		}
+	}
+	ofCounts, ofPairs := decisionError, decisionError
+	if events > 0 && events < len(due) {
+		ofCounts, ofPairs = countShare*decisionError, (1-countShare)*decisionError
+	}
+	for i := range due {
+		if due[i].counts != nil {
+			due[i].breach = ofCounts / float64(events)
+		} else {
+			due[i].breach = ofPairs / float64(len(due)-events)
+		}
+	}
+	return due, nil
+}
+
+// judge tests a gate on one treatment, or on an A/A pair: by counts of requests, or else by pairs of valid trials. The
+// distance is that of [gateTest.decide].
+func (w gateTest) judge(run *Run, treatment, baseline string, trials map[string][]figures.Measured) (d Decision, distance float64) {
+	if w.counts != nil {
+		if c := countsOf(run, w.gate.Metric, treatment, baseline); c != nil {
+			return w.decideCounts(*c), 0
+		}
+		return w.open(0), 0
+	}
+	p := run.estimator.pairs(w.gate.Metric, byBlock(trials[treatment]), byBlock(trials[baseline]))
+	d, distance = w.decide(p.treatment, p.baseline)
+	d.Lost = lostPairs(run, w.gate.Metric, treatment, baseline)
+	return d, distance
 }
 
 // blockTime is the mean duration of the blocks so far, without interruptions.
@@ -148,66 +194,26 @@ func doubtsOf(run *Run, name string, t, base plan.Treatment, trials map[string][
 	return all
 }
 
-// unfailed decides a gate on failures, or on the rate, of blocks without any failure, whose values all agree. The bounds
-// are exact and over requests: n of n answered is a share above 1-alpha^(1/n) with probability 1-alpha (Clopper, Pearson,
-// Biometrika 1934). The first look at which such a bound holds a gate is the only one that can be wrong, so that the
-// looks share no error. Failures that come in rare whole blocks are not seen before one comes.
-func unfailed(run *Run, d *Decision, w gateTest, treatment, baseline []figures.Measured) {
-	if d.Outcome != Undecided || d.Pairs < experiment.DecideFrom() || d.A == nil || !isZero(*d.B-*d.A, *d.A, *d.B) {
-		return
-	}
-	requests := func(trials []figures.Measured) (n, lost int64) {
-		for _, t := range trials {
-			for i := range run.Records {
-				if r := &run.Records[i]; r.ID == t.ID && r.Load != nil {
-					ended, failed := figures.CountEnded(r.Load)
-					n, lost = n+ended, lost+failed
-				}
-			}
-		}
-		return n, lost
-	}
-	after, lostAfter := requests(treatment)
-	before, lostBefore := requests(baseline)
-	if lostAfter+lostBefore > 0 || min(after, before) == 0 {
-		return
-	}
-	// low and high are the largest shares that may fail at A and at B.
-	alpha := decisionError / float64(max(w.tests, 1))
-	low, high := stats.ShareBound(0, before, alpha), stats.ShareBound(0, after, alpha)
-	scale, per := 1.0, 1.0
-	switch w.gate.Metric {
-	case metric.ErrorRatio:
-	case metric.RequestsLost, metric.Timeouts:
-		per = float64(after) / float64(len(treatment)) // of a trial
-	case metric.Rate:
-		low, high = high, low // what fails at B lowers its rate
-		if scale = *d.A; w.gate.Relative {
-			scale = 100
-		}
-	default:
-		return
-	}
-	if w.gate.Relative && w.gate.Metric != metric.Rate {
-		return // no percentage of zero: Why has the cure
-	}
-	change := stats.Interval{}
-	from, to := -low*scale*per, high*scale*per
-	change.Low, change.High = &from, &to
-	d.Change = &change
-	d.Why = fmt.Sprintf("nothing failed in %d and %d requests: the interval is over requests", before, after)
-	if d.Outcome = w.gate.judge(from, to); d.Outcome == CannotTell {
-		d.Outcome = Undecided
-	}
+// gateTest is the sequential test of one gate on one treatment. Its decisions are simulated in decide_internal_test.go.
+type gateTest struct {
+	gate      Gate
+	treatment plan.Treatment
+	implied   bool    // no gate of the experiment: reported only if it is breached
+	counts    *counts // nil: pairs decide
+	detect    float64 // share
+	looks     int     // planned pairs
+	breach    float64 // probability of a false breach over all looks
+	last      bool    // no pair will follow
 }
 
-// gateTest is the sequential test of one gate. Its decisions are simulated in decide_internal_test.go.
-type gateTest struct {
-	gate   Gate
-	detect float64 // share
-	looks  int     // planned pairs
-	tests  int     // gates and treatments of the run
-	last   bool    // no pair will follow
+// open is an undecided decision after a number of pairs.
+func (w gateTest) open(pairs int) Decision {
+	m, _ := metric.Lookup(w.gate.Metric)
+	d := Decision{Gate: w.gate.Text, Metric: w.gate.Metric, Outcome: Undecided, Unit: m.Unit, Upper: w.gate.Upper, Limit: w.gate.Limit, Pairs: pairs, Max: w.looks, Last: w.last}
+	if w.gate.Relative {
+		d.Unit, d.Detect = "%", 100*w.detect
+	}
+	return d
 }
 
 // decide judges pairs of values by block, treatment and baseline. A false breach, with the true change at the limit
@@ -217,8 +223,7 @@ type gateTest struct {
 // slow, so that looks of a simulation do without it.
 func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance float64) {
 	g := w.gate
-	m, _ := metric.Lookup(g.Metric)
-	d = Decision{Gate: g.Text, Metric: g.Metric, Outcome: Undecided, Unit: m.Unit, Upper: g.Upper, Limit: g.Limit, Pairs: len(treatment), Max: w.looks, Last: w.last}
+	d = w.open(len(treatment))
 	limit, beyond := g.Limit, g.Limit
 	sign := 1.0
 	if !g.Upper {
@@ -226,7 +231,6 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	}
 	var changes []float64
 	if g.Relative {
-		d.Unit, d.Detect = "%", 100*w.detect
 		limit, beyond = math.Log1p(g.Limit/100), math.Log1p((g.Limit+sign*d.Detect)/100)
 	}
 	for i := range treatment {
@@ -245,7 +249,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		d.A, d.B = &a, &b
 	}
 	hold := w.spending(len(changes), decisionError).Bounds(changes)
-	breach := w.spending(len(changes), decisionError/float64(max(w.tests, 1))).Bounds(changes)
+	breach := w.spending(len(changes), w.breach).Bounds(changes)
 	for _, r := range []*stats.Result{&hold, &breach} {
 		r.Widen(stats.Lasting(changes))
 	}
@@ -259,13 +263,63 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	}
 	switch {
 	case g.Upper && *breach.Low > limit, !g.Upper && *breach.High < limit:
-		d.Outcome = Breached
+		if d.Outcome = Breached; !rankedBeyond(changes, limit, sign) {
+			d.Outcome, d.Why = Undecided, "the mean is beyond the limit because of a few blocks: their ranks do not show it"
+		}
 	case g.Upper && *hold.High < beyond, !g.Upper && *hold.Low > beyond:
-		d.Outcome = Holds
+		switch {
+		case !w.holdsAfter(len(changes)):
+			d.Why = fmt.Sprintf("the change is within the limit so far; a gate holds from %d pairs on, in which a shift would show", LeastToHold(w.looks))
+		case !recentWithin(changes, beyond, sign):
+			d.Why = "the last blocks alone do not show that the change is within the limit"
+		case !rankedBeyond(changes, beyond, -sign):
+			d.Why = "the mean is within the limit because of a few blocks: their ranks do not show it"
+		default:
+			d.Outcome = Holds
+		}
 	default:
 		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
 	}
 	return d, distance
+}
+
+// mostToHold bounds [LeastToHold]: a long run is planned for noise, and not for shifts.
+const mostToHold = 20
+
+// LeastToHold is the least number of pairs of a gate that holds, of the planned ones: half, at most [mostToHold]. A shift that
+// comes later in the run is not in the figures of a gate that held before.
+func LeastToHold(planned int) int {
+	return max(experiment.DecideFrom(), min((planned+1)/2, mostToHold))
+}
+
+// holdsAfter reports whether a gate may hold after some pairs. No shift comes later in a run whose time is over.
+func (w gateTest) holdsAfter(pairs int) bool {
+	return pairs >= LeastToHold(w.looks) || w.last && pairs >= experiment.DecideFrom()
+}
+
+// recentLevel is the level of the look at the last blocks.
+const recentLevel = 0.1
+
+// recentWithin reports whether the last third of the changes, by itself, is shown to be on the near side of a limit.
+// Otherwise a gate would hold just after a shift.
+func recentWithin(changes []float64, limit, sign float64) bool {
+	n := max(len(changes)/3, stats.MinN)
+	last := stats.MeanInterval(changes[len(changes)-n:], 1-2*recentLevel)
+	if !last.Known() {
+		return sign*(limit-last.Estimate) > 0
+	}
+	half, _ := last.HalfWidth()
+	return sign*(limit-last.Estimate) > half
+}
+
+// rankedBeyond reports whether the ranks of the changes show them beyond a limit, in the direction of sign. The level is that of a
+// single look, or the smallest p-value of so few changes.
+func rankedBeyond(changes []float64, limit, sign float64) bool {
+	away := make([]float64, len(changes))
+	for i, c := range changes {
+		away[i] = sign * (limit - c)
+	}
+	return stats.SignedRank(away) <= math.Max(decisionError, math.Pow(2, -float64(len(away))))
 }
 
 // spending is the test of a hypothesis at level alpha after pairs of the planned ones.

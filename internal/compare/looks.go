@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -23,9 +22,6 @@ func NewLooks(d *result.Dir, o Options) (*Looks, error) {
 	}
 	return &Looks{run}, nil
 }
-
-// From is the first block after which gates are decided.
-func (l *Looks) From() int { return experiment.DecideFrom() }
 
 // To is the last block whose trials are all recorded.
 func (l *Looks) To() int {

@@ -61,6 +61,7 @@ type File struct {
 	} `yaml:"platform"`
 	Validity struct {
 		Unattributed float64 `yaml:"unattributed"`
+		ErrorRatio   float64 `yaml:"errorRatio"`
 	} `yaml:"validity"`
 	Changes experiment.Changes `yaml:"changes"`
 	Phases  struct {

@@ -165,6 +165,9 @@ type Idle struct {
 	Deadline Duration `yaml:"deadline" json:"deadline"`                 // max time to wait
 }
 
+// DefaultErrorRatio is the share of requests that may fail in a valid trial.
+const DefaultErrorRatio = 0.001
+
 // DefaultUnattributed is the share of all CPU that may be without attribution rule.
 const DefaultUnattributed = 0.01
 

@@ -213,7 +213,7 @@ func defaults() *Experiment {
 		Seed:       1,
 		Probe:      true,
 		Confidence: 0.95,
-		Validity:   Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: DefaultUnattributed, GeneratorCPU: 0.9},
+		Validity:   Validity{ErrorRatio: DefaultErrorRatio, RateShortfall: 0.005, Unattributed: DefaultUnattributed, GeneratorCPU: 0.9},
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -90,6 +91,12 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 			return nil, err
 		}
 		if s.Plan.Expected <= o.MaxTime || blocks == from {
+			after := func(n int) time.Duration {
+				return (s.Plan.Expected * time.Duration(n) / time.Duration(blocks)).Round(time.Second)
+			}
+			least := compare.LeastToHold(blocks)
+			s.notef("max %d blocks in about %v: a gate may be breached from block %d (about %v), and hold from block %d (about %v)",
+				blocks, after(blocks), from, after(from), least, after(least))
 			return s, nil
 		}
 		// Blocks differ in the number of meshes that are installed.

@@ -129,7 +129,7 @@ blocks: 4
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	s := must.Get(NewProgram("", nil).AB(t.Context(), AB{File: file, A: "mesh=reference", B: "mesh=envoy", MaxTime: time.Hour}))(t)
-	if len(s.Notes) != 2 || !strings.Contains(s.Notes[0], "Cookie") || !strings.Contains(s.Notes[1], "has no order: interleaved") {
+	if len(s.Notes) != 3 || !strings.Contains(s.Notes[0], "Cookie") || !strings.Contains(s.Notes[1], "has no order: interleaved") || !strings.Contains(s.Notes[2], "and hold from block 15 (about ") {
 		t.Errorf("notes: %q", s.Notes)
 	}
 }

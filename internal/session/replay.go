@@ -28,10 +28,8 @@ func Replay(dir string, o compare.Options, within time.Duration) (Replayed, erro
 	if err != nil {
 		return r, err
 	}
-	for block := min(looks.From(), looks.To()); block <= looks.To(); block++ {
-		passed := looks.Elapsed(block)
-		over := within > 0 && passed+passed/time.Duration(max(block, 1)) > within
-		l := look{looks: looks, block: block, timeIsOver: over || looks.EndsAt(block)}
+	for block := min(1, looks.To()); block <= looks.To(); block++ {
+		l := look{looks: looks, block: block, timeIsOver: isOver(block, looks.Elapsed(block), within) || looks.EndsAt(block)}
 		stop, err := l.decide()
 		if err != nil {
 			return r, err

@@ -142,8 +142,7 @@ func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(
 			return result.Stopped{}, err
 		}
 		passed := earlier + time.Since(begun)
-		next := passed / time.Duration(max(block, 1))
-		l := look{looks: looks, block: block, timeIsOver: d.Within > 0 && passed+next > time.Duration(d.Within)}
+		l := look{looks: looks, block: block, timeIsOver: isOver(block, passed, time.Duration(d.Within))}
 		stop, err := l.decide()
 		for i := range l.decisions {
 			post(fmt.Sprintf("block %d: %s", block, l.decisions[i].Words()))
@@ -153,6 +152,19 @@ func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(
 		}
 		return stop, err
 	}
+}
+
+// isOver reports whether the next block would last beyond the time given, 0 for none. The fewest blocks that decide a gate were
+// planned to fit: on a slower machine they run all the same, if half of the time more is enough.
+func isOver(block int, passed, within time.Duration) bool {
+	left := max(1, experiment.DecideFrom()-block)
+	if within <= 0 {
+		return false
+	}
+	if block < experiment.DecideFrom() {
+		within += within / 2
+	}
+	return passed+passed*time.Duration(left)/time.Duration(max(block, 1)) > within
 }
 
 // timeOver is why a run without a decision ends.

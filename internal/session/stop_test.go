@@ -41,6 +41,26 @@ func TestDecisionWithinAfterAResume(t *testing.T) {
 	}
 }
 
+// The fewest blocks that decide a gate run on a slow machine too, up to half of the time more. Later blocks end in time.
+func TestTimeForTheFewestBlocks(t *testing.T) {
+	for _, c := range []struct {
+		block          int
+		passed, within time.Duration
+		over           bool
+	}{
+		{3, 72 * time.Second, 90 * time.Second, false}, // the fourth ends after 96 s
+		{1, 33 * time.Second, 90 * time.Second, false}, // 132 s
+		{1, 34 * time.Second, 90 * time.Second, true},  // 136 s
+		{4, 80 * time.Second, 90 * time.Second, true},
+		{4, 72 * time.Second, 90 * time.Second, false},
+		{9, time.Hour, 0, false},
+	} {
+		if got := isOver(c.block, c.passed, c.within); got != c.over {
+			t.Errorf("block %d after %v of %v: over %v", c.block, c.passed, c.within, got)
+		}
+	}
+}
+
 // A run ends if no trial of a treatment, or of all, started for one reason, but not after one trial, with two reasons, or after a start.
 func TestStopUnstartable(t *testing.T) {
 	for _, c := range []struct {

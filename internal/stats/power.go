@@ -1,10 +1,6 @@
 package stats
 
-import (
-	"math"
-
-	"gonum.org/v1/gonum/mathext"
-)
+import "math"
 
 // Power is the chance of showing a difference of the detectable size that
 // [MinDetectable] is asked for by reports: the customary 80 % (Cohen,
@@ -67,18 +63,6 @@ func HalfWidth(sd float64, n int, confidence float64) float64 {
 // StudentHalfWidth is half of the interval of an estimate whose standard error has degrees of freedom.
 func StudentHalfWidth(se, df, confidence float64) float64 {
 	return tQuantile(df, 1-(1-confidence)/2) * se
-}
-
-// ShareBound is the exact upper bound of a share of which k were seen in n (Clopper, Pearson, Biometrika 1934). It is
-// exceeded with probability alpha.
-func ShareBound(k, n int64, alpha float64) float64 {
-	switch k {
-	case 0:
-		return -math.Expm1(math.Log(alpha) / float64(n))
-	case n:
-		return 1
-	}
-	return mathext.InvRegIncBeta(float64(k+1), float64(n-k), 1-alpha)
 }
 
 // WelchDetectable is [MinDetectable] for unpaired samples: the smallest true

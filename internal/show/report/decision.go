@@ -102,7 +102,7 @@ func errorSentence(r *answer.Report) string {
 		slices.ContainsFunc(r.Decisions, func(d compare.Decision) bool { return d.Doubts != nil }) {
 		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
 	}
-	return "Intervals hold over all looks: each side is wrong with probability 5 % at most."
+	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
 }
 
 // GatesAnswer is the outcome of the gates in a sentence, with the names of those that do not hold. It is empty without
