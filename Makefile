@@ -37,10 +37,10 @@ listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(err
 # All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
 UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(call listed,$(KUBE)),$(call listed,./...))))
 # Packages with goroutines that share state.
-RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 ./internal/load/http3 ./internal/load/portable \
+RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 \
               ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
-SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|HTTP3|Status|BodyChecks|Name|Unix|Renewed|Template)
+SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|Status|BodyChecks|Name|Unix|Renewed|Template)
 # Tests with deadlines or rates that a low priority beside clusters misses; `make race` has them.
 TIMED      := ^Test(Calibration|SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|DropSendsOnlyWhatFindsAConnection|TimeoutCountsFromTheSend|NewConnectionsPerSecond|RealTrials|RealRound|ClockOfTheLoadWorker)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
@@ -79,7 +79,7 @@ build: ## build tare and tare-agent into bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
 
 .PHONY: build-kube
-build-kube: ## the same, and tare-kube: Kubernetes, figures in files, databases, HTTP/3, gRPC messages
+build-kube: ## the same, and tare-kube: Kubernetes, figures in files, databases, gRPC messages
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
 
 .PHONY: pictures

@@ -219,7 +219,6 @@ var documented = map[string]done{
 	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{\"item\": 4711}' -r 200":                                     {by: "TestLoadGRPCByDescription"},
 	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --proto shop.proto --import-path proto --data @order.json":            {by: "TestLoadGRPCByDescription"},
 	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                              {by: "TestLoadWebSocket"},
-	"tare load https://127.0.0.1:8443/ --http3 -r 500":                                                                    {by: "TestLoadHTTP3"},
 	"tare load 'http://127.0.0.1:8080/users/{{csv \"users.csv\" \"id\"}}' --templates --data '{\"order\": \"{{uuid}}\"}'": {add: "-r 50 -z 1s"},
 
 	"tare mesh list":                          {},

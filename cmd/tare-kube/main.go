@@ -1,4 +1,4 @@
-// Command tare-kube is tare with large libraries: for Kubernetes, gRPC messages, HTTP/3, figures in files and databases.
+// Command tare-kube is tare with large libraries: for Kubernetes, gRPC messages, figures in files and databases.
 // tare starts it for commands that need them.
 package main
 
@@ -14,18 +14,11 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/kubecli"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/describe"
-	"github.com/tare-mesh/tare/internal/load/engine"
-	"github.com/tare-mesh/tare/internal/load/http3"
 )
 
 func main() {
-	if len(os.Args) == 2 {
-		switch os.Args[1] {
-		case cli.TaskHTTP3:
-			os.Exit(task(sendHTTP3))
-		case load.GRPCTask:
-			os.Exit(task(describeGRPC))
-		}
+	if len(os.Args) == 2 && os.Args[1] == load.GRPCTask {
+		os.Exit(task(describeGRPC))
 	}
 	os.Exit(cli.Main(kubecli.Kubernetes()))
 }
@@ -40,13 +33,6 @@ func task(run func(context.Context) error) int {
 		return 1
 	}
 	return 0
-}
-
-// sendHTTP3 reads a load profile, and writes progress and the report.
-func sendHTTP3(ctx context.Context) error {
-	return engine.Process(ctx, "tare-kube", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
-		return engine.RunOver(ctx, p, progress, http3.NewWorker)
-	})
 }
 
 // describeGRPC answers a query about gRPC methods.

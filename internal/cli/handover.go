@@ -22,9 +22,6 @@ import (
 // envVersion carries the version of tare to tare-kube, which must be of the same.
 const envVersion = "TARE_HANDED_OVER_BY"
 
-// TaskHTTP3 is the argument with which tare-kube sends a load over HTTP/3, as `tare-agent load` does over others.
-const TaskHTTP3 = "http3-engine"
-
 // handOver replaces this process with tare-kube.
 type handOver struct {
 	args []string // of this process, without the program's name

@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
@@ -20,8 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/host"
-	"github.com/tare-mesh/tare/internal/load/record"
-	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -58,7 +55,6 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load https://shop.example/ --resolve shop.example:443:127.0.0.1 -k -r 100
   tare load grpc://127.0.0.1:50051                               # lists the methods
   tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{"item": 4711}' -r 200
-  tare load https://127.0.0.1:8443/ --http3 -r 500               # HTTP/3, by the program tare-kube
   tare load wss://127.0.0.1:8443/chat --data hello -r 500        # WebSocket: each message must come back
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -r 20000 --processes 3        # more than one process can send`,
@@ -175,26 +171,11 @@ func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report
 
 // runLoad runs p in this process, or in several.
 func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
-	program := []string{generator.AgentPath(), "load"}
-	if p.Protocol == load.ProtocolHTTP3 {
-		kube, err := companion.Kube.Find()
-		if err != nil {
-			return load.Report{}, err
-		}
-		program = []string{kube, TaskHTTP3}
+	if err := engine.Supported(); err != nil {
+		return load.Report{}, err
 	}
-	switch {
-	case parts > 1:
-		return loadInParts(ctx, program, p, parts, progress, diag)
-	case p.Protocol == load.ProtocolHTTP3:
-		p.Parts = 1 // the report has its distributions
-		report, err := loadPart(ctx, program, p, progress, diag)
-		if err != nil {
-			return load.Report{}, err
-		}
-		whole, err := record.Merge([]load.Report{report})
-		report.Times, report.FirstByte, report.Parts = whole.Times, whole.FirstByte, nil
-		return report, err
+	if parts > 1 {
+		return loadInParts(ctx, p, parts, progress, diag)
 	}
 	host.TuneProcess(p.Workers)
 	return engine.Run(ctx, p, progress)

@@ -92,12 +92,6 @@ func (f *loadFlags) speak(p *load.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
 	}
-	if f.http3 {
-		p.Protocol = cmp.Or(p.Protocol, load.ProtocolHTTP3)
-	}
-	if f.http3 && p.Protocol != load.ProtocolHTTP3 {
-		return fmt.Errorf("--http3 and protocol %s exclude each other", p.Protocol)
-	}
 	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
 		p.Protocol = cmp.Or(p.Protocol, "tcp")
 	}

@@ -30,7 +30,6 @@ type loadFlags struct {
 	drop      bool
 	tls       load.TLS
 	http2     bool
-	http3     bool
 	rpc       rpcFlags
 	socket    socketFlags
 	ipv4      bool
@@ -75,8 +74,8 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
-	{"Connections", []string{"protocol", "http2", "http3", "streams", "connection-rate", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
-		"processes", "workers", "cpus", "spin", "engine", "calibrate"}},
+	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
+		"processes", "workers", "cpus", "spin", "calibrate"}},
 	{"Request", []string{"targets", "targets-outside", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow"}},
 	{"gRPC", []string{"grpc", "proto", "import-path", "protoset", "grpc-messages", "grpc-at-once", "grpc-stream"}},
 	{"WebSocket", []string{"ws-answer", "ws-messages"}},
@@ -97,12 +96,11 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson, uniform or replay")
 	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request, from its send")
-	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, http3, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
+	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
-	flags.BoolVar(&f.http3, "http3", false, "same as --protocol http3: over QUIC, by the program tare-kube")
 	f.rpc.register(flags, &f.profile)
 	f.socket.register(flags)
-	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 or HTTP/3 connection")
+	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
@@ -152,7 +150,6 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tls.ServerName, "sni", "", "server `name` for TLS and for the check of the certificate (default: the URL's host)")
 	flags.BoolVarP(&f.tls.Insecure, "insecure", "k", false, "accept any certificate")
 	flags.BoolVar(&f.tls.FullHandshake, "full-handshake", false, "do not resume TLS sessions")
-	flags.StringVar(&f.profile.Engine, "engine", "", "portable: a goroutine per connection (default: the fastest available)")
 	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "calibrate for this long before the load; 0 disables")
 	flags.DurationVar(&f.profile.Spin, "spin", 0, "busy-poll this long before a send and for a response (default 60µs with spare CPUs; negative: never)")
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "pin workers to these CPUs")

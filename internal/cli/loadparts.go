@@ -28,7 +28,7 @@ const partsLead = 2 * time.Second
 
 // loadInParts shares p among n processes that start at one instant, and merges
 // what they report. The processes end with ctx.
-func loadInParts(ctx context.Context, program []string, p load.Profile, n int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
+func loadInParts(ctx context.Context, p load.Profile, n int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
 	dir, err := os.MkdirTemp("", "tare-load-")
 	if err != nil {
 		return load.Report{}, fmt.Errorf("share load: %w", err)
@@ -60,7 +60,7 @@ func loadInParts(ctx context.Context, program []string, p load.Profile, n int, p
 		if i > 0 {
 			part.Calibrate = 0 // one floor is enough, and the others would disturb it
 		}
-		running.Go(routine.Guarded(func() { reports[i], errs[i] = loadPart(ctx, program, part, sum, diag) }))
+		running.Go(routine.Guarded(func() { reports[i], errs[i] = loadPart(ctx, part, sum, diag) }))
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -83,12 +83,12 @@ func cpusOf(cpus []int, earlier int) []int {
 	return slices.Concat(cpus[first:], cpus[:first])
 }
 
-// loadPart runs one process to its end. Its program is tare-agent, or has the same command.
-func loadPart(ctx context.Context, program []string, p load.Profile, progress func(load.Progress), diag io.Writer) (load.Report, error) {
+// loadPart runs one process of tare-agent to its end.
+func loadPart(ctx context.Context, p load.Profile, progress func(load.Progress), diag io.Writer) (load.Report, error) {
 	fail := func(err error) (load.Report, error) {
 		return load.Report{}, fmt.Errorf("load process %d: %w", p.Part, err)
 	}
-	cmd := exec.CommandContext(ctx, program[0], program[1:]...)
+	cmd := exec.CommandContext(ctx, generator.AgentPath(), "load")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) } // it reports what it has
 	cmd.WaitDelay = p.Drain + 5*time.Second
 	var stderr bytes.Buffer
@@ -125,9 +125,6 @@ func loadPart(ctx context.Context, program []string, p load.Profile, progress fu
 func startPart(stdin io.WriteCloser, lines *load.Lines, p load.Profile) (load.Clock, error) {
 	defer stdin.Close()
 	questions := json.NewEncoder(stdin)
-	if p.Start.IsZero() { // the only part
-		return load.Clock{}, questions.Encode(p)
-	}
 	ahead, bound, err := clock.Measure(time.Now, func() (clock.Stamps, error) {
 		if err := questions.Encode(load.Question{Clock: true}); err != nil {
 			return clock.Stamps{}, err

@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/gorilla/websocket"
-	quichttp3 "github.com/quic-go/quic-go/http3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
@@ -125,27 +124,6 @@ func TestLoadWebSocket(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err := runLoadCommand(t, "ws://127.0.0.1:1", "--ws-answer", "echoes"); exitCode(err) != 2 || !strings.Contains(err.Error(), `answer "echoes" is none of`) {
-		t.Error(err)
-	}
-}
-
-func TestLoadHTTP3(t *testing.T) {
-	t.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true")
-	certified := httptest.NewTLSServer(nil)
-	certified.Close()
-	c := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
-	s := &quichttp3.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }),
-		TLSConfig: quichttp3.ConfigureTLSConfig(certified.TLS)}
-	go func() { _ = s.Serve(c) }()
-	t.Cleanup(func() { _, _ = s.Close(), c.Close() })
-	url := "https://" + c.LocalAddr().String()
-	for _, format := range []string{"json", "text", "oha", "vegeta"} {
-		out, err := runLoadCommand(t, url, "--http3", "-k", "-n", "20", "-r", "200", "-c", "2", "-o", format)
-		if err != nil || !strings.Contains(strings.Join(strings.Fields(out), " "), map[string]string{"json": `"engine": "http3"`, "text": "HTTP/3 (engine http3), 2 connections"}[format]) {
-			t.Errorf("%s: %v\n%s", format, err, out)
-		}
-	}
-	if _, err := runLoadCommand(t, strings.Replace(url, "https", "http", 1), "--http3"); exitCode(err) != 2 || !strings.Contains(err.Error(), "HTTP/3 needs https") {
 		t.Error(err)
 	}
 }

@@ -79,19 +79,13 @@ func TestRefusedCertificate(t *testing.T) {
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		args := []string{s.URL, "-n", "20", "-c", "2", "-r", "100"}
-		if engine == load.EnginePortable {
-			args = append(args, "--engine", engine)
-		}
-		out, err := runLoadCommand(t, args...)
-		if exitCode(err) != console.Failed || !strings.Contains(err.Error(), "certificate refused: x509: ") {
-			t.Errorf("%s: %v", engine, err)
-		}
-		first, _, _ := strings.Cut(out, "\n")
-		if !strings.Contains(first, "0 % ok (100 % certificate refused)") || !strings.Contains(out, "x509: ") || strings.Contains(out, "map[") {
-			t.Errorf("%s:\n%s", engine, out)
-		}
+	out, err := runLoadCommand(t, s.URL, "-n", "20", "-c", "2", "-r", "100")
+	if exitCode(err) != console.Failed || !strings.Contains(err.Error(), "certificate refused: x509: ") {
+		t.Error(err)
+	}
+	first, _, _ := strings.Cut(out, "\n")
+	if !strings.Contains(first, "0 % ok (100 % certificate refused)") || !strings.Contains(out, "x509: ") || strings.Contains(out, "map[") {
+		t.Error(out)
 	}
 }
 

@@ -15,25 +15,18 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/describe"
-	"github.com/tare-mesh/tare/internal/load/engine"
-	"github.com/tare-mesh/tare/internal/load/http3"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"tare":         func() { os.Exit(Main(nil)) },
 		"kubectl-tare": func() { os.Exit(Main(nil)) },
-		// The tasks of tare-kube, as cmd/tare-kube has them.
+		// The task of tare-kube, as cmd/tare-kube has them.
 		"tare-kube": func() {
-			var err error
-			if os.Args[1] == load.GRPCTask {
-				err = load.AnswerGRPC(context.Background(), os.Stdin, os.Stdout, describe.Answer)
-			} else {
-				err = engine.Process(context.Background(), "tare-kube", os.Stdin, os.Stdout, os.Stderr, func(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
-					return engine.RunOver(ctx, p, progress, http3.NewWorker)
-				})
+			if os.Args[1] != load.GRPCTask {
+				log.Fatalf("tare-kube has no task %s", os.Args[1])
 			}
-			if err != nil {
+			if err := load.AnswerGRPC(context.Background(), os.Stdin, os.Stdout, describe.Answer); err != nil {
 				log.Fatal(err)
 			}
 		},

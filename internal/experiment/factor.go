@@ -80,7 +80,6 @@ var Table = []Factor{
 		Name: "protocol", Default: app.HTTP1, Text: "Protocol of the requests.",
 		Field:  func(l *Levels) *string { return &l.Protocol },
 		bounds: func(n Names) bounds { return oneOf("protocol", n.Protocols...) },
-		check:  factorRules.protocol,
 	}.Factor(),
 	Column[string]{
 		Name: "generator", Default: "tare", Text: "Load generators to compare on one server; what each measures: docs/reference/generators.md.",

@@ -78,17 +78,6 @@ func (v factorRules) rate(path string, level RateLevel) {
 	}
 }
 
-// loadOnly is a protocol of `tare load` alone.
-const loadOnly = "http3"
-
-// protocol reports a protocol of other commands.
-func (v factorRules) protocol(path, x string) {
-	if x == loadOnly {
-		v.report(path, "write http2, or measure a URL: tare load https://… --http3",
-			"experiments have no protocol %s: sidecars accept connections of applications over TCP, and no mesh definition has QUIC", x)
-	}
-}
-
 // route reports a level other than a list of paths.
 func (v factorRules) route(path, routes string) {
 	if routes == app.EveryRoute {

@@ -74,7 +74,7 @@ func TestStreamsOfRequests(t *testing.T) {
 		strings.Replace(text, ", messages: ['base64:Cv8=', x]", "", 1):                            "load.requests[0].stream: the client's stream has no message",
 		strings.Replace(text, "both", "server", 1):                                                "load.requests[0].messages: the client sends one message",
 		strings.NewReplacer("grpc: a.B/C, ", "path: /, ", ", protocol: [grpc]", "").Replace(text): "load.requests[0].stream: only a gRPC method has streams",
-		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: experiments have no protocol http3",
+		strings.Replace(text, "protocol: [grpc]", "protocol: [http3]", 1):                         "x.yaml:4:36: factors.protocol[0]: unknown protocol \"http3\"",
 		strings.Replace(text, "[grpc]", "[grpc, websocket]", 1):                                   "load.requests: protocol websocket does not support several requests",
 	} {
 		must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(text), k)), want, text)

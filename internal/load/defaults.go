@@ -53,10 +53,6 @@ func (p Profile) WithDefaults() Profile {
 	if p.Protocol == ProtocolGRPC {
 		p.Method = http.MethodPost
 	}
-	if p.Protocol == ProtocolHTTP3 {
-		p.Engine = cmp.Or(p.Engine, EngineHTTP3)
-		p.Calibrate = 0 // the floor is measured with HTTP/1.1 only
-	}
 	if p.Protocol == ProtocolWebSocket {
 		w := WebSocket{}
 		if p.WebSocket != nil {

@@ -54,8 +54,6 @@ const (
 	FailureClose1012
 	FailureClose1013
 	FailureCloseOther
-	FailureQUICLost
-	FailureHTTP3
 	FailureOther
 	FailureCount
 )
@@ -110,8 +108,6 @@ var failureNames = [FailureCount]string{
 	FailureClose1012:      "websocket closed 1012 (restart)",
 	FailureClose1013:      "websocket closed 1013 (try later)",
 	FailureCloseOther:     "websocket closed",
-	FailureQUICLost:       "quic connection lost", // nothing came from the server any more
-	FailureHTTP3:          "http3 protocol error",
 	FailureOther:          "other",
 }
 

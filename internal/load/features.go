@@ -21,7 +21,7 @@ const (
 )
 
 // onlyHTTP1 are the protocols without features of HTTP/1.1.
-var onlyHTTP1 = []string{ProtocolHTTP2, ProtocolHTTP3, ProtocolGRPC, ProtocolTCP, ProtocolWebSocket}
+var onlyHTTP1 = []string{ProtocolHTTP2, ProtocolGRPC, ProtocolTCP, ProtocolWebSocket}
 
 // features has every feature with the protocols that lack it.
 var features = []struct {
@@ -34,16 +34,12 @@ var features = []struct {
 	{BodyChecks, func(p *Profile) bool { return len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 }, []string{ProtocolTCP}},
 	{JSONChecks, func(p *Profile) bool { return len(p.JSONHas)+len(p.JSONLacks) > 0 }, []string{ProtocolTCP, ProtocolGRPC}},
 	{SeveralRequests, func(p *Profile) bool { return len(p.Calls) > 0 || p.Protocol == ProtocolWebSocket && p.sharesHosts() }, []string{ProtocolTCP, ProtocolWebSocket}},
-	{Cookies, func(p *Profile) bool { return p.Cookies }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolGRPC, ProtocolHTTP3}},
-	{Templates, func(p *Profile) bool { return p.Template != nil }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolHTTP3}},
-	{"a think time", func(p *Profile) bool { return p.Think != nil }, []string{ProtocolHTTP3}},
+	{Cookies, func(p *Profile) bool { return p.Cookies }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolGRPC}},
+	{Templates, func(p *Profile) bool { return p.Template != nil }, []string{ProtocolTCP, ProtocolWebSocket}},
 	{"following redirects", func(p *Profile) bool { return p.Follow > 0 }, onlyHTTP1},
 	{"retries after an idle connection was closed", func(p *Profile) bool { return p.RetryIdle }, onlyHTTP1},
-	{NewConnections, func(p *Profile) bool { return p.ConnectionRate != 0 }, []string{ProtocolHTTP3, ProtocolWebSocket}},
-	{"a connection for every request", func(p *Profile) bool { return p.NoKeepAlive }, []string{ProtocolHTTP2, ProtocolHTTP3, ProtocolGRPC}},
-	{"the portable engine", (*Profile).Portable, []string{ProtocolHTTP2, ProtocolGRPC, ProtocolWebSocket}},
-	{"a Unix socket", func(p *Profile) bool { return p.Socket != "" }, []string{ProtocolHTTP3}},
-	{"a look-up for each connection", func(p *Profile) bool { return p.Resolve == ResolveConnection }, []string{ProtocolHTTP3}},
+	{NewConnections, func(p *Profile) bool { return p.ConnectionRate != 0 }, []string{ProtocolWebSocket}},
+	{"a connection for every request", func(p *Profile) bool { return p.NoKeepAlive }, []string{ProtocolHTTP2, ProtocolGRPC}},
 }
 
 // Supports reports whether requests of a protocol can have a feature.

@@ -63,7 +63,7 @@ type Profile struct {
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
 	Workers     int     `json:"workers,omitempty"` // OS threads, default 1
-	// Protocol is http1 (default), http2, http3, grpc, websocket, tcp or auto.
+	// Protocol is http1 (default), http2, grpc, websocket, tcp or auto.
 	//
 	// grpc: unary calls. A target's path is the method. The body is one message: that
 	// of BodyFile, or one whose field 1 has RequestSize bytes.
@@ -74,8 +74,6 @@ type Profile struct {
 	//
 	// websocket: the body is one message, text if it is valid UTF-8. A target is ws://host:port/path,
 	// or wss:// over TLS, or an http or https URL.
-	//
-	// http3: over QUIC, to https targets only, by engine "http3".
 	//
 	// auto: http2 for an https target whose server chooses it in a connection before
 	// the load, http1 for any other.
@@ -195,9 +193,6 @@ type Profile struct {
 	// Zero: 60 µs if the process has a spare core for each worker, none otherwise.
 	// Negative: none.
 	Spin time.Duration `json:"spin,omitempty"`
-	// Engine is "" for the best there is, or "portable": a goroutine for each
-	// connection, which runs everywhere and is less punctual. Protocol http3 has "http3".
-	Engine string `json:"engine,omitempty"`
 	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
 	Socket string `json:"socket,omitempty"`
 	// TLS configures https targets, nil for the system's roots.

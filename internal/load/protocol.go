@@ -9,14 +9,13 @@ const (
 	ProtocolAuto  = "auto"
 
 	ProtocolWebSocket = "websocket"
-	ProtocolHTTP3     = "http3"
 )
 
 // protocols by every name a profile may give them.
 var protocols = map[string]string{
 	"": ProtocolHTTP1, ProtocolHTTP1: ProtocolHTTP1, "http/1.1": ProtocolHTTP1, "http": ProtocolHTTP1,
 	ProtocolHTTP2: ProtocolHTTP2, ProtocolGRPC: ProtocolGRPC, ProtocolTCP: ProtocolTCP, ProtocolAuto: ProtocolAuto,
-	ProtocolWebSocket: ProtocolWebSocket, ProtocolHTTP3: ProtocolHTTP3,
+	ProtocolWebSocket: ProtocolWebSocket,
 }
 
 // mayHTTP2 reports whether the load may use HTTP/2.

@@ -41,7 +41,7 @@ const (
 // Report is the result of a load run. Counts are of requests intended
 // in the measure window, unless stated otherwise.
 type Report struct {
-	Engine  string `json:"engine"` // "epoll" or "portable"
+	Engine  string `json:"engine"` // "epoll"
 	Version string `json:"version"`
 	Loop    string `json:"loop"` // "open" or "closed"
 	// Protocol is the profile's protocol, or the negotiated one after auto: both, if targets differ.

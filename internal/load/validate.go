@@ -76,7 +76,6 @@ func (p Profile) Validate() error {
 	for _, cpu := range p.CPUs {
 		m.refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
-	m.refuse(p.Engine != "" && p.Engine != EnginePortable && p.Protocol != ProtocolHTTP3, "engine %q is neither empty nor %q", p.Engine, EnginePortable)
 	m.refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
 	m.refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
 	m.refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
@@ -88,7 +87,6 @@ func (p Profile) Validate() error {
 	p.validateFeatures(&m)
 	p.validateSchemes(&m)
 	p.validateWebSocket(&m)
-	p.validateHTTP3(&m)
 	p.validateCalls(&m)
 	p.validateChecks(&m)
 	p.validateUsers(&m)

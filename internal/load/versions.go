@@ -1,15 +1,11 @@
 package load
 
-import "sync"
-
 // VersionHeader is the header of an answer with the version of the configuration that served it, and after a space the
 // endpoint.
 const VersionHeader = "x-tare-version"
 
-// Versions numbers the values of [VersionHeader] that one worker has seen, from 1. 0 is an answer without the header. The
-// connections of a portable worker number at the same time. Values are read after them.
+// Versions numbers the values of [VersionHeader] that one worker has seen, from 1. 0 is an answer without the header.
 type Versions struct {
-	mu      sync.Mutex
 	numbers map[string]int32
 	Values  []string // by number
 }
@@ -24,8 +20,6 @@ func NewVersions() *Versions {
 
 // Number returns the number of a value, 0 beyond the first 65,535.
 func (v *Versions) Number(value []byte) int32 {
-	v.mu.Lock()
-	defer v.mu.Unlock()
 	n, known := v.numbers[string(value)]
 	if !known && len(v.Values) < maxVersions {
 		n = int32(len(v.Values))

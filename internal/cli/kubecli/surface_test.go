@@ -80,7 +80,7 @@ func TestSurface(t *testing.T) {
 		must.OK(t, os.WriteFile(surfaceFile, []byte(strings.Join(slices.Sorted(maps.Keys(now)), "\n")+"\n"), 0o644))
 		return
 	}
-	for kind, least := range map[string]int{"command": 30, "flag": 300, "mesh": 15, "metric": 100, "warning": 60} {
+	for kind, least := range map[string]int{"command": 30, "flag": 200, "mesh": 15, "metric": 100, "warning": 60} {
 		if kinds[kind] < least {
 			t.Errorf("%s has %d lines of kind %s", surfaceFile, kinds[kind], kind)
 		}

@@ -36,7 +36,7 @@ func calibrate(ctx context.Context, p load.Profile) (load.Quantiles, error) {
 	// Keep the fields that shape the load and drop the fields that shape the request.
 	r, err := Run(ctx, load.Profile{
 		Targets: []string{"http://" + l.Addr().String()}, Rate: p.Rate, Arrivals: calibrationArrivals(&p), Seed: p.Seed,
-		Connections: min(p.Connections, 256), Workers: p.Workers, Timeout: p.Timeout, CPUs: p.CPUs, Spin: p.Spin, Engine: p.Engine,
+		Connections: min(p.Connections, 256), Workers: p.Workers, Timeout: p.Timeout, CPUs: p.CPUs, Spin: p.Spin,
 		Warmup: p.Calibrate / 4, Measure: p.Calibrate, Drain: time.Second, ExpectSize: -1,
 	}, nil)
 	_ = l.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Checks of status and JSON, by every engine and over HTTP/2 where there is one.
+// Checks of status and JSON, over HTTP/1.1 and HTTP/2.
 func TestStatusAndJSONChecks(t *testing.T) {
 	t.Parallel()
 	const failing, fine = `{"smiley": "\"errors\": 1", "errors": ["no color"], "data": {"errors": null}}`, `{"smiley": 1, "errors": []}`
@@ -28,10 +28,7 @@ func TestStatusAndJSONChecks(t *testing.T) {
 			b = b[n:]
 		}
 	}
-	protocols := map[string]string{load.ProtocolHTTP1: httpServer(t, handler)}
-	if load.NativeEngine() != load.EnginePortable {
-		protocols[load.ProtocolHTTP2] = h2Server(t, handler)
-	}
+	protocols := map[string]string{load.ProtocolHTTP1: httpServer(t, handler), load.ProtocolHTTP2: h2Server(t, handler)}
 	for _, test := range []struct {
 		path               string
 		status, has, lacks []string
@@ -52,24 +49,20 @@ func TestStatusAndJSONChecks(t *testing.T) {
 		{"/none", nil, nil, []string{"smiley"}, load.Status, ""},
 		{"/teapot", []string{"4xx"}, nil, nil, load.OK, ""},
 	} {
-		eachEngine(t, func(t *testing.T, engine string) {
-			for protocol, url := range protocols {
-				if protocol == load.ProtocolHTTP2 && engine == load.EnginePortable {
-					continue
-				}
-				p := on(profile(url+test.path), engine)
-				p.Protocol, p.Rate, p.Warmup, p.Tail, p.Measure = protocol, 100, 0, 0, 100*time.Millisecond
-				p.ExpectStatus, p.JSONHas, p.JSONLacks = test.status, test.has, test.lacks
-				r := mustRun(t, p)
-				var want int64
-				if test.kind != "" {
-					want = 10
-				}
-				if r.Classes[test.class] != 10 || r.Errors[test.kind] != want || len(r.Errors) > 1 {
-					t.Errorf("%s over %s, %v %v %v: %v, %v", test.path, protocol, test.status, test.has, test.lacks, r.Classes, r.Errors)
-				}
+		for protocol, url := range protocols {
+			p := profile(url + test.path)
+			p.Protocol, p.Rate, p.Warmup, p.Tail, p.Measure = protocol, 100, 0, 0, 100*time.Millisecond
+			p.ExpectStatus, p.JSONHas, p.JSONLacks = test.status, test.has, test.lacks
+			r := mustRun(t, p)
+			var want int64
+			if test.kind != "" {
+				want = 10
 			}
-		})
+			if r.Classes[test.class] != 10 || r.Errors[test.kind] != want || len(r.Errors) > 1 {
+				t.Errorf("%s over %s, %v %v %v: %v, %v", test.path, protocol, test.status, test.has, test.lacks, r.Classes, r.Errors)
+			}
+		}
+
 	}
 }
 

@@ -46,31 +46,30 @@ func TestOutOfFileDescriptors(t *testing.T) {
 	t.Parallel()
 	self := must.Get(os.Executable())(t)
 	url := rawServer(t, replying(helloResponse))
-	eachEngine(t, func(t *testing.T, engine string) {
-		for _, rate := range []float64{200, 0} {
-			p := atRate(on(profile(url), engine), rate, 2000)
-			p.Connections, p.Warmup, p.Tail = 2*poor, 0, 0
-			profile := must.Get(json.Marshal(p))(t)
-			c := exec.CommandContext(t.Context(), self)
-			c.Env = append(os.Environ(), aloneEnv+"="+poorPrefix+string(profile))
-			c.WaitDelay = time.Second
-			var diag bytes.Buffer
-			c.Stderr = &diag
-			out, err := c.Output()
-			var r load.Report
-			if err = firstOf(err, json.Unmarshal(out, &r)); err != nil {
-				t.Fatalf("%v: %s", err, diag.Bytes())
-			}
-			const kind = "out of file descriptors"
-			what := fmt.Sprintf("%s, rate %v: %v, %v, connecting %v, %d connected", engine, rate, r.Classes, r.Errors, r.ConnectErrors, r.Connected)
-			if d := difftest.Of("r.Classes[load.OK] == 0", r.Classes[load.OK] == 0, false, `r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"]`, r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"], r.Requests, "r.ConnectErrors[kind] == 0", r.ConnectErrors[kind] == 0, false, "len(r.ConnectErrors)", len(r.ConnectErrors), 1); d != "" {
-				t.Error(d, what)
-			}
-			if all := strings.Join(r.Warnings, " "); !strings.Contains(all, fmt.Sprintf("ran out of file descriptors (limit of a process: %d; raise it with ulimit -n", poor)) {
-				t.Errorf("%s: no warning: %q", what, r.Warnings)
-			}
+	for _, rate := range []float64{200, 0} {
+		p := atRate(profile(url), rate, 2000)
+		p.Connections, p.Warmup, p.Tail = 2*poor, 0, 0
+		profile := must.Get(json.Marshal(p))(t)
+		c := exec.CommandContext(t.Context(), self)
+		c.Env = append(os.Environ(), aloneEnv+"="+poorPrefix+string(profile))
+		c.WaitDelay = time.Second
+		var diag bytes.Buffer
+		c.Stderr = &diag
+		out, err := c.Output()
+		var r load.Report
+		if err = firstOf(err, json.Unmarshal(out, &r)); err != nil {
+			t.Fatalf("%v: %s", err, diag.Bytes())
 		}
-	})
+		const kind = "out of file descriptors"
+		what := fmt.Sprintf("rate %v: %v, %v, connecting %v, %d connected", rate, r.Classes, r.Errors, r.ConnectErrors, r.Connected)
+		if d := difftest.Of("r.Classes[load.OK] == 0", r.Classes[load.OK] == 0, false, `r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"]`, r.Classes[load.OK]+r.Errors[kind]+r.Errors["timeout before a connection was free"], r.Requests, "r.ConnectErrors[kind] == 0", r.ConnectErrors[kind] == 0, false, "len(r.ConnectErrors)", len(r.ConnectErrors), 1); d != "" {
+			t.Error(d, what)
+		}
+		if all := strings.Join(r.Warnings, " "); !strings.Contains(all, fmt.Sprintf("ran out of file descriptors (limit of a process: %d; raise it with ulimit -n", poor)) {
+			t.Errorf("%s: no warning: %q", what, r.Warnings)
+		}
+	}
+
 }
 
 func firstOf(errs ...error) error {

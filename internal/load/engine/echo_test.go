@@ -21,28 +21,27 @@ func tcpTarget(t *testing.T, handle func(net.Conn)) string {
 
 func TestEcho(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		for _, size := range []int64{0, 1, 100, 12 << 20} { // the last is more than the sockets hold
-			for _, rate := range []float64{100, 0} {
-				p := on(profile(tcpTarget(t, echoing)), engine)
-				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail, p.Connections = load.ProtocolTCP, size, rate, 0, 0, 2
-				p.Measure, p.Timeout, p.Drain = brief, 20*time.Second, 20*time.Second
-				if p = atRate(p, rate, 100); size > 1000 {
-					p.Requests, p.Measure = 3, 20*time.Second
-				}
-				r := mustRun(t, p)
-				if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "len(r.Statuses) > 0", len(r.Statuses) > 0, "r.Reconnects > 0", r.Reconnects > 0, "r.ResponseMS.Count != r.Requests", r.ResponseMS.Count != r.Requests); d != "" {
-					t.Errorf("%s: %s, %d bytes, rate %v: %+v", d, engine, size, rate, r)
-				}
-				if want := int64(brief.Seconds() * 100); rate > 0 && size < 1000 && r.Requests != want {
-					t.Errorf("%s, %d bytes: %d requests, want %d", engine, size, r.Requests, want)
-				}
-				if least := r.Completed * max(1, size); r.BytesOut < least || r.BytesIn < least {
-					t.Errorf("%s, %d bytes, rate %v: %d answers, %d bytes sent, %d received", engine, size, rate, r.Completed, r.BytesOut, r.BytesIn)
-				}
+	for _, size := range []int64{0, 1, 100, 12 << 20} { // the last is more than the sockets hold
+		for _, rate := range []float64{100, 0} {
+			p := profile(tcpTarget(t, echoing))
+			p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail, p.Connections = load.ProtocolTCP, size, rate, 0, 0, 2
+			p.Measure, p.Timeout, p.Drain = brief, 20*time.Second, 20*time.Second
+			if p = atRate(p, rate, 100); size > 1000 {
+				p.Requests, p.Measure = 3, 20*time.Second
+			}
+			r := mustRun(t, p)
+			if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "len(r.Statuses) > 0", len(r.Statuses) > 0, "r.Reconnects > 0", r.Reconnects > 0, "r.ResponseMS.Count != r.Requests", r.ResponseMS.Count != r.Requests); d != "" {
+				t.Errorf("%s: %d bytes, rate %v: %+v", d, size, rate, r)
+			}
+			if want := int64(brief.Seconds() * 100); rate > 0 && size < 1000 && r.Requests != want {
+				t.Errorf("%d bytes: %d requests, want %d", size, r.Requests, want)
+			}
+			if least := r.Completed * max(1, size); r.BytesOut < least || r.BytesIn < least {
+				t.Errorf("%d bytes, rate %v: %d answers, %d bytes sent, %d received", size, rate, r.Completed, r.BytesOut, r.BytesIn)
 			}
 		}
 	}
+
 }
 
 // The end of a long answer is read after the worker has listed the events of all connections. The event of
@@ -87,30 +86,29 @@ func TestEchoFailures(t *testing.T) {
 		{"silent", answer("", true), load.Timeout, "timeout|timeout before a connection was free"},
 		{"too few", answer("xxxxx", true), load.Timeout, "timeout|timeout before a connection was free"},
 	} {
-		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-			for _, rate := range []float64{50, 0} {
-				target := strings.Replace(refusedTarget(t), "http", "tcp", 1)
-				if test.server != nil {
-					target = tcpTarget(t, test.server)
-				}
-				p := on(profile(target), engine)
-				p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail = load.ProtocolTCP, size, rate, 0, 0
-				p.Measure, p.Drain, p.Timeout = brief, 10*time.Second, 10*time.Second
-				if test.class == load.Timeout {
-					p.Timeout = 100 * time.Millisecond
-				}
-				r := mustRun(t, atRate(p, rate, 10))
-				named := int64(0)
-				for kind, n := range r.Errors {
-					if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {
-						named += n
-					}
-				}
-				if r.Requests == 0 || r.Classes[test.class] != r.Requests || named != r.Requests {
-					t.Errorf("%s, %s, rate %v: %v, %v of %d", test.name, engine, rate, r.Classes, r.Errors, r.Requests)
+		for _, rate := range []float64{50, 0} {
+			target := strings.Replace(refusedTarget(t), "http", "tcp", 1)
+			if test.server != nil {
+				target = tcpTarget(t, test.server)
+			}
+			p := profile(target)
+			p.Protocol, p.RequestSize, p.Rate, p.Warmup, p.Tail = load.ProtocolTCP, size, rate, 0, 0
+			p.Measure, p.Drain, p.Timeout = brief, 10*time.Second, 10*time.Second
+			if test.class == load.Timeout {
+				p.Timeout = 100 * time.Millisecond
+			}
+			r := mustRun(t, atRate(p, rate, 10))
+			named := int64(0)
+			for kind, n := range r.Errors {
+				if strings.Contains("|"+test.kind+"|", "|"+kind+"|") {
+					named += n
 				}
 			}
+			if r.Requests == 0 || r.Classes[test.class] != r.Requests || named != r.Requests {
+				t.Errorf("%s, rate %v: %v, %v of %d", test.name, rate, r.Classes, r.Errors, r.Requests)
+			}
 		}
+
 	}
 }
 

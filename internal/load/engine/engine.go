@@ -2,7 +2,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/job"
-	"github.com/tare-mesh/tare/internal/load/portable"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/target"
 )
@@ -40,9 +38,7 @@ const lead = 5 * time.Millisecond
 // engine is one load run.
 type engine struct {
 	*job.Job
-	name string // of load.Engine…
 	host *host.Watch
-	make func(j *job.Job, i int) *portable.Worker // workers of another engine, nil for this package's
 
 	answered atomic.Bool // a request was, since it was last set to false
 }
@@ -50,35 +46,22 @@ type engine struct {
 // Run runs the load p and returns its report. It calls progress, unless nil, once a
 // second from one goroutine. When ctx ends, Run stops sending, waits max p.Drain for
 // requests in flight, and reports the measurements so far, without an error. It
-// fails if p is invalid ([load.Profile.Validate]), a host look-up fails, or the
-// system refuses a resource.
+// fails if p is invalid ([load.Profile.Validate]), a host look-up fails, the
+// system refuses a resource, or is not Linux ([Supported]).
 func Run(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
 	return run(ctx, p, progress, net.DefaultResolver.LookupNetIP)
 }
 
-// RunOver is Run of an engine whose workers make makes.
-func RunOver(ctx context.Context, p load.Profile, progress func(load.Progress), make func(j *job.Job, i int) *portable.Worker) (load.Report, error) {
-	return runOver(ctx, p, progress, net.DefaultResolver.LookupNetIP, make)
-}
-
 func run(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup) (load.Report, error) {
-	return runOver(ctx, p, progress, look, nil)
-}
-
-func runOver(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup, make func(j *job.Job, i int) *portable.Worker) (load.Report, error) {
-	if err := p.Validate(); err != nil {
+	if err := errors.Join(Supported(), p.Validate()); err != nil {
 		return load.Report{}, fmt.Errorf("load profile: %w", err)
 	}
 	p = p.WithDefaults()
-	if (p.Engine == load.EngineHTTP3) != (make != nil) {
-		return load.Report{}, fmt.Errorf("protocol %s in this program: %w", p.Protocol, errors.ErrUnsupported)
-	}
-	e := &engine{make: make}
+	e := &engine{}
 	var err error
 	if e.Job, err = job.Prepare(ctx, p, e.watched(progress), look); err != nil {
 		return load.Report{}, err
 	}
-	e.name = e.choose()
 	// The first timer of a process opens descriptors, and ends the process if connections have taken the last one.
 	time.AfterFunc(time.Hour, func() {}).Stop()
 	lanes, err := e.workers()
@@ -101,30 +84,17 @@ func runOver(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	return r, err
 }
 
-// choose returns the name of the profile's engine, or of the system's default.
-func (e *engine) choose() string { return cmp.Or(e.Profile.Engine, load.NativeEngine()) }
-
 // workers builds the workers. The caller closes the returned workers, also after an error.
 func (e *engine) workers() ([]worker, error) {
 	lanes := make([]worker, 0, e.Profile.Workers)
 	for i := range e.Profile.Workers {
-		l, err := e.newWorker(i)
+		l, err := newWorker(e.Job, i)
 		if err != nil {
 			return lanes, err
 		}
 		lanes = append(lanes, l)
 	}
 	return lanes, nil
-}
-
-func (e *engine) newWorker(i int) (worker, error) {
-	switch {
-	case e.make != nil:
-		return e.make(e.Job, i), nil
-	case e.name == load.EnginePortable:
-		return portable.NewWorker(e.Job, i), nil
-	}
-	return newNativeWorker(e.Job, i)
 }
 
 func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
@@ -190,7 +160,7 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 	running.Wait()
 	close(ended)
 	e.Collector.Finish()
-	report := e.Collector.Report(record.Facts{Engine: e.name, Protocols: target.Protocols(e.Targets), Started: t0, Quota: e.Quotas()}, results, e.host.Shares)
+	report := e.Collector.Report(record.Facts{Protocols: target.Protocols(e.Targets), Started: t0, Quota: e.Quotas()}, results, e.host.Shares)
 	if late > 0 {
 		text, note := "the load started %v after the agreed start: opening the connections took longer than expected", report.Warn
 		if e.Profile.Await != nil {
@@ -215,7 +185,7 @@ func (e *engine) run(ctx context.Context, lanes []worker) (load.Report, error) {
 
 func (e *engine) prepare(i int, l worker) error {
 	cpu := -1
-	if n := len(e.Profile.CPUs); n > 0 && e.name == load.EngineEpoll {
+	if n := len(e.Profile.CPUs); n > 0 {
 		cpu = e.Profile.CPUs[i%n]
 	}
 	if err := host.PrepareThread(cpu); err != nil {

@@ -179,23 +179,22 @@ func TestReasonsOfServers(t *testing.T) {
 // TestLostOutsideTheWindow checks that requests of the warm-up that the server drops are in the report.
 func TestLostOutsideTheWindow(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine string) {
-		var n atomic.Int64
-		p := on(profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
-			if n.Add(1) <= 3 {
-				return false
-			}
-			_, _ = c.Write([]byte(helloResponse))
-			return true
-		}))), engine)
-		p.Connections, p.Rate, p.Warmup, p.Tail, p.Measure = 1, 100, 200*time.Millisecond, 0, brief
-		r := mustRun(t, p)
-		if len(r.Lost) != 1 || r.Result.Success == nil {
-			t.Errorf("lost %v, %+v, %+v", r.Lost, r.Result, r.Whole)
-		} else if d := difftest.Of(`r.Lost["closed before an answer"]`, r.Lost["closed before an answer"], 3, "*r.Result.Success", *r.Result.Success, 1, "r.Whole.Unanswered", r.Whole.Unanswered, 3); d != "" {
-			t.Errorf("%s: lost %v, %+v, %+v", d, r.Lost, r.Result, r.Whole)
+	var n atomic.Int64
+	p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+		if n.Add(1) <= 3 {
+			return false
 		}
-	})
+		_, _ = c.Write([]byte(helloResponse))
+		return true
+	})))
+	p.Connections, p.Rate, p.Warmup, p.Tail, p.Measure = 1, 100, 200*time.Millisecond, 0, brief
+	r := mustRun(t, p)
+	if len(r.Lost) != 1 || r.Result.Success == nil {
+		t.Errorf("lost %v, %+v, %+v", r.Lost, r.Result, r.Whole)
+	} else if d := difftest.Of(`r.Lost["closed before an answer"]`, r.Lost["closed before an answer"], 3, "*r.Result.Success", *r.Result.Success, 1, "r.Whole.Unanswered", r.Whole.Unanswered, 3); d != "" {
+		t.Errorf("%s: lost %v, %+v, %+v", d, r.Lost, r.Result, r.Whole)
+	}
+
 }
 
 // TestBodyAfterHead checks that a body in the response to HEAD has one name, whenever it comes.
@@ -211,20 +210,19 @@ func TestBodyAfterHead(t *testing.T) {
 		t.Errorf("HTTP/2: %v, %v", r.Classes, r.Errors)
 	}
 	for _, body := range []string{strings.Repeat("x", 100<<10), "line\r\nline\r\n", "H"} {
-		eachEngine(t, func(t *testing.T, engine string) {
-			p := on(profile(rawServer(t, answering(func(c net.Conn, n int) bool {
-				if n > 0 { // after the next request: the worst time
-					_, _ = c.Write([]byte(body))
-				}
-				_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))
-				return true
-			}))), engine)
-			p.Method, p.Warmup, p.Connections = http.MethodHead, 0, 1
-			r := mustRun(t, atRate(p, 0, 20))
-			if r.Classes[load.OK] != 10 || len(r.Errors) != 1 || r.Errors[want] != 10 {
-				t.Errorf("%.10q: %v, %v", body, r.Classes, r.Errors)
+		p := profile(rawServer(t, answering(func(c net.Conn, n int) bool {
+			if n > 0 { // after the next request: the worst time
+				_, _ = c.Write([]byte(body))
 			}
-		})
+			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"))
+			return true
+		})))
+		p.Method, p.Warmup, p.Connections = http.MethodHead, 0, 1
+		r := mustRun(t, atRate(p, 0, 20))
+		if r.Classes[load.OK] != 10 || len(r.Errors) != 1 || r.Errors[want] != 10 {
+			t.Errorf("%.10q: %v, %v", body, r.Classes, r.Errors)
+		}
+
 	}
 	// A slow load has the bytes while no request is under way.
 	var later sync.WaitGroup

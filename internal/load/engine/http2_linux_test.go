@@ -342,7 +342,6 @@ func TestHTTP2ValidatesWhatItCannotDo(t *testing.T) {
 	for want, change := range map[string]func(*load.Profile){
 		"header Connection":              func(p *load.Profile) { p.Headers = []string{"Connection: close"} },
 		"a connection for every request": func(p *load.Profile) { p.NoKeepAlive = true },
-		"the portable engine":            func(p *load.Profile) { p.Engine = load.EnginePortable },
 		"-1 streams":                     func(p *load.Profile) { p.Streams = -1 },
 		"/package.Service/Method":        func(p *load.Profile) { p.Protocol = load.ProtocolGRPC },
 	} {

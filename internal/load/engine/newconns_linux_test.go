@@ -19,15 +19,13 @@ func TestNewConnectionsPerSecond(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)
 	for name, test := range map[string]struct {
-		protocol, engine string
-		tls              bool
+		protocol string
+		tls      bool
 	}{
-		"HTTP/1.1":               {load.ProtocolHTTP1, "", false},
-		"HTTP/1.1, portable":     {load.ProtocolHTTP1, load.EnginePortable, false},
-		"HTTP/1.1 over TLS":      {load.ProtocolHTTP1, "", true},
-		"HTTP/2 over TLS":        {load.ProtocolHTTP2, "", true},
-		"HTTP/2":                 {load.ProtocolHTTP2, "", false},
-		"HTTP/1.1 TLS, portable": {load.ProtocolHTTP1, load.EnginePortable, true},
+		"HTTP/1.1":          {load.ProtocolHTTP1, false},
+		"HTTP/1.1 over TLS": {load.ProtocolHTTP1, true},
+		"HTTP/2 over TLS":   {load.ProtocolHTTP2, true},
+		"HTTP/2":            {load.ProtocolHTTP2, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -51,7 +49,7 @@ func TestNewConnectionsPerSecond(t *testing.T) {
 			}
 			start()
 			t.Cleanup(s.Close)
-			p := on(profile(strings.Replace(s.URL, "example.com", "127.0.0.1", 1)), test.engine)
+			p := profile(strings.Replace(s.URL, "example.com", "127.0.0.1", 1))
 			if test.tls {
 				p = a.trusting(p)
 			}
@@ -88,7 +86,6 @@ func TestNewConnectionsNeedRequests(t *testing.T) {
 		"a connection for every request":                   func(p *load.Profile) { p.NoKeepAlive = true },
 		"redirects that are followed":                      func(p *load.Profile) { p.Follow = 3 },
 		"cookies belong to a connection":                   func(p *load.Profile) { p.Cookies = true },
-		"new connections per second with protocol http3":   func(p *load.Profile) { p.Protocol = load.ProtocolHTTP3 },
 		"new connections per second with protocol websock": func(p *load.Profile) { p.Protocol = load.ProtocolWebSocket },
 	} {
 		p := profile("http://127.0.0.1:1/")

@@ -49,14 +49,11 @@ func TestNoConnectionEnds(t *testing.T) {
 		t.Skip("waits five seconds")
 	}
 	t.Parallel()
-	for name, protocol := range map[string]string{load.EngineEpoll: "", load.EnginePortable: "", "http2": "http2"} {
+	for name, protocol := range map[string]string{"http1": "", "http2": "http2"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url, _ := refused(t)
 			p := load.Profile{Targets: []string{url}, Connections: 1, Protocol: protocol, Requests: 600, Timeout: 30 * time.Second, Measure: time.Hour, Drain: time.Second}
-			if name == load.EnginePortable {
-				p.Engine = name
-			}
 			r, err := Run(t.Context(), p, nil)
 			if !errors.Is(err, ErrNoConnection) || !strings.Contains(err.Error(), strings.TrimPrefix(p.Targets[0], "http://")+": connect refused (") || hint.Of(err) == "" {
 				t.Errorf("%v, hint %q", err, hint.Of(err))

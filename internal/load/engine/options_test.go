@@ -28,37 +28,35 @@ func countConns(n *atomic.Int64, handle func(net.Conn)) func(net.Conn) {
 
 func TestDropSendsOnlyWhatFindsAConnection(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine string) {
-		p := on(profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
-			time.Sleep(50 * time.Millisecond)
-			_, err := c.Write([]byte(helloResponse))
-			return err == nil
-		}))), engine)
-		p.Connections, p.Overflow, p.Warmup = 2, load.OverflowDrop, 0
-		r := must.Get(Run(t.Context(), p, nil))(t)
-		// Two connections at 50 ms an answer carry 40 requests/s of the 500 asked for.
-		if d := difftest.Of("r.Intended", r.Intended, 250, "r.Dropped+r.Requests", r.Dropped+r.Requests, 250, "r.Requests < 4", r.Requests < 4, false, "r.Requests > 24", r.Requests > 24, false); d != "" {
-			t.Errorf("%s: %d intended, %d sent, %d dropped", d, r.Intended, r.Requests, r.Dropped)
-		}
-		if r.QueueMax > 0 || !strings.Contains(r.Verdict, "rate missed") || !strings.Contains(r.Verdict, "dropped") {
-			t.Errorf("queue of %d, verdict %q", r.QueueMax, r.Verdict)
-		}
-	})
+	p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+		time.Sleep(50 * time.Millisecond)
+		_, err := c.Write([]byte(helloResponse))
+		return err == nil
+	})))
+	p.Connections, p.Overflow, p.Warmup = 2, load.OverflowDrop, 0
+	r := must.Get(Run(t.Context(), p, nil))(t)
+	// Two connections at 50 ms an answer carry 40 requests/s of the 500 asked for.
+	if d := difftest.Of("r.Intended", r.Intended, 250, "r.Dropped+r.Requests", r.Dropped+r.Requests, 250, "r.Requests < 4", r.Requests < 4, false, "r.Requests > 24", r.Requests > 24, false); d != "" {
+		t.Errorf("%s: %d intended, %d sent, %d dropped", d, r.Intended, r.Requests, r.Dropped)
+	}
+	if r.QueueMax > 0 || !strings.Contains(r.Verdict, "rate missed") || !strings.Contains(r.Verdict, "dropped") {
+		t.Errorf("queue of %d, verdict %q", r.QueueMax, r.Verdict)
+	}
+
 }
 
 func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine string) {
-		for _, rate := range []float64{200, 0} {
-			var conns atomic.Int64
-			p := on(profile(rawServer(t, countConns(&conns, replyingOnce(helloResponse)))), engine)
-			p.NoKeepAlive, p.Warmup, p.Tail = true, 0, 0
-			r := mustRun(t, atRate(p, rate, 100))
-			if r.Requests != 100 || r.Classes[load.OK] != r.Requests || conns.Load() != r.Requests {
-				t.Errorf("rate %v: %d requests on %d connections, %v", rate, r.Requests, conns.Load(), r.Errors)
-			}
+	for _, rate := range []float64{200, 0} {
+		var conns atomic.Int64
+		p := profile(rawServer(t, countConns(&conns, replyingOnce(helloResponse))))
+		p.NoKeepAlive, p.Warmup, p.Tail = true, 0, 0
+		r := mustRun(t, atRate(p, rate, 100))
+		if r.Requests != 100 || r.Classes[load.OK] != r.Requests || conns.Load() != r.Requests {
+			t.Errorf("rate %v: %d requests on %d connections, %v", rate, r.Requests, conns.Load(), r.Errors)
 		}
-	})
+	}
+
 }
 
 // TestOpeningIsPartOfTheService checks that opening a connection for a request counts
@@ -91,58 +89,55 @@ func TestWhatIsSent(t *testing.T) {
 		}
 	}))
 	defer s.Close()
-	eachEngine(t, func(t *testing.T, engine string) {
-		p := on(profile(s.URL+"/p?q=1"), engine)
-		p.Method, p.BodyFile, p.Rate = http.MethodPut, body, 50
-		p.Headers = []string{"host: example.test", "X-One: two: three", "Content-Type: application/json"}
-		if r := mustRun(t, p); r.Classes[load.OK] != 25 || wrong.Load() != nil {
-			t.Errorf("%v: %v", r.Classes, wrong.Load())
-		}
-	})
+	p := profile(s.URL + "/p?q=1")
+	p.Method, p.BodyFile, p.Rate = http.MethodPut, body, 50
+	p.Headers = []string{"host: example.test", "X-One: two: three", "Content-Type: application/json"}
+	if r := mustRun(t, p); r.Classes[load.OK] != 25 || wrong.Load() != nil {
+		t.Errorf("%v: %v", r.Classes, wrong.Load())
+	}
+
 }
 
 func TestWeights(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine string) {
-		var n [2]atomic.Int64
-		server := func(i int) string {
-			return rawServer(t, answering(func(c net.Conn, _ int) bool {
-				n[i].Add(1)
-				_, err := c.Write([]byte(helloResponse))
-				return err == nil
-			}))
-		}
-		p := on(profile(server(0), server(1)), engine)
-		p.Weights, p.Warmup, p.Tail = []int{4, 1}, 0, 0
-		mustRun(t, p)
-		if n[0].Load() != 200 || n[1].Load() != 50 {
-			t.Errorf("%d and %d requests", n[0].Load(), n[1].Load())
-		}
-	})
+	var n [2]atomic.Int64
+	server := func(i int) string {
+		return rawServer(t, answering(func(c net.Conn, _ int) bool {
+			n[i].Add(1)
+			_, err := c.Write([]byte(helloResponse))
+			return err == nil
+		}))
+	}
+	p := profile(server(0), server(1))
+	p.Weights, p.Warmup, p.Tail = []int{4, 1}, 0, 0
+	mustRun(t, p)
+	if n[0].Load() != 200 || n[1].Load() != 50 {
+		t.Errorf("%d and %d requests", n[0].Load(), n[1].Load())
+	}
+
 }
 
 // TestFirstByteAndConnectTimes runs against a server that sends its header at once and its body later.
 func TestFirstByteAndConnectTimes(t *testing.T) {
 	t.Parallel()
 	const rest = 100 * time.Millisecond
-	eachEngine(t, func(t *testing.T, engine string) {
-		p := on(profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
-			head, body, _ := strings.Cut(helloResponse, "\r\n\r\n")
-			_, _ = io.WriteString(c, head+"\r\n\r\n")
-			time.Sleep(rest)
-			_, err := io.WriteString(c, body)
-			return err == nil
-		}))), engine)
-		p.Rate = 40
-		r := mustRun(t, p)
-		least := rest.Seconds() * 1e3
-		if r.TTFBMS.Count != 20 || r.ServiceMS.Mean-r.TTFBMS.Mean < least/2 || r.ServiceMS.P50 < least {
-			t.Errorf("first byte %+v, whole %+v", r.TTFBMS, r.ServiceMS)
-		}
-		if r.ConnectMS.Count != 8 {
-			t.Errorf("connects %+v", r.ConnectMS)
-		}
-	})
+	p := profile(rawServer(t, answering(func(c net.Conn, _ int) bool {
+		head, body, _ := strings.Cut(helloResponse, "\r\n\r\n")
+		_, _ = io.WriteString(c, head+"\r\n\r\n")
+		time.Sleep(rest)
+		_, err := io.WriteString(c, body)
+		return err == nil
+	})))
+	p.Rate = 40
+	r := mustRun(t, p)
+	least := rest.Seconds() * 1e3
+	if r.TTFBMS.Count != 20 || r.ServiceMS.Mean-r.TTFBMS.Mean < least/2 || r.ServiceMS.P50 < least {
+		t.Errorf("first byte %+v, whole %+v", r.TTFBMS, r.ServiceMS)
+	}
+	if r.ConnectMS.Count != 8 {
+		t.Errorf("connects %+v", r.ConnectMS)
+	}
+
 }
 
 func TestBodyChecks(t *testing.T) {
@@ -157,14 +152,13 @@ func TestBodyChecks(t *testing.T) {
 		{nil, []string{`"errors"`}, load.Status},
 		{nil, []string{`"failures"`}, load.OK},
 	} {
-		eachEngine(t, func(t *testing.T, engine string) {
-			p := on(profile(url), engine)
-			p.Rate, p.Warmup, p.Tail, p.Measure, p.BodyHas, p.BodyLacks = 100, 0, 0, 200*time.Millisecond, test.has, test.lacks
-			r := mustRun(t, p)
-			if r.Classes[test.class] != 20 || test.class == load.Status && r.Errors["wrong body"] != 20 {
-				t.Errorf("has %q, lacks %q: %v, %v", test.has, test.lacks, r.Classes, r.Errors)
-			}
-		})
+		p := profile(url)
+		p.Rate, p.Warmup, p.Tail, p.Measure, p.BodyHas, p.BodyLacks = 100, 0, 0, 200*time.Millisecond, test.has, test.lacks
+		r := mustRun(t, p)
+		if r.Classes[test.class] != 20 || test.class == load.Status && r.Errors["wrong body"] != 20 {
+			t.Errorf("has %q, lacks %q: %v, %v", test.has, test.lacks, r.Classes, r.Errors)
+		}
+
 	}
 }
 
@@ -180,13 +174,12 @@ func TestExpectContinue(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusCreated)
 	})
-	eachEngine(t, func(t *testing.T, engine string) {
-		p := on(profile(url), engine)
-		p.RequestSize, p.Headers, p.Warmup, p.Measure = sent, []string{"Expect: 100-continue"}, 0, 200*time.Millisecond
-		if r := mustRun(t, p); r.Classes[load.OK] != 100 {
-			t.Errorf("%v, %v, %v, %d reconnects, %d wrong", r.Classes, r.Statuses, r.Errors, r.Reconnects, wrong.Load())
-		} else if d := difftest.Wrong(`r.Statuses["201"] != 100`, r.Statuses["201"] != 100, "r.Reconnects > 0", r.Reconnects > 0, "wrong.Load() > 0", wrong.Load() > 0); d != "" {
-			t.Errorf("%s: %v, %v, %v, %d reconnects, %d wrong", d, r.Classes, r.Statuses, r.Errors, r.Reconnects, wrong.Load())
-		}
-	})
+	p := profile(url)
+	p.RequestSize, p.Headers, p.Warmup, p.Measure = sent, []string{"Expect: 100-continue"}, 0, 200*time.Millisecond
+	if r := mustRun(t, p); r.Classes[load.OK] != 100 {
+		t.Errorf("%v, %v, %v, %d reconnects, %d wrong", r.Classes, r.Statuses, r.Errors, r.Reconnects, wrong.Load())
+	} else if d := difftest.Wrong(`r.Statuses["201"] != 100`, r.Statuses["201"] != 100, "r.Reconnects > 0", r.Reconnects > 0, "wrong.Load() > 0", wrong.Load() > 0); d != "" {
+		t.Errorf("%s: %v, %v, %v, %d reconnects, %d wrong", d, r.Classes, r.Statuses, r.Errors, r.Reconnects, wrong.Load())
+	}
+
 }

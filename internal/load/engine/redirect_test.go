@@ -124,40 +124,39 @@ func TestRedirects(t *testing.T) {
 		{"/to?u=http://none.test/", "GET", 10, false, load.Conn, "no such host", 1},
 		{"/to?u=" + secure.URL + "/", "GET", 10, false, load.OK, "200", 1},
 	} {
-		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-			for _, rate := range []float64{200, 0} {
-				conns[0].Store(0)
-				conns[1].Store(0)
-				p := brieflyAt(home.URL+test.path, engine)
-				p.Method, p.Follow, p.NoKeepAlive, p.Rate, p.Connections = test.method, test.follow, test.fresh, rate, 4
-				p.Requests, p.Measure, p.Headers, p.TLS = requests, 20*time.Second, []string{"Authorization: secret", "X-A: b"}, &load.TLS{Insecure: true}
-				if test.method == "POST" {
-					p.RequestSize = 100
-				}
-				if test.class == load.Timeout {
-					p.Timeout = 100 * time.Millisecond
-				}
-				r := must.Get(run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
-					return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
-				}))(t)
-				what := fmt.Sprintf("%s %s, %s, rate %v, at most %d", test.method, test.path, engine, rate, test.follow)
-				counted := r.Statuses[test.outcome] + r.Errors[test.outcome]
-				if test.class == load.Timeout {
-					counted += r.Errors["timeout before a connection was free"]
-				} else if r.Redirects != requests*test.hops {
-					t.Errorf("%s: %d redirects, want %d each", what, r.Redirects, test.hops)
-				}
-				if r.Requests != requests || r.Classes[test.class] != requests || counted != requests {
-					t.Errorf("%s: %v, %v, %v", what, r.Classes, r.Statuses, r.Errors)
-				}
-				if test.path == "/chain" && test.class == load.OK && r.ServiceMS.P50 < 2*hopWork.Seconds()*1e3 {
-					t.Errorf("%s: %v ms is not the whole chain's time", what, r.ServiceMS.P50)
-				}
-				if test.path == "/away" && !test.fresh && (conns[0].Load() > 4 || conns[1].Load() > 4 || r.Reconnects > 0) {
-					t.Errorf("%s: connections are not kept: %d and %d", what, conns[0].Load(), conns[1].Load())
-				}
+		for _, rate := range []float64{200, 0} {
+			conns[0].Store(0)
+			conns[1].Store(0)
+			p := brieflyAt(home.URL + test.path)
+			p.Method, p.Follow, p.NoKeepAlive, p.Rate, p.Connections = test.method, test.follow, test.fresh, rate, 4
+			p.Requests, p.Measure, p.Headers, p.TLS = requests, 20*time.Second, []string{"Authorization: secret", "X-A: b"}, &load.TLS{Insecure: true}
+			if test.method == "POST" {
+				p.RequestSize = 100
+			}
+			if test.class == load.Timeout {
+				p.Timeout = 100 * time.Millisecond
+			}
+			r := must.Get(run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
+				return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+			}))(t)
+			what := fmt.Sprintf("%s %s, rate %v, at most %d", test.method, test.path, rate, test.follow)
+			counted := r.Statuses[test.outcome] + r.Errors[test.outcome]
+			if test.class == load.Timeout {
+				counted += r.Errors["timeout before a connection was free"]
+			} else if r.Redirects != requests*test.hops {
+				t.Errorf("%s: %d redirects, want %d each", what, r.Redirects, test.hops)
+			}
+			if r.Requests != requests || r.Classes[test.class] != requests || counted != requests {
+				t.Errorf("%s: %v, %v, %v", what, r.Classes, r.Statuses, r.Errors)
+			}
+			if test.path == "/chain" && test.class == load.OK && r.ServiceMS.P50 < 2*hopWork.Seconds()*1e3 {
+				t.Errorf("%s: %v ms is not the whole chain's time", what, r.ServiceMS.P50)
+			}
+			if test.path == "/away" && !test.fresh && (conns[0].Load() > 4 || conns[1].Load() > 4 || r.Reconnects > 0) {
+				t.Errorf("%s: connections are not kept: %d and %d", what, conns[0].Load(), conns[1].Load())
 			}
 		}
+
 	}
 	if w := wrong.Load(); w != nil {
 		t.Error(w)
@@ -178,16 +177,15 @@ func TestRedirectsToManyHosts(t *testing.T) {
 		w.WriteHeader(http.StatusFound)
 	}))
 	t.Cleanup(s.Close)
-	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		p := brieflyAt(s.URL, engine)
-		p.Follow, p.Rate, p.Connections, p.Requests, p.Measure = 1, 0, 2, 10*http1.MaxDetours, 20*time.Second
-		r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
-			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-		})
-		if err != nil || r.Classes[load.OK] != p.Requests || r.Redirects != p.Requests {
-			t.Errorf("%s: %v, %v, %v", engine, err, r.Classes, r.Errors)
-		}
+	p := brieflyAt(s.URL)
+	p.Follow, p.Rate, p.Connections, p.Requests, p.Measure = 1, 0, 2, 10*http1.MaxDetours, 20*time.Second
+	r, err := run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
+		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+	})
+	if err != nil || r.Classes[load.OK] != p.Requests || r.Redirects != p.Requests {
+		t.Errorf("%v, %v, %v", err, r.Classes, r.Errors)
 	}
+
 }
 
 // TestRedirectsGoWhereConnectionsGo checks that a name in place of a redirect's host is looked up,
@@ -206,23 +204,22 @@ func TestRedirectsGoWhereConnectionsGo(t *testing.T) {
 		to    string
 		class load.Class
 	}{{"stand-in.test:" + port, load.OK}, {"none.test:" + port, load.Conn}, {":" + port, load.OK}} {
-		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-			var real atomic.Int64
-			p := brieflyAt(s.URL+"/from", engine)
-			p.Follow, p.Rate, p.Connections, p.Requests, p.Measure = 1, 0, 2, 10, 20*time.Second
-			p.ConnectTo = []load.ConnectTo{{Host: "real.test", To: []string{test.to}}}
-			r, err := run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
-				if name == "real.test" {
-					real.Add(1)
-				}
-				if name != "none.test" {
-					return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-				}
-				return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
-			})
-			if err != nil || r.Classes[test.class] != p.Requests || real.Load() > 0 != (test.to == ":"+port) {
-				t.Errorf("%s, to %s: %v, %v, %v, real host %d times", engine, test.to, err, r.Classes, r.Errors, real.Load())
+		var real atomic.Int64
+		p := brieflyAt(s.URL + "/from")
+		p.Follow, p.Rate, p.Connections, p.Requests, p.Measure = 1, 0, 2, 10, 20*time.Second
+		p.ConnectTo = []load.ConnectTo{{Host: "real.test", To: []string{test.to}}}
+		r, err := run(t.Context(), p, nil, func(_ context.Context, _, name string) ([]netip.Addr, error) {
+			if name == "real.test" {
+				real.Add(1)
 			}
+			if name != "none.test" {
+				return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
+			}
+			return nil, &net.DNSError{Err: "no such host", Name: name, IsNotFound: true}
+		})
+		if err != nil || r.Classes[test.class] != p.Requests || real.Load() > 0 != (test.to == ":"+port) {
+			t.Errorf("to %s: %v, %v, %v, real host %d times", test.to, err, r.Classes, r.Errors, real.Load())
 		}
+
 	}
 }

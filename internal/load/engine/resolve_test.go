@@ -103,8 +103,8 @@ func onAddresses(t *testing.T, handle func(net.Conn), ips ...string) (port strin
 	return ""
 }
 
-func brieflyAt(url, engine string) load.Profile {
-	p := on(profile(url), engine)
+func brieflyAt(url string) load.Profile {
+	p := profile(url)
 	p.Rate, p.Warmup, p.Tail, p.Measure, p.Timeout, p.Drain = 100, 0, 0, brief, 10*time.Second, 10*time.Second
 	return p
 }
@@ -116,23 +116,22 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 	a, b := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
 	look := nameServer(t, map[string][]netip.Addr{"two.test": {a, b}}, nil, &asked)
 	port := onAddresses(t, replying(helloResponse), a.String(), b.String())
-	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		for _, workers := range []int{1, 2} {
-			for _, resolve := range []string{load.ResolveOnce, load.ResolveConnection} {
-				asked.Store(0)
-				p := brieflyAt("http://two.test:"+port, engine)
-				p.Resolve, p.Workers, p.Connections = resolve, workers, 8
-				r := must.Get(run(t.Context(), p, nil, look))(t)
-				if r.Classes[load.OK] != r.Intended || r.Addresses[a.String()+":"+port] != 4 || r.Addresses[b.String()+":"+port] != 4 {
-					t.Errorf("%s, %d workers, %s: %v to %v, %v", engine, workers, resolve, r.Classes, r.Addresses, r.ConnectErrors)
-				}
-				// Concurrent look-ups share one query.
-				if want := map[string]int64{load.ResolveConnection: 8}[resolve]; asked.Load() < 1 || r.ResolveMS.Count != want {
-					t.Errorf("%s, %s: asked %d times; %d look-ups, want %d", engine, resolve, asked.Load(), r.ResolveMS.Count, want)
-				}
+	for _, workers := range []int{1, 2} {
+		for _, resolve := range []string{load.ResolveOnce, load.ResolveConnection} {
+			asked.Store(0)
+			p := brieflyAt("http://two.test:" + port)
+			p.Resolve, p.Workers, p.Connections = resolve, workers, 8
+			r := must.Get(run(t.Context(), p, nil, look))(t)
+			if r.Classes[load.OK] != r.Intended || r.Addresses[a.String()+":"+port] != 4 || r.Addresses[b.String()+":"+port] != 4 {
+				t.Errorf("%d workers, %s: %v to %v, %v", workers, resolve, r.Classes, r.Addresses, r.ConnectErrors)
+			}
+			// Concurrent look-ups share one query.
+			if want := map[string]int64{load.ResolveConnection: 8}[resolve]; asked.Load() < 1 || r.ResolveMS.Count != want {
+				t.Errorf("%s: asked %d times; %d look-ups, want %d", resolve, asked.Load(), r.ResolveMS.Count, want)
 			}
 		}
 	}
+
 }
 
 // TestAddressThatDoesNotAnswerIsPassedOver checks that all connections open although one address of the name is dead.
@@ -142,12 +141,11 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 		return []netip.Addr{netip.MustParseAddr("127.0.0.3"), netip.MustParseAddr("127.0.0.1")}, nil
 	}
 	port := onAddresses(t, replying(helloResponse), "127.0.0.1")
-	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		r := must.Get(run(t.Context(), brieflyAt("http://one.test:"+port, engine), nil, look))(t)
-		if d := difftest.Of("r.Classes[load.OK]", r.Classes[load.OK], r.Intended, "r.Connected", r.Connected, 8, `r.Addresses["127.0.0.1:"+port]`, r.Addresses["127.0.0.1:"+port], 8, `r.ConnectErrors["connect refused"] == 0`, r.ConnectErrors["connect refused"] == 0, false); d != "" {
-			t.Errorf("%s: %s: %v, %d connected, %v, %v", d, engine, r.Classes, r.Connected, r.Addresses, r.ConnectErrors)
-		}
+	r := must.Get(run(t.Context(), brieflyAt("http://one.test:"+port), nil, look))(t)
+	if d := difftest.Of("r.Classes[load.OK]", r.Classes[load.OK], r.Intended, "r.Connected", r.Connected, 8, `r.Addresses["127.0.0.1:"+port]`, r.Addresses["127.0.0.1:"+port], 8, `r.ConnectErrors["connect refused"] == 0`, r.ConnectErrors["connect refused"] == 0, false); d != "" {
+		t.Errorf("%s: %v, %d connected, %v, %v", d, r.Classes, r.Connected, r.Addresses, r.ConnectErrors)
 	}
+
 }
 
 // TestNameThatCannotBeResolved checks that an unresolvable name has its own error
@@ -166,28 +164,27 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 		{"broken.test", "name look-up failed", load.Conn},
 		{"silent.test", "timeout before the name was resolved", load.Timeout},
 	} {
-		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-			for _, rate := range []float64{30, 0} {
-				p := brieflyAt("http://"+test.name, engine)
-				p.Resolve, p.Rate, p.Connections, p.Timeout = load.ResolveConnection, rate, 2, 5*time.Second
-				p.Requests, p.Measure = 3, 20*time.Second // however busy the machine is
-				if test.class == load.Timeout {
-					p.Timeout = 100 * time.Millisecond
-				}
-				r := must.Get(run(t.Context(), p, nil, look))(t)
-				// Requests that never found a free place are timeouts of another kind.
-				if all := r.Errors[test.kind] + r.Errors["timeout before a connection was free"]; r.Requests == 0 {
-					t.Errorf("%s, %s, rate %v: %v, %v of %d, %v", test.name, engine, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)
-				} else if d := difftest.Wrong("all != r.Requests", all != r.Requests, "r.Errors[test.kind] == 0", r.Errors[test.kind] == 0, "r.Classes[test.class] < r.Errors[test.kind]", r.Classes[test.class] < r.Errors[test.kind], "r.ConnectErrors[test.kind] == 0", r.ConnectErrors[test.kind] == 0); d != "" {
-					t.Errorf("%s: %s, %s, rate %v: %v, %v of %d, %v", d, test.name, engine, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)
-				}
+		for _, rate := range []float64{30, 0} {
+			p := brieflyAt("http://" + test.name)
+			p.Resolve, p.Rate, p.Connections, p.Timeout = load.ResolveConnection, rate, 2, 5*time.Second
+			p.Requests, p.Measure = 3, 20*time.Second // however busy the machine is
+			if test.class == load.Timeout {
+				p.Timeout = 100 * time.Millisecond
+			}
+			r := must.Get(run(t.Context(), p, nil, look))(t)
+			// Requests that never found a free place are timeouts of another kind.
+			if all := r.Errors[test.kind] + r.Errors["timeout before a connection was free"]; r.Requests == 0 {
+				t.Errorf("%s, rate %v: %v, %v of %d, %v", test.name, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)
+			} else if d := difftest.Wrong("all != r.Requests", all != r.Requests, "r.Errors[test.kind] == 0", r.Errors[test.kind] == 0, "r.Classes[test.class] < r.Errors[test.kind]", r.Classes[test.class] < r.Errors[test.kind], "r.ConnectErrors[test.kind] == 0", r.ConnectErrors[test.kind] == 0); d != "" {
+				t.Errorf("%s: %s, rate %v: %v, %v of %d, %v", d, test.name, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)
 			}
 		}
+
 		if test.class == load.Timeout {
 			continue
 		}
 		var dns *net.DNSError
-		if _, err := run(t.Context(), brieflyAt("http://"+test.name, load.NativeEngine()), nil, look); !errors.As(err, &dns) {
+		if _, err := run(t.Context(), brieflyAt("http://"+test.name), nil, look); !errors.As(err, &dns) {
 			t.Errorf("%s once: %v", test.name, err)
 		}
 	}
@@ -197,20 +194,19 @@ func TestNameThatCannotBeResolved(t *testing.T) {
 // server that does not respond.
 func TestLookUpEndsWithTheLoad(t *testing.T) {
 	t.Parallel()
-	for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-		p := brieflyAt("http://silent.test", engine)
-		p.Resolve, p.Timeout, p.Drain = load.ResolveConnection, time.Minute, 100*time.Millisecond
-		ctx, cancel := context.WithCancel(t.Context())
-		began := time.Now()
-		_, err := run(ctx, p, nil, func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
-			cancel()
-			<-ctx.Done()
-			return nil, ctx.Err()
-		})
-		if took := time.Since(began); err != nil || took > 20*time.Second {
-			t.Errorf("%s: %v after %v", engine, err, took)
-		}
+	p := brieflyAt("http://silent.test")
+	p.Resolve, p.Timeout, p.Drain = load.ResolveConnection, time.Minute, 100*time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	began := time.Now()
+	_, err := run(ctx, p, nil, func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
+		cancel()
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	if took := time.Since(began); err != nil || took > 20*time.Second {
+		t.Errorf("%v after %v", err, took)
 	}
+
 }
 
 func TestIPv6(t *testing.T) {
@@ -229,13 +225,12 @@ func TestIPv6(t *testing.T) {
 		host, version string
 		six, four     int64
 	}{{"[::1]", "", 8, 0}, {"both.test", "", 4, 4}, {"both.test", "6", 8, 0}, {"both.test", "4", 0, 8}} {
-		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-			p := brieflyAt("http://"+test.host+":"+port, engine)
-			p.IPVersion = test.version
-			r := must.Get(run(t.Context(), p, nil, both))(t)
-			if r.Classes[load.OK] != r.Intended || r.Addresses["[::1]:"+port] != test.six || r.Addresses["127.0.0.1:"+port] != test.four {
-				t.Errorf("%s %+v: %v to %v", engine, test, r.Classes, r.Addresses)
-			}
+		p := brieflyAt("http://" + test.host + ":" + port)
+		p.IPVersion = test.version
+		r := must.Get(run(t.Context(), p, nil, both))(t)
+		if r.Classes[load.OK] != r.Intended || r.Addresses["[::1]:"+port] != test.six || r.Addresses["127.0.0.1:"+port] != test.four {
+			t.Errorf("%+v: %v to %v", test, r.Classes, r.Addresses)
 		}
+
 	}
 }

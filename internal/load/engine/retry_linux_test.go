@@ -140,39 +140,38 @@ func closingIdle() func(net.Conn) {
 // server had closed, and that RetryIdle sends it again.
 func TestIdleCloseIsAClassOfItsOwn(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine string) {
-		url := rawServer(t, closingIdle())
-		p := on(profile(url), engine)
-		p.Warmup, p.Connections = 0, 4
-		p = atRate(p, 0, 2000)
-		var raced int64
-		for range 20 {
-			r := mustRun(t, p)
-			raced = r.Errors["idle connection closed"]
-			// A request that arrived before the close, and was not read, is reset.
-			if r.Classes[load.OK]+raced+r.Errors["reset"] != r.Requests || r.Retried > 0 {
-				t.Errorf("%v, %v, %d retried", r.Classes, r.Errors, r.Retried)
-			}
-			if raced > 0 {
-				break
-			}
+	url := rawServer(t, closingIdle())
+	p := profile(url)
+	p.Warmup, p.Connections = 0, 4
+	p = atRate(p, 0, 2000)
+	var raced int64
+	for range 20 {
+		r := mustRun(t, p)
+		raced = r.Errors["idle connection closed"]
+		// A request that arrived before the close, and was not read, is reset.
+		if r.Classes[load.OK]+raced+r.Errors["reset"] != r.Requests || r.Retried > 0 {
+			t.Errorf("%v, %v, %d retried", r.Classes, r.Errors, r.Retried)
 		}
-		p.RetryIdle = true
-		var retried int64
-		for range 20 {
-			r := mustRun(t, p)
-			retried = r.Retried
-			if r.Classes[load.OK] != r.Requests {
-				t.Errorf("with retries: %v, %v, %d retried", r.Classes, r.Errors, r.Retried)
-			}
-			if retried > 0 {
-				break
-			}
+		if raced > 0 {
+			break
 		}
-		if raced == 0 || retried == 0 {
-			t.Errorf("%d idle closes, %d retried: the race did not occur", raced, retried)
+	}
+	p.RetryIdle = true
+	var retried int64
+	for range 20 {
+		r := mustRun(t, p)
+		retried = r.Retried
+		if r.Classes[load.OK] != r.Requests {
+			t.Errorf("with retries: %v, %v, %d retried", r.Classes, r.Errors, r.Retried)
 		}
-	})
+		if retried > 0 {
+			break
+		}
+	}
+	if raced == 0 || retried == 0 {
+		t.Errorf("%d idle closes, %d retried: the race did not occur", raced, retried)
+	}
+
 }
 
 func TestRetryIdleNeedsIdempotentMethods(t *testing.T) {

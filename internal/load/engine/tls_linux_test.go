@@ -182,7 +182,7 @@ func TestBodiesOverTLS(t *testing.T) {
 			p.Protocol, p.RequestSize, p.ExpectSize, p.BodyHas = protocol, sent, answered, []string{"yyy"}
 			for _, rate := range []float64{100, 0} {
 				r := mustRun(t, atRate(p, rate, 50))
-				if d := difftest.Of("r.Requests", r.Requests, 50, "r.Classes[load.OK]", r.Classes[load.OK], r.Requests, "r.Reconnects", r.Reconnects, 0, "strings.HasPrefix(r.TLS, tls.VersionName(version))", strings.HasPrefix(r.TLS, tls.VersionName(version)), true, "r.Engine", r.Engine, load.NativeEngine()); d != "" {
+				if d := difftest.Of("r.Requests", r.Requests, 50, "r.Classes[load.OK]", r.Classes[load.OK], r.Requests, "r.Reconnects", r.Reconnects, 0, "strings.HasPrefix(r.TLS, tls.VersionName(version))", strings.HasPrefix(r.TLS, tls.VersionName(version)), true); d != "" {
 					t.Errorf("%s: %s: %+v", d, protocol, r)
 				}
 			}
@@ -268,18 +268,17 @@ func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)
 	url := a.serve(t, "server", false)
-	eachEngine(t, func(t *testing.T, engine string) {
-		for _, full := range []bool{false, true} {
-			for _, rate := range []float64{100, 0} {
-				p := a.trusting(on(profile(url), engine))
-				p.NoKeepAlive, p.TLS.FullHandshake, p.Warmup, p.Measure = true, full, 0, 200*time.Millisecond
-				r := mustRun(t, atRate(p, rate, 20))
-				if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "r.TLSMS.Count < r.Requests", r.TLSMS.Count < r.Requests, "full && r.TLSResumed > 0", full && r.TLSResumed > 0, "!full && r.TLSResumed < r.TLSMS.Count/2", !full && r.TLSResumed < r.TLSMS.Count/2); d != "" {
-					t.Errorf("%s: full %v, rate %v: %d of %d handshakes resumed, %v", d, full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
-				}
+	for _, full := range []bool{false, true} {
+		for _, rate := range []float64{100, 0} {
+			p := a.trusting(profile(url))
+			p.NoKeepAlive, p.TLS.FullHandshake, p.Warmup, p.Measure = true, full, 0, 200*time.Millisecond
+			r := mustRun(t, atRate(p, rate, 20))
+			if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "r.TLSMS.Count < r.Requests", r.TLSMS.Count < r.Requests, "full && r.TLSResumed > 0", full && r.TLSResumed > 0, "!full && r.TLSResumed < r.TLSMS.Count/2", !full && r.TLSResumed < r.TLSMS.Count/2); d != "" {
+				t.Errorf("%s: full %v, rate %v: %d of %d handshakes resumed, %v", d, full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
 			}
 		}
-	})
+	}
+
 }
 
 // TestNothingIsLeakedOverTLS checks that a load leaks no file descriptor and no
@@ -330,18 +329,17 @@ func TestEchoOverTLS(t *testing.T) {
 	mutual.ClientAuth, mutual.ClientCAs = tls.RequireAndVerifyClientCert, a.pool()
 	for name, config := range map[string]*tls.Config{"TLS": a.config(t, "server"), "mutual TLS": mutual} {
 		url := strings.Replace(rawServer(t, over(config, echoing)), "http://", "tls://", 1)
-		for _, engine := range []string{load.NativeEngine(), load.EnginePortable} {
-			for _, size := range []int64{1, 100, 4 << 20} {
-				p := a.trusting(atRate(on(profile(url), engine), 0, 5))
-				p.Protocol, p.RequestSize, p.Warmup, p.Connections = load.ProtocolTCP, size, 0, 2
-				if config == mutual {
-					p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
-				}
-				r := mustRun(t, p)
-				if d := difftest.Of("r.Requests", r.Requests, 5, "r.Classes[load.OK]", r.Classes[load.OK], 5, `strings.HasPrefix(r.TLS, "TLS 1.3")`, strings.HasPrefix(r.TLS, "TLS 1.3"), true, "r.Reconnects > 0", r.Reconnects > 0, false, "r.Engine", r.Engine, engine); d != "" {
-					t.Errorf("%s: %s, %s, %d bytes: %v, %v, %q, %d reconnects", d, name, engine, size, r.Classes, r.Errors, r.TLS, r.Reconnects)
-				}
+		for _, size := range []int64{1, 100, 4 << 20} {
+			p := a.trusting(atRate(profile(url), 0, 5))
+			p.Protocol, p.RequestSize, p.Warmup, p.Connections = load.ProtocolTCP, size, 0, 2
+			if config == mutual {
+				p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
+			}
+			r := mustRun(t, p)
+			if d := difftest.Of("r.Requests", r.Requests, 5, "r.Classes[load.OK]", r.Classes[load.OK], 5, `strings.HasPrefix(r.TLS, "TLS 1.3")`, strings.HasPrefix(r.TLS, "TLS 1.3"), true, "r.Reconnects > 0", r.Reconnects > 0, false); d != "" {
+				t.Errorf("%s: %s, %d bytes: %v, %v, %q, %d reconnects", d, name, size, r.Classes, r.Errors, r.TLS, r.Reconnects)
 			}
 		}
+
 	}
 }

@@ -117,19 +117,17 @@ func TestTLS(t *testing.T) {
 		{"no client certificate", mutual, &trust, load.Conn, "tls failed"},
 		{"not TLS", "https" + rawServer(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })[len("http"):], &trust, load.Conn, "tls failed"},
 	} {
-		for _, way := range []struct{ engine, protocol string }{
-			{load.NativeEngine(), load.ProtocolHTTP1}, {load.NativeEngine(), load.ProtocolHTTP2}, {load.EnginePortable, load.ProtocolHTTP1},
-		} {
-			t.Run(test.name+"/"+way.engine+"/"+way.protocol, func(t *testing.T) {
+		for _, protocol := range []string{load.ProtocolHTTP1, load.ProtocolHTTP2} {
+			t.Run(test.name+"/"+protocol, func(t *testing.T) {
 				t.Parallel()
-				p := on(profile(test.url), way.engine)
-				p.Protocol, p.Timeout, p.Drain = way.protocol, 20*time.Second, 20*time.Second // a busy machine is not a failure
+				p := profile(test.url)
+				p.Protocol, p.Timeout, p.Drain = protocol, 20*time.Second, 20*time.Second // a busy machine is not a failure
 				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
 				r := mustRun(t, p)
 				if r.Requests == 0 || test.kind != "" && r.Errors[test.kind] != r.Requests {
-					t.Errorf("%s: %v, %v", r.Engine, r.Classes, r.Errors)
-				} else if d := difftest.Of("r.Engine", r.Engine, way.engine, "r.Classes[test.class]", r.Classes[test.class], r.Requests); d != "" {
-					t.Errorf("%s: %s: %v, %v", d, r.Engine, r.Classes, r.Errors)
+					t.Errorf("%v, %v", r.Classes, r.Errors)
+				} else if d := difftest.Of("r.Engine", r.Engine, "epoll", "r.Classes[test.class]", r.Classes[test.class], r.Requests); d != "" {
+					t.Errorf("%s: %v, %v", d, r.Classes, r.Errors)
 				}
 				if test.kind != "" && (r.Reasons[test.kind] == "" || r.Result.Failures[0].Detail != r.Reasons[test.kind]) {
 					t.Errorf("no reason for %q: %v, %+v", test.kind, r.Reasons, r.Result.Failures)
@@ -161,17 +159,16 @@ func TestUnixSocket(t *testing.T) {
 			go replying(helloResponse)(c)
 		}
 	}()
-	eachEngine(t, func(t *testing.T, engine string) {
-		p := on(profile("http://service.test/path"), engine)
-		p.Socket = path
-		if r := mustRun(t, p); r.Classes[load.OK] != 250 {
-			t.Errorf("%+v", r)
-		}
-		p.Socket = path + "-missing"
-		if r := mustRun(t, p); r.Errors["connect refused"] != 250 {
-			t.Errorf("%+v", r.Errors)
-		}
-	})
+	p := profile("http://service.test/path")
+	p.Socket = path
+	if r := mustRun(t, p); r.Classes[load.OK] != 250 {
+		t.Errorf("%+v", r)
+	}
+	p.Socket = path + "-missing"
+	if r := mustRun(t, p); r.Errors["connect refused"] != 250 {
+		t.Errorf("%+v", r.Errors)
+	}
+
 }
 
 // serverAuthority makes an authority with one good certificate, "server".

@@ -19,18 +19,13 @@ import (
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
-// eachHTTP runs a test for each engine and version of HTTP.
+// eachHTTP runs a test for each version of HTTP.
 func eachHTTP(t *testing.T, do func(t *testing.T, p load.Profile, serve func(http.HandlerFunc) string)) {
 	t.Helper()
-	for _, test := range []struct{ engine, protocol string }{
-		{load.NativeEngine(), load.ProtocolHTTP1}, {load.EnginePortable, load.ProtocolHTTP1}, {load.NativeEngine(), load.ProtocolHTTP2},
-	} {
-		if test.protocol == load.ProtocolHTTP2 && load.NativeEngine() == load.EnginePortable {
-			continue
-		}
-		t.Run(test.engine+"/"+test.protocol, func(t *testing.T) {
+	for _, protocol := range []string{load.ProtocolHTTP1, load.ProtocolHTTP2} {
+		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			p := on(load.Profile{Protocol: test.protocol, ExpectSize: -1, Timeout: time.Minute, Drain: time.Minute, Measure: time.Minute}, test.engine) // a busy machine is not a failure
+			p := load.Profile{Protocol: protocol, ExpectSize: -1, Timeout: time.Minute, Drain: time.Minute, Measure: time.Minute} // a busy machine is not a failure
 			do(t, p, func(handle http.HandlerFunc) string {
 				s := httptest.NewUnstartedServer(handle)
 				s.Config.Protocols = new(http.Protocols)
@@ -285,43 +280,42 @@ func TestUsersAreRefused(t *testing.T) {
 // sessions were resumed before.
 func TestRenewedClientCertificate(t *testing.T) {
 	t.Parallel()
-	eachEngine(t, func(t *testing.T, engine string) {
-		a := serverAuthority(t)
-		a.issue(t, "client", time.Now().Add(time.Hour))
-		a.issue(t, "renewed", time.Now().Add(time.Hour))
-		var mu sync.Mutex
-		var names []string
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			defer mu.Unlock()
-			names = append(names, r.TLS.PeerCertificates[0].Subject.CommonName)
-			if len(names) == 20 {
-				for _, suffix := range []string{".key", ".pem"} {
-					if err := os.Rename(a.file("renewed"+suffix), a.file("client"+suffix)); err != nil {
-						t.Error(err)
-					}
-				}
-			}
-		}))
-		s.TLS = a.config(t, "server")
-		s.TLS.ClientCAs, s.TLS.ClientAuth = a.pool(), tls.RequireAndVerifyClientCert
-		s.StartTLS()
-		defer s.Close()
-		p := a.trusting(on(profile(s.URL), engine))
-		p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
-		p.NoKeepAlive, p.Rate, p.Requests, p.Measure, p.Connections, p.Warmup, p.Tail, p.ExpectSize = true, 0, 40, time.Minute, 1, 0, 0, -1
-		p.Timeout, p.Drain = 20*time.Second, 20*time.Second
-		r := mustRun(t, p)
+	a := serverAuthority(t)
+	a.issue(t, "client", time.Now().Add(time.Hour))
+	a.issue(t, "renewed", time.Now().Add(time.Hour))
+	var mu sync.Mutex
+	var names []string
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
-		if r.Classes[load.OK] != 40 || len(names) != 40 {
-			t.Fatalf("%v %v", r.Classes, r.Errors)
+		names = append(names, r.TLS.PeerCertificates[0].Subject.CommonName)
+		if len(names) == 20 {
+			for _, suffix := range []string{".key", ".pem"} {
+				if err := os.Rename(a.file("renewed"+suffix), a.file("client"+suffix)); err != nil {
+					t.Error(err)
+				}
+			}
 		}
-		if slices.Contains(names[:20], "renewed") || slices.Contains(names[21:], "client") {
-			t.Errorf("%v", names)
-		}
-		if r.TLSResumed == 0 {
-			t.Error("no session was resumed before the renewal, so that the test shows less than it may")
-		}
-	})
+	}))
+	s.TLS = a.config(t, "server")
+	s.TLS.ClientCAs, s.TLS.ClientAuth = a.pool(), tls.RequireAndVerifyClientCert
+	s.StartTLS()
+	defer s.Close()
+	p := a.trusting(profile(s.URL))
+	p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
+	p.NoKeepAlive, p.Rate, p.Requests, p.Measure, p.Connections, p.Warmup, p.Tail, p.ExpectSize = true, 0, 40, time.Minute, 1, 0, 0, -1
+	p.Timeout, p.Drain = 20*time.Second, 20*time.Second
+	r := mustRun(t, p)
+	mu.Lock()
+	defer mu.Unlock()
+	if r.Classes[load.OK] != 40 || len(names) != 40 {
+		t.Fatalf("%v %v", r.Classes, r.Errors)
+	}
+	if slices.Contains(names[:20], "renewed") || slices.Contains(names[21:], "client") {
+		t.Errorf("%v", names)
+	}
+	if r.TLSResumed == 0 {
+		t.Error("no session was resumed before the renewal, so that the test shows less than it may")
+	}
+
 }

@@ -37,7 +37,6 @@ func RootHop(u *url.URL, p *load.Profile) *Hop {
 type Redirects struct {
 	Profile *load.Profile
 	Body    []byte
-	Caches  int // that share maxBytes, 0 for this one only
 	hops    map[step]*Hop
 	bytes   int // of hops, about
 }
@@ -81,7 +80,7 @@ func (r *Redirects) Next(from *Hop, before, status int, location []byte) (*Hop, 
 	}
 	to.Request = r.request(to)
 	size := len(to.Request) + len(u.Path) + len(location)
-	if r.hops == nil || len(r.hops) >= MaxHops || r.bytes+size > maxBytes/max(1, r.Caches) {
+	if r.hops == nil || len(r.hops) >= MaxHops || r.bytes+size > maxBytes {
 		r.hops, r.bytes = map[step]*Hop{}, 0
 	}
 	r.bytes += size

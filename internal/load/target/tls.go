@@ -13,7 +13,6 @@ import (
 const (
 	alpnHTTP1 = "http/1.1"
 	AlpnHTTP2 = "h2"
-	alpnHTTP3 = "h3"
 )
 
 // offered are the protocols that a server may choose from. To a server of HTTP/2
@@ -24,7 +23,6 @@ var offered = map[string][]string{
 	load.ProtocolGRPC:  {AlpnHTTP2},
 
 	load.ProtocolWebSocket: {alpnHTTP1},
-	load.ProtocolHTTP3:     {alpnHTTP3},
 }
 
 // maxCertificates bounds a file of certificates, in bytes. A system's roots have 250 KiB.

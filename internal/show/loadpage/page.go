@@ -121,9 +121,9 @@ func (t *page) shortTimes(r *load.Report) []string {
 	return []string{"p50 " + short(r.ResponseMS.P50) + " ms", "p99 " + short(r.ResponseMS.P99) + " ms"}
 }
 
-// protocolNames are the protocols that a page names. HTTP/3 has an engine of its own.
+// protocolNames are the protocols that a page names.
 var protocolNames = map[string]string{
-	load.ProtocolHTTP2: "HTTP/2", load.ProtocolGRPC: "gRPC", load.ProtocolWebSocket: "WebSocket", load.ProtocolHTTP3: "HTTP/3 (engine " + load.EngineHTTP3 + ")",
+	load.ProtocolHTTP2: "HTTP/2", load.ProtocolGRPC: "gRPC", load.ProtocolWebSocket: "WebSocket",
 }
 
 // describe is the load that was sent.

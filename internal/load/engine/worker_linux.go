@@ -5,8 +5,11 @@ import (
 	"github.com/tare-mesh/tare/internal/load/job"
 )
 
-// newNativeWorker is worker i of the system's own engine.
-func newNativeWorker(j *job.Job, i int) (worker, error) {
+// Supported returns an error on a system without the engine.
+func Supported() error { return nil }
+
+// newWorker returns worker i.
+func newWorker(j *job.Job, i int) (worker, error) {
 	w, err := epoll.NewWorker(j, i)
 	if err != nil {
 		return nil, err
