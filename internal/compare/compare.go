@@ -182,7 +182,7 @@ func (x *estimator) estimate(m metric.Metric, values []float64, trials []figures
 		return e
 	}
 	r := stats.MeanInterval(values, x.confidence)
-	e := Estimate{Interval: r.Interval, Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
+	e := Estimate{Interval: widened(r.Interval, limitOf(trials, m.Name)), Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
 	e.Warnings = metricWarnings(trials, m.Name)
 	if w, ok := absent(r.Why, r.N, "trial"); ok {
 		e.Warnings = append(e.Warnings, w)

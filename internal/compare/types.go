@@ -87,7 +87,10 @@ type Comparison struct {
 	// Position is present if the positions in the block narrowed Difference or Ratio.
 	Position *Positioned `json:"position,omitempty"`
 	// Speed is present if the machine's speed in the blocks narrowed Difference.
-	Speed    *SpeedAdjusted    `json:"speed,omitempty"`
+	Speed *SpeedAdjusted `json:"speed,omitempty"`
+	// Limit is the part of the intervals that is not of their spread: work that may be missing in the treatments' CPU, or
+	// too much in it.
+	Limit    *figures.Limit    `json:"limit,omitempty"`
 	Verdict  Verdict           `json:"verdict"`
 	Warnings []figures.Warning `json:"warnings"`
 }

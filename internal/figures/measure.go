@@ -57,6 +57,8 @@ type Measured struct {
 	Roles map[TaskRole]map[string]float64
 	// Slices are the CPU of each own slice of an interleaved trial, by part.
 	Slices SliceCosts
+	// Limits are the known limits of figures, by metric.
+	Limits map[string]Limit
 }
 
 // MeasureOptions are the options of [Measure].
@@ -80,6 +82,15 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 	unsummed := makeUp(environment, records)
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	rows, unread := make([][]result.Slice, len(records)), make([]error, len(records))
+	for i := range records {
+		group.Go(routine.Guarded(func() error {
+			rows[i], unread[i] = readRows(&records[i], o.File(records[i].ID, result.SlicesFile))
+			return nil
+		}))
+	}
+	_ = group.Wait()
+	divided := divide(records, rows)
 	for i := range records {
 		group.Go(routine.Guarded(func() error {
 			r := &records[i]
@@ -90,14 +101,17 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 			failureFigures(f, r, o.File(r.ID, result.LatencyFile))
 			changeFigures(f, r)
 			startFigures(f, r)
-			costs := sliceFigures(f, r, o.File(r.ID, result.SlicesFile))
+			costs := sliceFigures(f, &divided[i], unread[i])
 			var trends []Trend
 			if o.Soak > 0 {
 				trends = trendFigures(f, r, o.File(r.ID, result.LatencyFile), o.Soak)
 			}
+			if w := divided[i].withheld; w != nil {
+				f.warnings, f.withheld = append(f.warnings, *w), slices.Concat(f.withheld, w.Metrics)
+			}
 			f.withhold(r.Warnings)
 			f.unsum(unsummed[i])
-			trials[i] = Measured{Roles: f.roles, Slices: costs, Trial: Trial{
+			trials[i] = Measured{Roles: f.roles, Slices: costs, Limits: divided[i].limitsOf(f.values), Trial: Trial{
 				ID: r.ID, Ordinal: r.Ordinal, Block: r.Block, Treatment: r.Treatment, Factors: r.Factors, Control: r.Control,
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),

@@ -16,44 +16,60 @@ type SliceCosts map[string][]float64 // by part
 // noiseParts are the parts whose noise is divided.
 var SliceParts = []string{"data", "total", "app"}
 
-// sliceFigures reads the slices of a trial of a round. Nil means that it has none.
-func sliceFigures(f *figures, r *result.Record, path string) SliceCosts {
-	costs, err := ReadSliceCosts(r, path)
-	if err != nil {
-		message := err.Error()
-		if errors.Is(err, fs.ErrNotExist) {
+// sliceFigures are the costs of the slices of a trial of a round. Nil means that it has none.
+func sliceFigures(f *figures, t *sliced, unread error) SliceCosts {
+	if unread != nil {
+		message := unread.Error()
+		if errors.Is(unread, fs.ErrNotExist) {
 			message = fmt.Sprintf("the trial has no %s", result.SlicesFile)
 		}
 		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the noise between slices")
 	}
-	return costs
+	if t.rows == nil {
+		return nil
+	}
+	return t.costs()
+}
+
+// readRows reads the slices of a trial of a round. Nil means that it has none.
+func readRows(r *result.Record, path string) ([]result.Slice, error) {
+	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
+		return nil, nil
+	}
+	return result.ReadSlices(path)
 }
 
 // ReadSliceCosts reads the slices of a trial of a round from a file. Nil means that it has none. A cost is NaN without an
 // answer.
 func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
-	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
-		return nil, nil
-	}
-	rows, err := result.ReadSlices(path)
-	if err != nil {
+	rows, err := readRows(r, path)
+	if err != nil || rows == nil {
 		return nil, err
 	}
-	idle, planes, costs := idlePerSecond(r), partPlanes(), SliceCosts{}
+	return (&sliced{record: r, rows: rows}).costs(), nil
+}
+
+// costs of the own slices.
+func (t *sliced) costs() SliceCosts {
+	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
 	for _, name := range SliceParts {
-		costs[name] = sliceCostsOf(rows, planes[name], idle)
+		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.atOnce)
 	}
-	return costs, nil
+	return costs
 }
 
 // sliceCostsOf returns the cost of the planes in each own slice. CPU above the idle rate in the slices of others is
-// charged to the own slice before it, or to the first one. So the costs add up to the trial's cost.
-func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Plane]float64) (costs []float64) {
+// charged to the own slice before it, or to the first one. Of planes that work at once there is none. So the costs add up to
+// the trial's cost.
+func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Plane]float64, atOnce map[metric.Plane]bool) (costs []float64) {
 	var answered []int64
 	early, used := 0.0, []float64{}
 	for _, s := range rows {
 		cpu := 0.0
 		for _, plane := range planes {
+			if !s.Own && atOnce[plane] {
+				continue
+			}
 			cpu += float64(s.CPU[plane])
 			if !s.Own {
 				cpu -= idle[plane] * (s.End - s.Begin).Seconds()

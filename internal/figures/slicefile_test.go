@@ -33,7 +33,11 @@ func TestCostOfASlice(t *testing.T) {
 	r := &result.Record{Load: &result.Load{Slices: &result.OwnSlices{Count: 3, LengthSeconds: 0.1}}, Tasks: []result.TaskUsage{{
 		Task: mesh.Task{ID: "app", Plane: metric.App}, Start: result.Reading{At: begin}, End: result.Reading{At: begin.Add(600 * time.Millisecond)}, IdleCPU: &idle,
 	}}}
-	got := sliceFigures(f, r, path)
+	figuresOf := func(r *result.Record, path string) SliceCosts {
+		rows, err := readRows(r, path)
+		return sliceFigures(f, &sliced{record: r, rows: rows}, err)
+	}
+	got := figuresOf(r, path)
 	app, data := got["app"], got["data"]
 	near := func(x, want float64) bool { return math.Abs(x-want) < 1e-9 }
 	if len(app) != 3 {
@@ -41,12 +45,12 @@ func TestCostOfASlice(t *testing.T) {
 	} else if d := difftest.Wrong("!near(app[0], 110)", !near(app[0], 110), "app[1] == app[1]", app[1] == app[1], "!near(app[2], 100)", !near(app[2], 100), "!near(data[0], 210)", !near(data[0], 210), `!near(got["total"][2], 300)`, !near(got["total"][2], 300)); d != "" {
 		t.Errorf("%s: app %v, data %v, total %v", d, app, data, got["total"])
 	}
-	if sliceFigures(f, r, path+".gone") != nil || len(f.warnings) != 1 {
+	if figuresOf(r, path+".gone") != nil || len(f.warnings) != 1 {
 		t.Errorf("%+v", f.warnings)
 	} else if d := difftest.Wrong(`f.warnings[0].Code != "slices-unread"`, f.warnings[0].Code != "slices-unread", `!strings.Contains(f.warnings[0].Message, "has no slices.csv")`, !strings.Contains(f.warnings[0].Message, "has no slices.csv")); d != "" {
 		t.Errorf("%s: %+v", d, f.warnings)
 	}
-	if sliceFigures(f, &result.Record{Load: &result.Load{}}, path) != nil {
+	if figuresOf(&result.Record{Load: &result.Load{}}, path) != nil {
 		t.Error("a trial without slices has their costs")
 	}
 }

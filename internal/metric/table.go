@@ -135,7 +135,7 @@ var rows = []Row{
 	{Name: IdlePerRequest, Unit: "us", Better: LowerIsBetter, Doc: "with interleaved trials: the part of the CPU time per request that is idle CPU of the trial's own slices",
 		Parts: IdleParts, Source: IdleTasks, SpeedSensitive: true,
 		Title: "idle CPU/request, %s", Heads: [2]string{"idle", "%s, µs"}},
-	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time per time while no request is anywhere, before and after the load",
+	{Name: IdleCPU, Unit: "cores", Better: LowerIsBetter, Doc: "with interleaved trials: CPU time per time in the slices of other treatments that is not of the trial's requests",
 		Parts: IdleParts, Source: IdleTasks, SpeedSensitive: true,
 		Title: "idle CPU, %s", Heads: [2]string{"%s idle", "millicores"}, HeadScale: 1000},
 	{Name: IdleMemory, Unit: "MiB", Better: LowerIsBetter, Doc: "resident memory of the idle deployment, before its load",

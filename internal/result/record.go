@@ -49,6 +49,7 @@ type Record struct {
 	Node         *NodeUsage     `json:"node,omitempty"`
 	Outside      *int64         `json:"outsideCPU,omitempty"`   // CPU of this machine that no process of the run used while the trial had the load, ns, absent on clusters
 	Placing      *Placing       `json:"placing,omitempty"`      // of the measure phase, absent if the time before it is fixed
+	Quiet        *Quiet         `json:"quiet,omitempty"`        // readings of a trial of a round while no request is anywhere
 	BurstSeconds float64        `json:"burstSeconds,omitempty"` // time between bursts of CPU of which one changes the cost (warning `cpu-bursts`)
 	Edges        int            `json:"edges,omitempty"`        // calls per request between services, the entry included
 
@@ -93,6 +94,35 @@ type Placing struct {
 	LeastSeconds   float64 `json:"leastSeconds"`   // the shortest time, s
 	RangeSeconds   float64 `json:"rangeSeconds"`   // the time is uniform over this range, s
 	Seconds        float64 `json:"seconds"`        // the time, drawn from the seed, s
+}
+
+// QuietParts is the number of rows of a window without requests.
+const QuietParts = 6
+
+// Quiet are the readings of the tasks of a trial of a round while no member of the round has a request.
+type Quiet struct {
+	Before []QuietRow `json:"before,omitempty"` // before the load of the round
+	After  []QuietRow `json:"after,omitempty"`  // after the last slice, until deferred work has ended; the first 0.1 s have the last answers
+}
+
+// QuietRow is the use of every task between two readings that follow each other.
+type QuietRow struct {
+	AtSeconds float64             `json:"at"`    // the first reading, s from the first one before the load, or from the end of the last slice
+	Tasks     map[string]QuietUse `json:"tasks"` // uses of tasks, by ID
+}
+
+// QuietUse is the use of one task in a [QuietRow].
+type QuietUse struct {
+	NS          int64 `json:"ns"`                    // time between the task's own two readings, ns
+	CPU         int64 `json:"cpu"`                   // CPU time in it, ns
+	Voluntary   int64 `json:"voluntary,omitempty"`   // voluntary context switches
+	Involuntary int64 `json:"involuntary,omitempty"` // involuntary context switches
+	Switching   int64 `json:"switching,omitempty"`   // time in which context switches were counted, ns, 0 if they were not
+}
+
+// Plus adds the use of another time.
+func (u QuietUse) Plus(v QuietUse) QuietUse {
+	return QuietUse{u.NS + v.NS, u.CPU + v.CPU, u.Voluntary + v.Voluntary, u.Involuntary + v.Involuntary, u.Switching + v.Switching}
 }
 
 // Probe is the time of a fixed piece of work on the trial's CPUs, before and

@@ -108,10 +108,10 @@ func burstsIn(uses []use, cost int64, over time.Duration) *burstsSeen {
 }
 
 // typicalGap is the time between two bursts: the median of the gaps between them, the first of which is that before the
-// first burst. The period of a single burst is at least the time beside it without another.
+// first burst. The period of a single burst is at least the time beside it without another, and taken as twice that.
 func typicalGap(gaps []time.Duration, after time.Duration) time.Duration {
 	if len(gaps) == 1 {
-		return max(gaps[0], after)
+		return 2 * max(gaps[0], after)
 	}
 	between := slices.Sorted(slices.Values(gaps[1:]))
 	return between[len(between)/2]

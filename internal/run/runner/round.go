@@ -54,9 +54,9 @@ func (rd *round) warmUp(ctx context.Context) error {
 	for _, t := range members {
 		t.sliced = newSliceMember(t)
 	}
-	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)+wait
+	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)+wait+min(rd.run.period, longestQuiet)
 	if !held {
-		if err := rd.readIdle(ctx, window); err != nil {
+		if err := rd.readQuiet(ctx, window); err != nil {
 			return err
 		}
 		common.start = time.Now().Add(lead)
@@ -68,7 +68,7 @@ func (rd *round) warmUp(ctx context.Context) error {
 	}
 	rd.launch(ctx, held)
 	if held { // with its connections open
-		if err := rd.readIdle(ctx, window); err != nil {
+		if err := rd.readQuiet(ctx, window); err != nil {
 			return err
 		}
 	}

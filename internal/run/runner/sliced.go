@@ -30,19 +30,20 @@ type sliceReader struct {
 
 // sliceMember is one trial of the round.
 type sliceMember struct {
-	trial      *trial
-	tasks      []platform.Task
-	stages     []app.StageTime
-	before     meter.Look    // shortly before the measure phase, with the readings of that moment alone
-	begin      meter.Look    // the reading at the first edge
-	last       meter.Look    // the latest reading
-	at         time.Duration // of it, from the start of the schedule
-	rows       []result.Slice
-	used       []map[string]int64 // CPU by task in each of the rows, ns
-	tail       tail
-	idleBefore idleUses // before its load
-	shown      shown
-	outside    int64 // CPU outside the run in its slices, ns
+	trial   *trial
+	tasks   []platform.Task
+	stages  []app.StageTime
+	before  meter.Look    // shortly before the measure phase, with the readings of that moment alone
+	begin   meter.Look    // the reading at the first edge
+	last    meter.Look    // the latest reading
+	at      time.Duration // of it, from the start of the schedule
+	rows    []result.Slice
+	used    []map[string]int64 // CPU by task in each of the rows, ns
+	tail    tail
+	window  time.Duration // without requests, after the load
+	quiet   result.Quiet
+	shown   shown
+	outside int64 // CPU outside the run in its slices, ns
 	// outsideUnread: the CPU outside the run is not known in one of its slices.
 	outsideUnread bool
 	paced         bool                      // the readings were estimated after the last slice
@@ -61,6 +62,7 @@ type shown struct {
 func newSliceReader(m meter.Meter, s *roundSchedule, members []*trial) *sliceReader {
 	r := &sliceReader{meter: m, outside: newOutside(m), start: s.start, table: s.table, first: int(s.warmup / s.table.Length), window: idleWindow(s.measure), deferral: s.deferral}
 	for _, t := range members {
+		t.sliced.window = r.window
 		r.members = append(r.members, t.sliced)
 	}
 	return r
@@ -80,7 +82,7 @@ func (r *sliceReader) run(ctx context.Context) error {
 	host.LockPunctual()
 	edges := r.due()
 	memory := time.Now()
-	for n, due := range append(edges, r.afterwards()...) {
+	for n, due := range append(edges, r.afterwards(max(r.deferral, maxPeriod))...) {
 		if err := host.SleepUntil(ctx, due); err != nil {
 			return err
 		}
@@ -88,7 +90,7 @@ func (r *sliceReader) run(ctx context.Context) error {
 			r.late = append(r.late, time.Since(due))
 		}
 		at := time.Since(r.start)
-		idle, depth := true, meter.Clocks
+		idle, long, depth := true, false, meter.Clocks
 		if n >= len(edges) {
 			depth = meter.Edge // the idle rate is of context switches too
 		}
@@ -98,12 +100,13 @@ func (r *sliceReader) run(ctx context.Context) error {
 				return fmt.Errorf("read the meters: %w", err)
 			}
 			idle = r.addReading(i, now, n, at) && idle
+			long = long || m.tail.long
 		}
 		if n < len(edges) {
 			r.readOutside(r.first + n - 1)
 		}
 		if n >= len(edges) {
-			if idle {
+			if idle || !long && due.After(r.start.Add(r.table.End()+lastRead+r.deferral+r.window)) {
 				return nil
 			}
 			continue
@@ -157,7 +160,7 @@ func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
 		groups[i] = m.tasks
 	}
 	edges := r.due()
-	due := append(edges, r.afterwards()...)
+	due := append(edges, r.afterwards(r.deferral)...)
 	following, err := f.Follow(ctx, groups, due)
 	if err != nil {
 		return fmt.Errorf("plan the readings at the edges of slices: %w", err)
@@ -192,8 +195,8 @@ func (r *sliceReader) due() (all []time.Time) {
 }
 
 // afterwards are the instants of the readings after the last slice, until deferred work must have ended.
-func (r *sliceReader) afterwards() (all []time.Time) {
-	for at := lastRead; at <= r.deferral+r.window; at += r.window / 2 {
+func (r *sliceReader) afterwards(deferral time.Duration) (all []time.Time) {
+	for at := lastRead; at <= deferral+lastRead+r.window; at += r.window / result.QuietParts {
 		all = append(all, r.start.Add(r.table.End()+at))
 	}
 	return all
@@ -337,10 +340,11 @@ func (t *trial) keepSlices() error {
 	}
 	m := t.sliced
 	if m.paced {
-		m.tail.after = refreshedUses(t.sampler.history, m.trial.setup.clock.steady(t.load.edges.end))
-		m.tail.idle = m.tail.after != nil
+		m.quiet.After = refreshedQuiet(t.sampler.history, m.trial.setup.clock.steady(t.load.edges.end))
+		m.tail.ended = m.quiet.After != nil
 	}
-	idle := m.chosenIdle()
+	idle := m.idle(m.window)
+	t.journal.record.Quiet = &m.quiet
 	for i := range t.journal.record.Tasks {
 		if task := &t.journal.record.Tasks[i]; task.Missing == "" {
 			if _, read := m.begin.Tasks[task.ID]; read {
@@ -348,9 +352,9 @@ func (t *trial) keepSlices() error {
 			}
 		}
 	}
-	t.seen.idle = m.idleSeen(idle, t.load.inRound.warmup)
+	t.seen.work = m.workSeen(idle, t.load.inRound.warmup)
 	if !m.paced {
-		t.seen.bursts = m.bursts(t.seen.idle.cost)
+		t.seen.bursts = m.bursts(t.seen.work.cost)
 	}
 	return t.setup.dir.Slices(m.rows)
 }

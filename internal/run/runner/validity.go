@@ -30,7 +30,7 @@ type seen struct {
 	shift        time.Duration
 	slices       *load.Slices    // nil: the trial ran alone
 	readingsLate []time.Duration // at the edges of slices
-	idle         *idleSeen       // of a trial of a round
+	work         *workSeen       // after the load of a trial of a round
 	bursts       *burstsSeen     // nil: not looked for
 	paced        bool            // counters have a refresh interval, and readings a time of their own
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
@@ -138,8 +138,7 @@ var checks = []validityCheck{
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
 	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", invalidates, nil},
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
-	{"idle-differs", idleDiffers, "read the idle CPU in the report's parts of the cost; order: random measures each treatment alone", warns, cpus},
-	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", warns, cpus},
+	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", withholds, cpus},
 	{"cpu-bursts", fewBursts, "raise phases.measure, so that it has many of them: a burst is work of a timer, or a pause of the program", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
@@ -163,6 +162,9 @@ func (t *trial) checked() []result.Warning {
 	}
 	if fewBursts(s) != "" {
 		t.journal.record.BurstSeconds = s.bursts.period.Seconds()
+	}
+	if workDeferred(s) != "" {
+		t.journal.record.BurstSeconds = max(t.journal.record.BurstSeconds, s.work.lasted.Seconds())
 	}
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
@@ -534,7 +536,7 @@ const (
 	overrunShare = 0.01
 	// lateShare is the share of the sliced time, lost by late readings, that causes a warning.
 	lateShare = 0.005
-	// idleShift is the share of the cost that an uncertain idle rate may have without a warning.
+	// idleShift is the share of the cost that may be missing without a warning.
 	idleShift = 0.02
 )
 
@@ -558,35 +560,13 @@ func slicesOverrun(s seen) string {
 		overrun, all, 100*float64(overrun)/float64(all), 100*overrunShare)
 }
 
-// idleDiffers compares the idle rate with the CPU at other times without a load of the trial.
-func idleDiffers(s seen) string {
-	i := s.idle
-	if i == nil || i.cost <= 0 {
-		return ""
-	}
-	shift := func(from, to float64) float64 { return (to - from) * float64(i.outside) / float64(i.cost) }
-	switch more := shift(i.rate, i.others); {
-	case more < -idleShift:
-		return fmt.Sprintf("beside the load of other treatments it used %.1f millicores, less than the %.1f without any request: the cost is up to %.1f %% too low",
-			1000*i.others, 1000*i.rate, -100*more)
-	case more > idleShift && i.atOnce:
-		return fmt.Sprintf("beside the load of other treatments it always used %.1f millicores, more than the %.1f without any request: the cost is up to %.1f %% too high",
-			1000*i.others, 1000*i.rate, 100*more)
-	}
-	if more := shift(i.before, i.after); !i.ended && more > idleShift {
-		return fmt.Sprintf("%.1f s after the load it still used %.1f millicores, more than the %.1f before it: if that is idle CPU, the cost is up to %.1f %% too high",
-			i.lasted.Seconds(), 1000*i.after, 1000*i.before, 100*more)
-	}
-	return ""
-}
-
 // workDeferred warns of deferred work that is not in the cost.
 func workDeferred(s seen) string {
-	if s.idle == nil || s.idle.missing() <= idleShift {
+	if s.work == nil || s.work.missing() <= idleShift {
 		return ""
 	}
 	return fmt.Sprintf("it worked for %.1f s after the load, longer than the warm-up of %.1f s: up to %.1f %% of the cost is missing",
-		s.idle.lasted.Seconds(), s.idle.warmup.Seconds(), 100*s.idle.missing())
+		s.work.lasted.Seconds(), s.work.warmup.Seconds(), 100*s.work.missing())
 }
 
 // slicesReadLate finds readings in the time of the next slice: its CPU up to the reading counts for

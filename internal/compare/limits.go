@@ -1,0 +1,58 @@
+package compare
+
+import (
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// limitOf is the mean limit of a metric over trials.
+func limitOf(trials []figures.Measured, name string) (mean figures.Limit) {
+	n := 0.0
+	for _, t := range trials {
+		if _, ok := t.Metrics[name]; ok {
+			n++
+			mean.Below, mean.Above = mean.Below+t.Limits[name].Below, mean.Above+t.Limits[name].Above
+		}
+	}
+	if n > 0 {
+		mean.Below, mean.Above = mean.Below/n, mean.Above/n
+	}
+	return mean
+}
+
+// widened is an interval with the limits of its estimate.
+func widened(i stats.Interval, by figures.Limit) stats.Interval {
+	if !i.Known() {
+		return i
+	}
+	low, high := *i.Low-by.Below, *i.High+by.Above
+	return stats.Interval{Estimate: i.Estimate, Low: &low, High: &high}
+}
+
+// limit puts the known limits of both sides into the interval of each comparison. A difference whose interval then contains zero
+// is not shown. Both sides of an A/A pair have the same limits, which cancel.
+func limit(cs []compared, byTreatment map[string][]figures.Measured) {
+	for i := range cs {
+		c := &cs[i]
+		if c.Control || c.Difference == nil {
+			continue
+		}
+		t, b := limitOf(byTreatment[c.Treatment], c.Metric), limitOf(byTreatment[c.Baseline], c.Metric)
+		by := figures.Limit{Below: t.Below + b.Above, Above: t.Above + b.Below}
+		if by == (figures.Limit{}) {
+			continue
+		}
+		c.Limit = &by
+		difference := widened(*c.Difference, by)
+		c.Difference = &difference
+		treatment, baseline := stats.Mean(valuesOf(byTreatment[c.Treatment], c.Metric)), stats.Mean(valuesOf(byTreatment[c.Baseline], c.Metric))
+		if c.Ratio != nil && c.Ratio.Known() && treatment > t.Below && baseline > b.Below {
+			low := *c.Ratio.Low * (1 - t.Below/treatment) / (1 + b.Above/baseline)
+			high := *c.Ratio.High * (1 + t.Above/treatment) / (1 - b.Below/baseline)
+			c.Ratio = &stats.Interval{Estimate: c.Ratio.Estimate, Low: &low, High: &high}
+		}
+		if c.Difference.Known() && !c.Difference.Excludes(0) && (c.Verdict == Higher || c.Verdict == Lower) {
+			c.Verdict = NotShown
+		}
+	}
+}

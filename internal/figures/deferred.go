@@ -1,0 +1,454 @@
+package figures
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// The cost of an interleaved trial is the CPU of its own slices, in which it has the load, and the CPU that its requests
+// deferred to the slices of others. Own slices alone are unbiased for all work that goes on without requests: steady work,
+// bursts of a timer, and work of idle programs, which own slices do not have.
+//
+// Work is deferred if one of three signs exceeds its own error over the trials of a treatment:
+//
+//   - its CPU in slices of others is beyond the idle rate, by more than the load of others can change idle work;
+//   - slices directly after own ones have more of it than later ones;
+//   - directly after the load it uses more than before the load.
+//
+// With the first or the third, the CPU of slices of others beyond the idle rate is part of the cost, and the influence of
+// others' load on idle work is a limit below it. With the second alone, the excess of the slices directly after own ones
+// is. Otherwise nothing is. The deferred work that the other signs do not exclude is a limit above the cost.
+const (
+	// interference is the share by which the load of other treatments may raise the CPU of idle work: caches and the
+	// threads of a core are shared.
+	interference = 0.5
+	// signConfidence is the confidence of the three signs.
+	signConfidence = 0.95
+	// fewEvents is the number of bursts expected in the time without requests, below which their absence there shows nothing.
+	fewEvents = 4
+)
+
+// Limit is the known limit of a figure: its true value is beyond its interval by at most that much.
+type Limit struct {
+	Below float64 `json:"below,omitempty"`
+	Above float64 `json:"above,omitempty"`
+}
+
+// signs of deferred work, of a plane in one trial, in seconds of CPU.
+type signs struct {
+	outside  float64 // time in the slices of others, s
+	idle     float64 // CPU there at the idle rate
+	before   float64 // CPU there at the rate before the load
+	all      float64 // CPU there
+	near     float64 // CPU of slices directly after own ones, beyond the rate of later slices
+	after    float64 // CPU beyond the rate before the load, directly after it, for as long as the slices of others
+	hasNear  bool
+	hasAfter bool
+	squares  float64 // sum of the squared CPU of slices of others
+	// Times without requests, s: all of it, and the part directly after the load.
+	without, afterwards float64
+}
+
+// uses are the CPU of tasks while no request is anywhere, by ID. Nil if it was not read.
+type uses map[string]result.QuietUse
+
+// usesIn adds up rows.
+func usesIn(rows []result.QuietRow) (sum uses) {
+	for _, row := range rows {
+		sum = sum.plus(row.Tasks)
+	}
+	return sum
+}
+
+func (all uses) plus(more uses) uses {
+	if len(more) == 0 {
+		return all
+	}
+	sum := uses{}
+	maps.Copy(sum, all)
+	for id, u := range more {
+		sum[id] = sum[id].Plus(u)
+	}
+	return sum
+}
+
+// or is other if there are no uses.
+func (all uses) or(other uses) uses {
+	if all == nil {
+		return other
+	}
+	return all
+}
+
+// cores is the rate of a task.
+func (all uses) cores(id string) float64 {
+	if u := all[id]; u.NS > 0 {
+		return float64(u.CPU) / float64(u.NS)
+	}
+	return 0
+}
+
+// rate is the rate of the tasks of a plane, in cores.
+func (all uses) rate(tasks []result.TaskUsage, plane metric.Plane) (sum float64) {
+	for _, t := range tasks {
+		if t.Plane == plane {
+			sum += all.cores(t.ID)
+		}
+	}
+	return sum
+}
+
+// longest is the longest time between the two readings of a task.
+func longest(row result.QuietRow) (d time.Duration) {
+	for _, u := range row.Tasks {
+		d = max(d, time.Duration(u.NS))
+	}
+	return d
+}
+
+// directlyAfter are the rows of the window after the last answers. How many rows follow depends on what they show, and would
+// bias their mean.
+func directlyAfter(rows []result.QuietRow) []result.QuietRow {
+	if len(rows) > 1 {
+		rows = rows[1:]
+	}
+	return rows[:min(len(rows), result.QuietParts)]
+}
+
+// sliced is an interleaved trial with the readings that divide its CPU.
+type sliced struct {
+	record *result.Record
+	rows   []result.Slice
+	before uses                   // before the load
+	after  uses                   // directly after it
+	limits map[metric.Plane]Limit // s of CPU
+	atOnce map[metric.Plane]bool  // no work is deferred: the cost is the CPU of own slices
+	// withheld is the reason for which the CPU of the trial is not used.
+	withheld *Warning
+}
+
+// divide decides for each treatment and plane whether work was deferred, and changes the CPU of tasks in records accordingly,
+// in memory only. Trials without readings of quiet times remain as they were recorded.
+func divide(records []result.Record, rows [][]result.Slice) []sliced {
+	all := make([]sliced, len(records))
+	byTreatment := map[string][]*sliced{}
+	for i := range records {
+		r := &records[i]
+		all[i] = sliced{record: r, rows: rows[i], limits: map[metric.Plane]Limit{}, atOnce: map[metric.Plane]bool{}}
+		if r.Error != "" || r.Load == nil || r.Load.Slices == nil || r.Quiet == nil || len(rows[i]) == 0 {
+			continue
+		}
+		all[i].before, all[i].after = usesIn(r.Quiet.Before), usesIn(directlyAfter(r.Quiet.After))
+		if all[i].before != nil || all[i].after != nil {
+			byTreatment[r.Treatment] = append(byTreatment[r.Treatment], &all[i])
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(byTreatment)) {
+		trials := byTreatment[id]
+		late := false
+		for _, plane := range metric.Planes() {
+			if dividedPlane(plane) && slices.ContainsFunc(trials, func(t *sliced) bool { return has(t.record.Tasks, plane) }) {
+				late = dividePlane(trials, plane) || late
+			}
+		}
+		if late {
+			warnOfLoss(trials)
+		}
+	}
+	return all
+}
+
+// dividedPlane: the load's own CPU is the CPU of its slices, and tare's is no cost.
+func dividedPlane(p metric.Plane) bool {
+	return p != metric.Load && p != metric.Harness && p != metric.Node && p != metric.Foreign
+}
+
+// dividePlane divides the CPU of one plane of all trials of a treatment, and reports whether work was deferred for longer than
+// a slice.
+func dividePlane(trials []*sliced, plane metric.Plane) (late bool) {
+	from := valid(trials)
+	idle := make([]uses, len(trials))
+	change := signOf(from, func(t *sliced) (float64, bool) {
+		return t.after.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane), t.before != nil && t.after != nil
+	})
+	at := map[*sliced]signs{}
+	for _, t := range trials {
+		at[t] = t.signs(plane, t.before.plus(t.after))
+	}
+	without, afterwards := bursts(from, at)
+	started := change.below(0) && afterwards >= fewEvents // the time before the load has what remained of the start
+	for i, t := range trials {
+		switch {
+		case started:
+			idle[i] = t.after.or(t.before)
+		case change.above(0):
+			idle[i] = t.before.or(t.after)
+		default:
+			idle[i] = t.before.plus(t.after)
+		}
+		at[t] = t.signs(plane, idle[i])
+	}
+	sign := func(of func(signs) (float64, bool)) estimate {
+		return signOf(from, func(t *sliced) (float64, bool) { return of(at[t]) })
+	}
+	near := sign(func(s signs) (float64, bool) { return s.near, s.hasNear })
+	after := sign(func(s signs) (float64, bool) { return s.after, s.hasAfter })
+	more := func(idle func(signs) float64) bool {
+		return sign(func(s signs) (float64, bool) { return s.all - (1+interference)*idle(s), true }).above(0)
+	}
+	beyond := without >= fewEvents && (more(func(s signs) float64 { return s.idle }) || more(func(s signs) float64 { return s.before }))
+	soon := near.above(0)
+	late = beyond || after.above(0)
+	if late && !started { // what follows the load has deferred work
+		for i, t := range trials {
+			idle[i] = t.before.or(idle[i])
+			at[t] = t.signs(plane, idle[i])
+		}
+	}
+	// The deferred work that the signs do not exclude, of a mean trial.
+	hidden := sign(func(s signs) (float64, bool) { return s.all - min(s.idle, s.before), true }).high()
+	switch {
+	case !after.known() || without < fewEvents:
+	case soon:
+		hidden = min(hidden, after.high())
+	case near.known():
+		hidden = min(hidden, max(near.high(), after.high()))
+	}
+	few := fewBursts(from, at, plane)
+	for i, t := range trials {
+		s := at[t]
+		if t.withheld == nil {
+			t.withheld = few
+		}
+		switch {
+		case late:
+			t.limits[plane] = Limit{Below: interference * s.idle}
+			t.divide(plane, s, func(id string, _ int64) float64 { return idle[i].cores(id) * s.outside })
+		case soon:
+			t.limits[plane] = Limit{Above: max(0, hidden)}
+			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 * (1 - s.near/s.all) })
+		default:
+			t.limits[plane], t.atOnce[plane] = Limit{Above: max(0, hidden)}, true
+			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 })
+		}
+	}
+	return late
+}
+
+// bursts returns the numbers of bursts that the time without requests, and the part of it directly after the load, would have
+// at the rate of the slices of others. The number of bursts there is that of equal parts with the same sum and sum of squares.
+func bursts(trials []*sliced, at map[*sliced]signs) (without, after float64) {
+	var sum signs
+	for _, t := range trials {
+		s := at[t]
+		sum.all, sum.squares, sum.outside = sum.all+s.all, sum.squares+s.squares, sum.outside+s.outside
+		sum.without, sum.afterwards = sum.without+s.without, sum.afterwards+s.afterwards
+	}
+	if sum.squares <= 0 || sum.outside <= 0 {
+		return 0, 0
+	}
+	rate := sum.all * sum.all / sum.squares / sum.outside
+	return rate * sum.without, rate * sum.afterwards
+}
+
+func valid(trials []*sliced) (all []*sliced) {
+	for _, t := range trials {
+		if t.record.Valid {
+			all = append(all, t)
+		}
+	}
+	if len(all) == 0 {
+		return trials
+	}
+	return all
+}
+
+// estimate is the mean of a sign over trials.
+type estimate struct{ stats.Result }
+
+func signOf(trials []*sliced, of func(*sliced) (float64, bool)) estimate {
+	var values []float64
+	for _, t := range trials {
+		if v, ok := of(t); ok {
+			values = append(values, v)
+		}
+	}
+	return estimate{stats.MeanInterval(values, signConfidence)}
+}
+
+func (e estimate) known() bool { return e.N > 0 }
+
+// above and below: the mean is beyond v by more than its error. With too few trials for an error, the mean itself is.
+func (e estimate) above(v float64) bool {
+	if e.Known() {
+		return *e.Low > v
+	}
+	return e.N > 0 && e.Estimate > v
+}
+
+func (e estimate) below(v float64) bool {
+	if e.Known() {
+		return *e.High < v
+	}
+	return e.N > 0 && e.Estimate < v
+}
+
+func (e estimate) high() float64 {
+	if e.Known() {
+		return *e.High
+	}
+	return e.Estimate
+}
+
+// signs are the signs of deferred work of a plane.
+func (t *sliced) signs(plane metric.Plane, idle uses) (s signs) {
+	var nearTime, laterTime, nearCPU, laterCPU, sum float64
+	for i, row := range t.rows {
+		if row.Own {
+			continue
+		}
+		cpu, time := float64(row.CPU[plane])/1e9, (row.End - row.Begin).Seconds()
+		sum, s.outside = sum+cpu, s.outside+time
+		s.squares += cpu * cpu
+		switch {
+		case i == 0:
+		case t.rows[i-1].Own:
+			nearCPU, nearTime = nearCPU+cpu, nearTime+time
+		default:
+			laterCPU, laterTime = laterCPU+cpu, laterTime+time
+		}
+	}
+	s.all = sum
+	s.idle = idle.rate(t.record.Tasks, plane) * s.outside
+	s.before = t.before.or(idle).rate(t.record.Tasks, plane) * s.outside
+	for _, row := range directlyAfter(t.record.Quiet.After) {
+		s.afterwards += longest(row).Seconds()
+	}
+	s.without = s.afterwards
+	for _, row := range t.record.Quiet.Before {
+		s.without += longest(row).Seconds()
+	}
+	if s.hasNear = nearTime > 0 && laterTime > 0; s.hasNear {
+		s.near = nearCPU - laterCPU/laterTime*nearTime
+	}
+	if s.hasAfter = t.before != nil && t.after != nil; s.hasAfter {
+		s.after = (t.after.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane)) * s.outside
+	}
+	return s
+}
+
+// divide divides the CPU of the tasks of a plane in the slices of others. idle is the part of a task in s that is not of
+// its requests, from the ID of the task and its CPU there in ns.
+func (t *sliced) divide(plane metric.Plane, s signs, idle func(id string, others int64) float64) {
+	for i := range t.record.Tasks {
+		u := &t.record.Tasks[i]
+		if u.Plane != plane || u.IdleCPU == nil || u.DeferredCPU == nil {
+			continue
+		}
+		others := *u.IdleCPU + *u.DeferredCPU
+		rest := others
+		if s.all > 0 {
+			rest = int64(idle(u.ID, others) * 1e9)
+		}
+		late := others - rest
+		u.End.CPU = max(u.Start.CPU, u.End.CPU-*u.DeferredCPU+late)
+		u.IdleCPU, u.DeferredCPU = &rest, &late
+	}
+}
+
+// Bursts beyond burstShare of the cost withhold it if they are in fewer blocks than minBlocks.
+const (
+	burstShare = 0.1
+	minBlocks  = 8
+)
+
+// fewBursts withholds the CPU of a treatment whose work without requests came in too few bursts for an interval. The number of
+// trials with bursts is that of equal trials with the same sum and sum of squares.
+func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warning {
+	var sum, squares, own, cost float64
+	for _, t := range trials {
+		s := at[t]
+		sum, squares = sum+s.all, squares+s.all*s.all
+		inside := 0.0
+		for _, row := range t.rows {
+			if row.Own {
+				inside += (row.End - row.Begin).Seconds()
+				cost += float64(row.CPU[plane]) / 1e9
+			}
+		}
+		if s.outside > 0 {
+			own += s.all / s.outside * inside
+		}
+	}
+	n := float64(len(trials))
+	if n < stats.MinN || squares == 0 || own < burstShare*cost {
+		return nil
+	}
+	seen := sum * sum / squares
+	if seen >= min(minBlocks, n/2) {
+		return nil
+	}
+	return &Warning{Code: "cpu-bursts", Withholds: true, Metrics: []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000},
+		Message: fmt.Sprintf("plane %s used %.2g s of CPU without requests, in bursts in about %.0f of %.0f blocks: an interval needs %d blocks with bursts", plane, sum, max(1, seen), n, minBlocks),
+		Hint:    fmt.Sprintf("raise phases.measure or blocks %.0f times", math.Ceil(minBlocks/seen))}
+}
+
+// warnOfLoss withholds the CPU of trials whose warm-up was shorter than the time for which their treatment defers work: what
+// their last requests deferred is beyond the trial, and nothing before it replaces that.
+func warnOfLoss(trials []*sliced) {
+	var seen []float64
+	for _, t := range trials {
+		if s := t.record.BurstSeconds; s > 0 {
+			seen = append(seen, s)
+		}
+	}
+	if len(seen) == 0 {
+		return
+	}
+	slices.Sort(seen)
+	period := seen[len(seen)/2]
+	for _, t := range trials {
+		if p := t.record.Placing; p != nil && p.Seconds < 0.95*period {
+			t.withheld = &Warning{Code: "work-deferred", Withholds: true, Metrics: []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000},
+				Message: fmt.Sprintf("requests defer work for up to %.1f s, and the warm-up of this trial was %.1f s: the work of its last requests is missing", period, p.Seconds),
+				Hint:    fmt.Sprintf("write phases: {warmup: %ds} or more", int(math.Ceil(period)))}
+		}
+	}
+}
+
+// limitsOf are the limits of the metrics of a trial's CPU.
+func (t *sliced) limitsOf(values map[string]float64) map[string]Limit {
+	if len(t.limits) == 0 {
+		return nil
+	}
+	used := map[metric.Plane]float64{}
+	for _, u := range t.record.Tasks {
+		used[u.Plane] += float64(u.End.CPU-u.Start.CPU) / 1e9
+	}
+	all := map[string]Limit{}
+	for _, p := range metric.Parts() {
+		var cost float64
+		var sum Limit
+		for _, plane := range p.Planes {
+			cost += used[plane]
+			sum.Below, sum.Above = sum.Below+t.limits[plane].Below, sum.Above+t.limits[plane].Above
+		}
+		if cost <= 0 || sum == (Limit{}) {
+			continue
+		}
+		for _, base := range []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000} {
+			name := metric.Of(base, p.Name)
+			if v, ok := values[name]; ok {
+				all[name] = Limit{Below: v * sum.Below / cost, Above: v * sum.Above / cost}
+			}
+		}
+	}
+	return all
+}

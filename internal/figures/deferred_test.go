@@ -1,0 +1,235 @@
+package figures
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/internal/stats/statstest"
+)
+
+// planted is a program with known CPU: of its requests, at once and later, and without them.
+type planted struct {
+	name     string
+	request  float64 // s of CPU, at once
+	deferred float64 // s of CPU a request, later
+	delay    float64 // s after the request
+	flush    float64 // s: deferred work waits for the next multiple
+	steady   float64 // cores
+	burst    float64 // s of one core
+	every    float64 // s from burst to burst
+	idle     float64 // cores, while idle only
+	after    float64 // s without a request, after which it is idle
+	beside   float64 // factor of steady work and bursts while others have the load
+	starting float64 // cores more, before the load
+}
+
+// want is the cost of a request, s, as of the program alone at a rate.
+func (p planted) want(rate float64) float64 {
+	loaded := p.steady * p.beside
+	if p.every > 0 {
+		loaded += p.burst / p.every
+	}
+	return p.request + p.deferred + loaded/rate
+}
+
+const (
+	simMembers = 3
+	simRate    = 200.0 // requests/s in own slices
+	simSlice   = 0.1
+	simWarmup  = 5    // rows
+	simRows    = 12   // rows
+	simWindow  = 0.15 // s without requests, after
+	simStep    = 1e-3
+)
+
+// block simulates one interleaved trial of the program in a block.
+func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
+	count := (simWarmup + simRows) * simMembers
+	owners := plan.Owners(r.Uint64(), simMembers, simWarmup, simRows)
+	length := float64(count) * simSlice
+	before := simWindow
+	if p.every >= 1 || p.flush >= 1 { // as of a run that has learned the period
+		before += min(max(p.every, p.flush), 5)
+	}
+	steps := int((before + length + 0.1 + 2*simWindow) / simStep)
+	used := make([]float64, steps+1) // by step, from the first reading before the load
+	at := func(t float64) int { return min(steps, max(0, int((t+before)/simStep+1e-6))) }
+	load := func(t float64) int { // owner of the moment, -1 for none
+		if i := int(t / simSlice); t >= 0 && i < count {
+			return owners[i]
+		}
+		return -1
+	}
+	speed := 1 + 0.03*r.NormFloat64() // of the deployment
+	clock := r.Float64() * 1000
+	for i, owner := range owners {
+		if owner != 0 {
+			continue
+		}
+		for k := range int(simRate * simSlice) {
+			t := float64(i)*simSlice + float64(k)*0.09/(simRate*simSlice)
+			used[at(t)] += p.request * speed * (1 + 0.1*r.NormFloat64())
+			t += p.delay
+			if p.flush > 0 {
+				t += p.flush - mod(t+clock, p.flush)
+			}
+			if p.deferred > 0 && t < length+0.1+2*simWindow {
+				used[at(t)] += p.deferred * speed
+			}
+		}
+	}
+	last := -1e9
+	for s := range used {
+		t := float64(s)*simStep - before
+		owner, factor := load(t), 1.0
+		if owner >= 0 {
+			factor = p.beside
+		}
+		used[s] += p.steady * simStep * factor * (1 + 0.3*r.NormFloat64())
+		if p.every > 0 && mod(t+clock, p.every) < p.burst {
+			used[s] += simStep
+		}
+		if owner == 0 {
+			last = t
+		} else if p.idle > 0 && t-last > p.after {
+			used[s] += p.idle * simStep
+		}
+		if t < 0 {
+			used[s] += p.starting * simStep
+		}
+	}
+	sum := func(from, to float64) int64 {
+		total := 0.0
+		for _, u := range used[at(from):at(to)] {
+			total += u
+		}
+		return int64(total * 1e9)
+	}
+	row := func(from, to, zero float64) result.QuietRow {
+		return result.QuietRow{AtSeconds: from - zero, Tasks: map[string]result.QuietUse{"app": {CPU: sum(from, to), NS: int64((to - from) * 1e9)}}}
+	}
+	quiet := &result.Quiet{After: []result.QuietRow{row(length, length+0.1, length)}}
+	for i := range 6 {
+		from := float64(i) * before / 6
+		quiet.Before = append(quiet.Before, row(from-before, from+before/6-before, -before))
+		from = float64(i) * simWindow / 6
+		quiet.After = append(quiet.After, row(length+0.1+from, length+0.1+from+simWindow/6, length))
+	}
+	var rows []result.Slice
+	var own, others int64
+	for i := simWarmup * simMembers; i < count; i++ {
+		s := result.Slice{Own: owners[i] == 0, Begin: seconds(float64(i) * simSlice), End: seconds(float64(i+1) * simSlice)}
+		s.Slice = i
+		cpu := sum(float64(i)*simSlice, float64(i+1)*simSlice)
+		s.CPU = map[metric.Plane]int64{metric.App: cpu}
+		if s.Own {
+			own += cpu
+			s.Answered = int64(simRate * simSlice)
+		} else {
+			others += cpu
+		}
+		rows = append(rows, s)
+	}
+	zero := int64(0)
+	began := time.Unix(1e9, 0)
+	return result.Record{
+		ID: fmt.Sprintf("t%d", n), Block: n, Treatment: "t", Valid: true, Quiet: quiet,
+		Load: &result.Load{Completed: int64(simRate * simSlice * simRows), Slices: &result.OwnSlices{Count: simRows, LengthSeconds: simSlice}},
+		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}, IdleCPU: &zero, DeferredCPU: &others,
+			Start: result.Reading{At: began, CPU: 1e9}, End: result.Reading{At: began.Add(seconds(simRows * simMembers * simSlice)), CPU: 1e9 + own + others}}},
+	}, rows
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * 1e9) }
+
+func mod(x, of float64) float64 { return x - of*float64(int64(x/of)) }
+
+// run is one run of blocks: the mean cost of a request with its interval and limits.
+func (p planted) run(r *rand.Rand, blocks int) (low, mean, high float64, withheld bool) {
+	records, rows := make([]result.Record, blocks), make([][]result.Slice, blocks)
+	for i := range records {
+		records[i], rows[i] = p.block(r, i+1)
+	}
+	divided := divide(records, rows)
+	var costs []float64
+	var limit Limit
+	for i := range records {
+		cost := float64(records[i].Tasks[0].End.CPU-records[i].Tasks[0].Start.CPU) / 1e9 / float64(records[i].Load.Completed)
+		costs = append(costs, cost)
+		name := metric.Of(metric.CPUPerRequest, "app")
+		l := divided[i].limitsOf(map[string]float64{name: cost})[name]
+		limit.Below, limit.Above = limit.Below+l.Below/float64(blocks), limit.Above+l.Above/float64(blocks)
+	}
+	e := stats.MeanInterval(costs, 0.95)
+	return *e.Low - limit.Below, e.Estimate, *e.High + limit.Above, divided[0].withheld != nil
+}
+
+// Each program is measured in 20 blocks, again and again. The interval with its limits holds the cost of the program alone.
+func TestPlantedWork(t *testing.T) {
+	const us, ms = 1e-6, 1e-3
+	plain := planted{request: 300 * us, beside: 1}
+	with := func(name string, change func(*planted)) planted {
+		p := plain
+		p.name = name
+		change(&p)
+		return p
+	}
+	for _, p := range []planted{
+		with("at once", func(*planted) {}),
+		with("steady 1 %", func(p *planted) { p.steady = 0.01 }),
+		with("steady 5 %", func(p *planted) { p.steady = 0.05 }),
+		with("steady 20 %", func(p *planted) { p.steady = 0.2 }),
+		with("steady 5 %, 15 % more beside others", func(p *planted) { p.steady, p.beside = 0.05, 1.15 }),
+		with("steady 20 %, 40 % more beside others", func(p *planted) { p.steady, p.beside = 0.2, 1.4 }),
+		with("1 ms each 0.1 s", func(p *planted) { p.burst, p.every = 1*ms, 0.1 }),
+		with("50 ms each 1 s", func(p *planted) { p.burst, p.every = 50*ms, 1 }),
+		with("50 ms each 2.3 s", func(p *planted) { p.burst, p.every = 50*ms, 2.3 }),
+		with("50 ms each 5 s", func(p *planted) { p.burst, p.every = 50*ms, 5 }),
+		with("50 ms each 11 s", func(p *planted) { p.burst, p.every = 50*ms, 11 }),
+		with("1000 ms each 11 s", func(p *planted) { p.burst, p.every = 1, 11 }),
+		with("1000 ms each 5 s", func(p *planted) { p.burst, p.every = 1, 5 }),
+		with("1000 ms each 30 s", func(p *planted) { p.burst, p.every = 1, 30 }),
+		with("1 ms each 2.3 s", func(p *planted) { p.burst, p.every = 1*ms, 2.3 }),
+		with("idle only after 230 ms", func(p *planted) { p.idle, p.after = 0.25, 0.23 }),
+		with("idle only after 400 ms", func(p *planted) { p.idle, p.after = 0.25, 0.4 }),
+		with("idle only after 2 s", func(p *planted) { p.idle, p.after = 0.25, 2 }),
+		with("5 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 5*ms }),
+		with("50 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 50*ms }),
+		with("300 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 300*ms }),
+		with("1 s later", func(p *planted) { p.deferred, p.delay = 200*us, 1 }),
+		with("50 ms later, steady 5 %", func(p *planted) { p.deferred, p.delay, p.steady = 200*us, 50*ms, 0.05 }),
+		with("300 ms later, steady 5 %, 15 % more beside others", func(p *planted) { p.deferred, p.delay, p.steady, p.beside = 200*us, 300*ms, 0.05, 1.15 }),
+		with("flushed each 1 s", func(p *planted) { p.deferred, p.flush = 200*us, 1 }),
+		with("starting", func(p *planted) { p.steady, p.starting = 0.02, 0.1 }),
+	} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(11, uint64(len(p.name))))
+			rounds, covered, means, width, withheld := statstest.Rounds(t, 40, 400), 0, 0.0, 0.0, 0
+			want := p.want(simRate)
+			for range rounds {
+				low, mean, high, none := p.run(r, 20)
+				if none {
+					withheld++
+					continue
+				}
+				if low <= want && want <= high {
+					covered++
+				}
+				means, width = means+mean, width+(high-low)/2
+			}
+			n := float64(rounds - withheld)
+			t.Logf("%s: mean %.1f µs for %.1f, ±%.1f, held in %d of %d, withheld in %d", p.name, means/n/us, want/us, width/n/us, covered, rounds-withheld, withheld)
+			if float64(covered+withheld) < 0.85*float64(rounds) {
+				t.Errorf("held in %d of %d", covered, rounds)
+			}
+		})
+	}
+}
