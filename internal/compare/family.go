@@ -5,8 +5,8 @@ import "github.com/tare-mesh/tare/internal/metric"
 // Family is a set of tests adjusted together: the chance of any false claim in
 // it is at most one minus the confidence.
 //
-// Families follow questions: see [Question]. The headline metrics of one treatment against
-// its baseline are one family, fixed before the run.
+// The headline metrics of all treatments against their baselines are one family, fixed before the run: a report's first lines
+// name the treatments that differ. See [Question] for treatments that are levels of one change.
 // About eighty others repeat them (cores for CPU per request, mesh for data plane,
 // five quantiles of two latencies) and are a second family. In one family with them,
 // four blocks would have almost no power, and an A/A pair that differs by a third

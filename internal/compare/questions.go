@@ -11,23 +11,23 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Question is one change of factors against its baseline, such as a mesh against none. Its
-// headline tests are a family of their own. Where other factors vary, its treatments are
+// Question is one change of factors against its baseline, such as a mesh against none. The
+// headline tests of all questions are one family. Where other factors vary, its treatments are
 // the levels of one question: the mean over the levels comes first, and the levels of a
-// metric follow only if its mean differs. See [estimator.levels].
+// metric follow only if its mean differs. See [estimator.headlines].
 type Question struct {
 	ID         string       `json:"id"`      // "mesh=envoy against mesh=none"
 	Factors    plan.Factors `json:"factors"` // in which the treatments differ from their baselines
 	Against    plan.Factors `json:"against"`
 	Treatments []string     `json:"treatments"`
-	Tests      int          `json:"tests"`            // headline tests of the first step
+	Tests      int          `json:"tests"`            // headline tests of the first step, of all questions
 	Pooled     []Pooled     `json:"pooled,omitempty"` // over the treatments, where there are several
 }
 
 // Pooled is the mean over the treatments of a question, for one metric. The block is the
 // observation: its value is the mean over the treatments of the differences, or of the
 // logarithms of the ratios. P comes from one test of these means. It does not combine the p-values of the levels,
-// whose adjusted ones hold only where the mean is shown: see levels.
+// whose adjusted ones hold only where the mean is shown: see headlines.
 type Pooled struct {
 	Metric     string          `json:"metric"`
 	Unit       string          `json:"unit"`
@@ -37,7 +37,7 @@ type Pooled struct {
 	N          int             `json:"n"` // blocks with every treatment and baseline
 	P          *float64        `json:"p,omitempty"`
 	OnRatio    bool            `json:"on_ratio,omitempty"`
-	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm, over the metrics of the question
+	PAdjusted  *float64        `json:"p_adjusted,omitempty"` // Holm, over the metrics of all questions
 	Verdict    Verdict         `json:"verdict"`
 	Smallest   *Smallest       `json:"smallest,omitempty"`
 	// Heterogeneity is the p-value of "the same at every level".
@@ -193,72 +193,95 @@ func (x *estimator) adjust(cs []compared, questions []asked) map[Family]int {
 		}
 		families[key] = append(families[key], i)
 	}
+	var steps []firstTest
 	for _, key := range order {
 		i := slices.IndexFunc(questions, func(q asked) bool { return q.ID == key[0] })
-		if i >= 0 && len(questions[i].Treatments) > 1 && key[1] == string(Headline) {
-			x.levels(cs, families[key], &questions[i])
+		if i >= 0 && key[1] == string(Headline) {
+			steps = append(steps, firstTests(cs, families[key], &questions[i])...)
 			continue
 		}
-		if i >= 0 && key[1] == string(Headline) {
-			questions[i].Tests = len(families[key])
-		}
 		x.holm(cs, families[key], x.alpha(), 1, 0)
+	}
+	x.headlines(cs, steps)
+	for i := range questions {
+		questions[i].Tests = len(steps)
 	}
 	return sizes
 }
 
-// levels gives the verdicts of a question over several levels. The first step is Holm's
-// over the means of the metrics. A metric whose mean differs is selected. Its levels are a
-// family, tested at the level times the share of metrics that are selected. This bounds the
-// mean chance of a false claim over the selected families (Benjamini, Bogomolov, "Selective
+// firstTest is a test of the first step: one headline metric of one question.
+type firstTest struct {
+	p      float64
+	levels []int   // comparisons, one for each treatment of the question
+	mean   *pooled // over the levels, nil with one level, or where no block has all
+}
+
+// firstTests are the first tests of the headline comparisons of one question, one for each metric.
+func firstTests(cs []compared, family []int, q *asked) (steps []firstTest) {
+	at := map[string]int{}
+	for _, i := range family {
+		name := cs[i].Metric
+		if _, known := at[name]; !known {
+			at[name] = len(steps)
+			steps = append(steps, firstTest{})
+		}
+		s := &steps[at[name]]
+		s.levels = append(s.levels, i)
+	}
+	for i := range steps {
+		s := &steps[i]
+		name := cs[s.levels[0]].Metric
+		if at := slices.IndexFunc(q.pooled, func(p pooled) bool { return p.Metric == name && p.P != nil }); at >= 0 {
+			s.mean = &q.pooled[at]
+			s.p = *s.mean.P
+			continue
+		}
+		least := 1.0 // Bonferroni's test that all levels are equal; of one level its own
+		for _, c := range s.levels {
+			least = math.Min(least, *cs[c].P)
+		}
+		s.p = math.Min(1, least*float64(len(s.levels)))
+	}
+	return steps
+}
+
+// headlines gives the verdicts of the headline metrics of all questions. What the first lines of a report claim is one family:
+// the first step is Holm's over the metrics of all questions, each by the mean over the levels of its question. A metric
+// whose mean differs is selected. Its levels are a family, tested at the level times the share of metrics that are
+// selected. This bounds the mean chance of a false claim over the selected families (Benjamini, Bogomolov, "Selective
 // inference on multiple families of hypotheses", JRSS B 2014). Without any true difference
 // the first step alone bounds the chance of every claim. An adjusted p-value of a level is divided by that share, so it
 // is comparable with alpha, and not with the values of other questions.
-func (x *estimator) levels(cs []compared, family []int, q *asked) {
-	byMetric := map[string][]int{}
-	var names []string
-	for _, i := range family {
-		if byMetric[cs[i].Metric] == nil {
-			names = append(names, cs[i].Metric)
-		}
-		byMetric[cs[i].Metric] = append(byMetric[cs[i].Metric], i)
+func (x *estimator) headlines(cs []compared, steps []firstTest) {
+	first := make([]float64, len(steps))
+	for i, s := range steps {
+		first[i] = s.p
 	}
-	parents := make([]float64, len(names))
-	means := make([]*pooled, len(names))
-	for i, name := range names {
-		if at := slices.IndexFunc(q.pooled, func(p pooled) bool { return p.Metric == name && p.P != nil }); at >= 0 {
-			means[i] = &q.pooled[at]
-			parents[i] = *means[i].P
-			continue
-		}
-		least := 1.0 // no block has all levels: Bonferroni's test that all are equal
-		for _, c := range byMetric[name] {
-			least = math.Min(least, *cs[c].P)
-		}
-		parents[i] = math.Min(1, least*float64(len(byMetric[name])))
-	}
-	q.Tests = len(names)
-	levels, _ := stats.HolmLevels(parents, x.alpha())
-	adjusted := stats.Holm(parents)
+	levels, _ := stats.HolmLevels(first, x.alpha())
+	adjusted := stats.Holm(first)
 	selected := 0
 	for _, v := range adjusted {
 		if v < x.alpha() {
 			selected++
 		}
 	}
-	for i, name := range names {
+	for i, s := range steps {
 		shown := adjusted[i] < x.alpha()
-		if p := means[i]; p != nil {
+		if p := s.mean; p != nil {
 			p.PAdjusted = &adjusted[i]
 			p.Verdict = verdict(shown, p.direction())
 			p.Smallest = x.smallest(p.test, levels[i], p.OnRatio)
+		}
+		if len(s.levels) == 1 {
+			x.holm(cs, s.levels, levels[i], 1, adjusted[i])
+			continue
 		}
 		among := selected
 		if !shown {
 			among++ // as if it were selected: the step that would apply
 		}
-		share := float64(among) / float64(len(names))
-		x.holm(cs, byMetric[name], x.alpha()*share, 1/share, adjusted[i])
+		share := float64(among) / float64(len(steps))
+		x.holm(cs, s.levels, x.alpha()*share, 1/share, adjusted[i])
 	}
 }
 

@@ -61,6 +61,53 @@ func (s sweep) judge(r *rand.Rand) ([]compared, []asked) {
 	return cs, questions
 }
 
+// Six treatments that cost what their baseline costs: at most one report in twenty names any of them.
+func TestNullTreatmentsOfOneBaseline(t *testing.T) {
+	experiments := statstest.Rounds(t, 300, 3000)
+	const blocks, treatments = 6, 6
+	r := rand.New(rand.NewPCG(94, 1))
+	wrong := 0
+	for range experiments {
+		a := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: blocks}}
+		trials := map[string][]figures.Measured{}
+		for i := range treatments + 1 {
+			level := fmt.Sprint("mesh", i)
+			p := plan.Treatment{ID: level, Factors: plan.Factors{"mesh": level}}
+			if i > 0 {
+				p.Baseline = "mesh0"
+			}
+			a.Plan.Treatments = append(a.Plan.Treatments, p)
+			for b := 1; b <= blocks; b++ {
+				trial := figures.Measured{Trial: figures.Trial{Block: b, Valid: true, Treatment: level, Metrics: map[string]float64{}}}
+				for _, name := range sweepMetrics {
+					trial.Metrics[name] = 1000 + r.NormFloat64()
+				}
+				trials[level] = append(trials[level], trial)
+			}
+		}
+		var cs []compared
+		for _, p := range a.Plan.Treatments[1:] {
+			cs = append(cs, a.estimator.compare(p, a.Plan.Treatments[0], trials[p.ID], trials["mesh0"])...)
+		}
+		questions := a.questions(cs, trials)
+		a.estimator.adjust(cs, questions)
+		if questions[0].Tests != treatments*len(sweepMetrics) {
+			t.Fatalf("%d tests in the first step", questions[0].Tests)
+		}
+		for _, c := range cs {
+			if shown(c.Verdict) {
+				wrong++
+				break
+			}
+		}
+	}
+	share := float64(wrong) / float64(experiments)
+	t.Logf("a false claim in %.3f of reports", share)
+	if share > 0.05+3*math.Sqrt(0.05*0.95/float64(experiments)) {
+		t.Errorf("a false claim in %.3f of reports", share)
+	}
+}
+
 func shown(v Verdict) bool { return v == Higher || v == Lower }
 
 // Without any difference, at most one run in twenty has any claim, of means or of levels.
