@@ -111,3 +111,17 @@ func TestDescribe(t *testing.T) {
 		t.Error("an undefined description is not NaN")
 	}
 }
+
+// The error of Welch divides each variance by its own number. The values follow from the formulas of 1947 by hand.
+func TestWelchOfUnequalNumbers(t *testing.T) {
+	a, b := []float64{2, 4, 6, 8}, []float64{1, 1, 2, 3, 3, 2, 2, 2, 1, 3}
+	// Variances 20/3 and 6/9. Error² = 5/3 + 1/15 = 26/15. Freedom = (26/15)²/((5/3)²/3 + (1/15)²/9) = 3.2431.
+	r := Welch(a, b, 0.95)
+	if r.Estimate != 3 || math.Abs(r.SE-math.Sqrt(26.0/15)) > 1e-12 || math.Abs(r.DF-(26.0/15)*(26.0/15)/(25.0/27+1.0/225/9)) > 1e-9 || r.N != 4 {
+		t.Errorf("%+v", r)
+	}
+	// Exchanged samples have the same error.
+	if s := Welch(b, a, 0.95); s.Estimate != -3 || math.Abs(s.SE-r.SE) > 1e-12 || math.Abs(s.DF-r.DF) > 1e-9 {
+		t.Errorf("exchanged: %+v", s)
+	}
+}
