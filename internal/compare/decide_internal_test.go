@@ -297,3 +297,41 @@ func TestErrorOfCountsOverLooks(t *testing.T) {
 		t.Errorf("at the limit: %v", count)
 	}
 }
+
+// Neither the mean nor the past decides alone: the last third of the blocks and the ranks of all must agree.
+func TestLooksBesideTheMean(t *testing.T) {
+	// pairs of changes in percent, with a limit of 2
+	decide := func(last bool, changes ...float64) Decision {
+		var a, b []float64
+		for _, c := range changes {
+			a, b = append(a, 100), append(b, 100*(1+c/100))
+		}
+		d, _ := gateTest{gate: must.Get(ParseGate("cpu_us_per_request/data < +2%"))(t), looks: 30, breach: decisionError, last: last}.decide(b, a)
+		return d
+	}
+	steady := []float64{0.2, -0.2, 0.1, -0.1, 0.2, -0.2, 0.1, -0.1, 0.2, -0.2, 0.1, -0.1, 0.2, -0.2, 0.1, -0.1}
+	if d := decide(false, steady...); d.Outcome != Holds {
+		t.Errorf("steady: %+v", d)
+	}
+	if d := decide(false, steady[:14]...); d.Outcome != Undecided || !strings.Contains(d.Why, "from 15 pairs on") {
+		t.Errorf("14 of 30 pairs: %+v", d)
+	}
+	if d := decide(true, steady[:14]...); d.Outcome != Holds {
+		t.Errorf("14 pairs, and the time is over: %+v", d)
+	}
+	shifted := append(steady[:12:12], 3.5, 0, 3.5, 0)
+	if d := decide(false, shifted...); d.Outcome != Undecided || !strings.Contains(d.Why, "the last blocks alone") {
+		t.Errorf("a shift in the last quarter: %+v", d)
+	}
+	// Eight of thirty are far beyond the limit, and the others within it: the mean is beyond, and most blocks are not.
+	var few []float64
+	for i := range 30 {
+		few = append(few, map[bool]float64{true: 12, false: 1}[i%4 == 1])
+	}
+	if d := decide(true, few...); d.Outcome != Undecided || !strings.Contains(d.Why, "their ranks do not show it") || *d.Change.Low < 2 {
+		t.Errorf("a few blocks beyond: %+v, from %v", d, *d.Change.Low)
+	}
+	if d := decide(true, 3, 4, 3.5, 4.2, 3.1, 3.8); d.Outcome != Breached {
+		t.Errorf("all beyond: %+v", d)
+	}
+}
