@@ -22,25 +22,75 @@ type logged struct {
 	whole  bool   // at is in whole seconds
 	method string // empty if the line has no valid request
 	uri    string
+	host   string // the header Host, empty if the line lacks it
 }
 
-// accessLog is the format of an access log. Groups: instant, what the log calls the request.
+// accessLog is the format of an access log. Groups: instant, what the log calls the request. Before them may be a group host.
 type accessLog struct {
 	line   *regexp.Regexp
 	layout string
 	whole  bool // instants are whole seconds
 	// request groups method and path.
 	request *regexp.Regexp
-	escaped bool // bytes are escaped by backslashes
+	escaped bool           // bytes are escaped by backslashes
+	host    *regexp.Regexp // group: Host in the line, nil if it has none
 }
 
-// accessLogs are nginx's and Apache's common and combined formats, and Envoy's default. Fields
-// after the request are not used.
+// accessLogs are nginx's and Apache's common and combined formats, also with the virtual host first, Envoy's default,
+// HAProxy's and those of load balancers of AWS. Of the fields after the request only Envoy's authority is used.
 var accessLogs = []accessLog{
 	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\] "((?:[^"\\]|\\.)*)" (?:\d{3}|-) `), "02/Jan/2006:15:04:05 -0700", true,
-		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), true},
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), true, regexp.MustCompile(`^([A-Za-z][\w.-]*:\d+) \S+ \S+ .{1,100} ?\[`)},
 	{regexp.MustCompile(`^\[(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)\] "(.*?) (?:HTTP/[0-9.]+|-)" \d+ `), time.RFC3339Nano, false,
-		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false},
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, regexp.MustCompile(`" \d+ .*?"[^"]*" "[^"]*" "[^"]*" "([^"]+)" "[^"]*"`)},
+	{regexp.MustCompile(`^(?:.{0,200} )?\S+ \[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}\.\d{3})\] \S+ \S+ [-+\d/]+ (?:\d{3}|-1) .* "([^"]*)"?$`), "02/Jan/2006:15:04:05.000", false,
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), false, nil},
+	{regexp.MustCompile(`^(?:(?:https?|h2|grpcs?|wss?) )?(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z) \S+ \S+:\d+ (?:\S+ ){5,8}"(.*?)(?: -| HTTP/[0-9.]+)? ?" "`), time.RFC3339Nano, false,
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, nil},
+}
+
+// hostName is a Host that can be sent.
+var hostName = regexp.MustCompile(`^[\w.-]+(?::\d{1,5})?$|^\[[0-9a-fA-F:]+\](?::\d{1,5})?$`)
+
+// columnLog is a log in W3C's extended format, as CloudFront and IIS write it: "#Fields:" has the names of the columns.
+type columnLog map[string]int
+
+// fields reads the names of the columns. It is nil for another line.
+func fields(text string) columnLog {
+	names, ok := strings.CutPrefix(text, "#Fields:")
+	if !ok || !strings.Contains(names, "cs-uri-stem") {
+		return nil
+	}
+	c := columnLog{}
+	for i, name := range strings.Fields(names) {
+		c[name] = i
+	}
+	return c
+}
+
+// parse reads a line with the columns. It is not ok if the line lacks some.
+func (c columnLog) parse(text string) (l logged, ok bool) {
+	cells := strings.Split(text, "\t")
+	if len(cells) == 1 {
+		cells = strings.Fields(text)
+	}
+	cell := func(names ...string) string {
+		for _, name := range names {
+			if i, known := c[name]; known && i < len(cells) && cells[i] != "-" {
+				return cells[i]
+			}
+		}
+		return ""
+	}
+	at, err := time.Parse(time.DateTime, cell("date")+" "+cell("time"))
+	if err != nil {
+		return l, false
+	}
+	l = logged{at: at, whole: true, method: cell("cs-method"), uri: cell("cs-uri-stem"), host: cell("x-host-header", "cs-host", "cs(Host)")}
+	if query := cell("cs-uri-query"); query != "" {
+		l.uri += "?" + query
+	}
+	return l, l.method != ""
 }
 
 // logPrefix is what log drivers and kubectl, with --prefix or --timestamps, put before a line.
@@ -53,7 +103,8 @@ var backslash = regexp.MustCompile(`\\(?:x([0-9A-Fa-f]{2})|(.))`)
 // a program's start.
 func hasLogLine(head []byte) bool {
 	for line := range bytes.Lines(bytes.TrimLeft(head, "\ufeff")) {
-		if _, ok, _ := parseLogLine(strings.TrimSpace(string(line))); ok {
+		text := strings.TrimSpace(string(line))
+		if _, ok, _ := parseLogLine(text); ok || fields(text) != nil {
 			return true
 		}
 	}
@@ -85,6 +136,8 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	var seconds []time.Time // of each request, by the log
 	n, odd, read := 0, 0, 0
 	whole := true
+	var columns columnLog
+	hosts := map[string]bool{}
 	var first strict.Problem // line of something else, after the first request
 	for lines.Scan() {
 		n++
@@ -92,8 +145,17 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		if text == "" {
 			continue
 		}
+		if text[0] == '#' {
+			if c := fields(text); c != nil {
+				columns = c
+			}
+			continue
+		}
 		at := strict.Problem{File: name, Line: n, Column: 1}
 		l, ok, err := parseLogLine(text)
+		if columns != nil {
+			l, ok = columns.parse(text)
+		}
 		switch {
 		case err != nil:
 			at.Message = err.Error()
@@ -110,6 +172,9 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		}
 		read++
 		u, err := url.ParseRequestURI(l.uri)
+		if err == nil && u.Host != "" { // of a load balancer, or of a forward proxy
+			l.host = u.Host
+		}
 		switch {
 		case l.method != "" && !slices.Contains(replayed, l.method):
 			g.omit(omitMethod)
@@ -120,6 +185,10 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		}
 		u.RawQuery = escapeQuery(u.RawQuery)
 		c := Call{URL: onto(base, u).String(), Call: load.Call{Name: pattern(l.method, u.EscapedPath()), Method: l.method}}
+		if hostName.MatchString(l.host) {
+			c.Headers = []string{"Host: " + l.host}
+		}
+		hosts[l.host] = true
 		if _, err := load.ParseTarget(c.URL); err != nil {
 			g.omit(omitRequest)
 			continue
@@ -136,11 +205,18 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	}
 	if odd > 10 && float64(odd) > maxOdd*float64(odd+read) {
 		first.Message = fmt.Sprintf("%d of %d lines are not of an access log, such as %s", odd, odd+read, first.Message)
-		first.Tip = "the formats are nginx's and Apache's common and combined, Envoy's default, and JSON with method, path and time"
+		first.Tip = "the formats are nginx's and Apache's common and combined, Envoy's default, HAProxy's, those of AWS's load balancers and CloudFront, and JSON with method, path and time"
 		return nil, first
 	}
 	if whole {
 		spread(g.At, seconds)
+	}
+	if len(hosts) > 1 { // otherwise figures of equal paths would be one
+		for i := range g.Calls {
+			if c := &g.Calls[i]; len(c.Headers) > 0 {
+				c.Name = strings.TrimPrefix(c.Headers[0], "Host: ") + " " + c.Name
+			}
+		}
 	}
 	return g.done(name)
 }
@@ -169,6 +245,11 @@ func parseTextLine(text string) (l logged, ok bool, err error) {
 		m := f.line.FindStringSubmatch(text)
 		if m == nil {
 			continue
+		}
+		if f.host != nil {
+			if host := f.host.FindStringSubmatch(text); host != nil {
+				l.host = host[1]
+			}
 		}
 		l.whole = f.whole
 		if l.at, err = time.Parse(f.layout, m[1]); err != nil {

@@ -114,10 +114,17 @@ func read(r io.Reader, name string, texts *template.Reader, outside bool) ([]Cal
 // request is the first line of a target of vegeta.
 var request = regexp.MustCompile(`^[A-Z]+\s+\S+$`)
 
+// bareURL is a line of a list of URLs.
+var bareURL = regexp.MustCompile(`^https?://\S+$`)
+
 // vegeta reads a target: method and URL, headers, @file with the body, and a blank line.
 func (f *file) vegeta() (Call, error) {
+	if bareURL.MatchString(f.text) { // a list of URLs
+		c := Call{URL: f.text, Weight: 1, Call: load.Call{Method: http.MethodGet}}
+		return c, errors.Join(f.check(&c), f.expressions(c.URL, template.URL))
+	}
 	if !f.begins() {
-		return Call{}, f.fail("a line begins with method and URL, or is a JSON object", "%.80q is not of the form GET http://host/path", f.text)
+		return Call{}, f.fail("a line begins with method and URL, is a URL, or is a JSON object", "%.80q is not of the form GET http://host/path", f.text)
 	}
 	method, url, _ := strings.Cut(f.text, " ")
 	c := Call{URL: strings.TrimSpace(url), Weight: 1, Call: load.Call{Method: method}}
@@ -129,7 +136,7 @@ func (f *file) vegeta() (Call, error) {
 		case f.text == "":
 			return c, nil
 		case f.text[0] == '#':
-		case f.text[0] == '{', f.begins():
+		case f.text[0] == '{', f.begins(), bareURL.MatchString(f.text):
 			f.again = true
 			return c, nil
 		case f.text[0] == '@':

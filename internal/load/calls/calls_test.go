@@ -70,7 +70,7 @@ func TestMistakes(t *testing.T) {
 	for _, test := range []struct{ text, error, hint string }{
 		{"", "f: it has no requests", ""},
 		{"# nothing\n", "f: it has no requests", ""},
-		{"GET http://a/\n\nhttp://b/", `f:3:1: "http://b/" is not of the form GET`, "a line begins with method and URL"},
+		{"GET http://a/\n\nftp://b/", `f:3:1: "ftp://b/" is not of the form GET`, "a line begins with method and URL"},
 		{"GET ftp://a/", "f:1:1: target \"ftp://a/\" does not begin with http", ""},
 		{"POST http://a/\nnonsense", `f:2:1: "nonsense" is not a header`, "a body is @file"},
 		{"POST http://a/\n@/nowhere/at/all", "f:2:1: read body", ""},

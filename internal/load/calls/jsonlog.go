@@ -17,7 +17,8 @@ var (
 	methodFields  = []string{"method", "request_method", "RequestMethod", "request.method"}
 	pathFields    = []string{"path", "request_uri", "RequestPath", "request.uri", "uri"}
 	queryFields   = []string{"args", "query_string", "query"} // if the path has none
-	requestFields = []string{"request"}                       // "GET /path HTTP/1.1"
+	requestFields = []string{"request"}                       // "GET /path HTTP/1.1", before all others
+	hostFields    = []string{"authority", ":authority", "http_host", "RequestHost", "request.host", "vhost", "host"}
 )
 
 // escapedByte is nginx's notation of a byte, which is invalid in JSON.
@@ -45,9 +46,9 @@ func parseJSONLine(text string) (line string, l logged, ok bool) {
 		return "", l, false
 	}
 	l.at, l.whole = at, at.Nanosecond() == 0
-	l.method, l.uri = field(object, methodFields), field(object, pathFields)
-	if request := accessLogs[0].request.FindStringSubmatch(field(object, requestFields)); request != nil && (l.method == "" || l.uri == "") {
-		l.method, l.uri = request[1], request[2]
+	l.method, l.uri, l.host = field(object, methodFields), field(object, pathFields), field(object, hostFields)
+	if request := accessLogs[0].request.FindStringSubmatch(field(object, requestFields)); request != nil {
+		l.method, l.uri = request[1], request[2] // nginx's $uri is decoded, rewritten and without arguments
 	}
 	if l.method == "" && l.uri == "" && object["response_code"] == nil && object["status"] == nil {
 		return "", l, false

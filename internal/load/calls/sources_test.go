@@ -52,7 +52,7 @@ func TestAccessLogs(t *testing.T) {
 	}
 
 	s = open(t, envoyLog, "http://h/")
-	if !slices.Equal(s.Order, []int{1, 0, 1}) || !slices.Equal(s.At, []time.Duration{0, 60 * time.Millisecond, time.Second}) || s.Calls[0].Name != "GET /api/v1/locations/{id}" {
+	if !slices.Equal(s.Order, []int{1, 0, 1}) || !slices.Equal(s.At, []time.Duration{0, 60 * time.Millisecond, time.Second}) || s.Calls[0].Name != "locations GET /api/v1/locations/{id}" {
 		t.Errorf("%+v", s)
 	}
 }
