@@ -73,6 +73,11 @@ func TestImportsOpenWithTheTimes(t *testing.T) {
 			t.Errorf("the report has %q:\n%s", absent, text)
 		}
 	}
+	text = must.Get(call(t, newReportCommand, imported(t, "fortio", all[0])))(t)
+	first, _, _ = strings.Cut(text, "\n")
+	if !strings.Contains(first, "the median service time is 2.00 ms, with 500 answers per second, and 0 % of the requests fail.") {
+		t.Errorf("one run alone: %q", first)
+	}
 	// One run of each has no interval, and is not one treatment of two runs.
 	text = must.Get(call(t, newReportCommand, imported(t, "fortio", two...)))(t)
 	first, _, _ = strings.Cut(text, "\n")

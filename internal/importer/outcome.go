@@ -272,7 +272,7 @@ func errorClass(kind string) string {
 
 // records counts a generator's own record of every request.
 func (o *Output) records(oc generator.Outcome) error {
-	c := requests{sized: oc.BytesIn != nil, dated: true}
+	c := requests{sized: oc.BytesIn != nil, origin: oc.Started}
 	for _, r := range oc.Records {
 		c.add(o, r)
 	}

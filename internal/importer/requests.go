@@ -32,7 +32,7 @@ type requests struct {
 	statuses    map[string]int64
 	fraction    bool                   // a time has a fraction of a second
 	spans       map[time.Duration]span // by the second of their first send
-	dated       bool                   // times are since 1970
+	origin      time.Time              // of the times, zero if unknown
 }
 
 // span is the time with a request under way, of the requests that were sent in one second.
@@ -92,7 +92,10 @@ func (f format) recordsOf(head []byte) *recordFormat {
 func (f *recordFormat) read(r io.Reader, name, path string, corrected bool) (*Output, error) {
 	o := newOutput(format{}, path)
 	o.generator = name
-	c := requests{dated: f.day}
+	var c requests
+	if f.day {
+		c.origin = time.Unix(0, 0)
+	}
 	err := f.each(r, corrected, func(r generator.Record) { c.add(o, r) })
 	if err == nil {
 		if f.coarse {
@@ -189,8 +192,8 @@ func (c *requests) appended() error {
 		}
 		first := slices.MinFunc(gaps[:i+1], func(a, b gap) int { return cmp.Compare(a.from, b.from) })
 		after := fmt.Sprintf("%v after its start", (first.from - c.first).Round(time.Second))
-		if c.dated {
-			after = "after " + time.Unix(0, int64(first.from)).UTC().Format(time.DateTime) + " UTC"
+		if !c.origin.IsZero() {
+			after = "after " + c.origin.Add(first.from).UTC().Format(time.DateTime) + " UTC"
 		}
 		return hint.New("give each run a file of its own: split this one at the gap", "%d runs are in one file: %s it has a gap of %.0f s, after %d of %d requests, and within the runs none of more than %.0f s",
 			i+2, after, first.length.Seconds(), first.n, c.n, max(next, time.Second).Seconds())

@@ -210,6 +210,43 @@ func TestForecastsHoldNewDeployments(t *testing.T) {
 	}
 }
 
+// A service that works off messages, or by itself, has a sidecar that only sends.
+func TestForecastsOfMessagesAndJobs(t *testing.T) {
+	m := machine{rand.New(rand.NewPCG(7, 7)), 0}
+	costs := m.measured(8)
+	service := func(name string, calls ...string) app.Service {
+		s := app.Service{Name: name, Behavior: app.Behavior{ResponseSize: app.FixedSize(10e3)}}
+		for _, to := range calls {
+			s.Calls = append(s.Calls, app.Call{Service: to})
+		}
+		return s
+	}
+	queue := Graph{Topology: app.Topology{Name: "queue", Entry: "order"}, Messages: map[Edge]float64{{From: "order", To: "worker"}: 1}}
+	queue.Services = []app.Service{service("order"), service("worker", "stock"), service("stock")}
+	cron := Graph{Topology: app.Topology{Name: "cron", Entry: "cron"}, Jobs: map[string]bool{"cron": true}}
+	cron.Services = []app.Service{service("cron", "stock"), service("stock")}
+	received, sent := trueCPU(100, 0, 100*10e3), trueCPU(0, 100, 100*10e3)
+	for _, test := range []struct {
+		g    Graph
+		want []float64
+	}{{queue, []float64{received, sent, received}}, {cron, []float64{sent, received}}} {
+		f := must.Get(Forecasts([]*Costs{costs}, test.g, map[string]float64{test.g.Entry: 100}, nil))(t)[0]
+		if len(f.Services) != len(test.want) {
+			t.Fatalf("%s: %d services", test.g.Name, len(f.Services))
+		}
+		var all float64
+		for i, want := range test.want {
+			if got := f.Services[i].CPU.Estimate; math.Abs(got-want) > 0.1*want {
+				t.Errorf("%s: %s needs %.4f cores, want %.4f", test.g.Name, test.g.Services[i].Name, got, want)
+			}
+			all += want
+		}
+		if math.Abs(f.CPU.Estimate-all) > 0.1*all {
+			t.Errorf("%s: %.4f cores, want %.4f", test.g.Name, f.CPU.Estimate, all)
+		}
+	}
+}
+
 // decoded is a graph with services.
 func decoded(t *testing.T, text string) Graph {
 	t.Helper()

@@ -17,6 +17,11 @@ type Graph struct {
 	app.Topology
 	// Counted is the standard error of the calls per request of the caller, where calls were counted. Absent: exact.
 	Counted map[Edge]float64
+	// Messages are the messages of a queue per request of a service, and the service that takes them. It works on one as on a
+	// request, and no sidecar passes it.
+	Messages map[Edge]float64
+	// Jobs are services that work by themselves. Their rate from outside is jobs per second, which no sidecar passes.
+	Jobs map[string]bool
 	// Unsized marks a graph without the sizes of messages: they are as measured.
 	Unsized bool
 	// Where returns the place of a service, or of one of its calls (call -1: the service), in the file. Nil: no file.
@@ -53,6 +58,8 @@ func (g Graph) Spread(rates map[string]float64) (Flow, error) {
 		return Flow{}, hint.New("list services with their calls, as examples/graphs/shop.yaml does", "the graph has no calls between its services")
 	}
 	f := Flow{Rates: map[string]float64{}}
+	worked := map[string]float64{} // messages and jobs per second
+	done := map[string]bool{}
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
 		i := slices.IndexFunc(g.Services, func(s app.Service) bool { return s.Name == name })
 		if i < 0 {
@@ -65,17 +72,30 @@ func (g Graph) Spread(rates map[string]float64) (Flow, error) {
 		if !(rates[name] > 0) || math.IsInf(rates[name], 0) {
 			return Flow{}, hint.Usage(fmt.Errorf("--rate %s: %v is not above 0", name, rates[name]), "write the requests/s from outside: --rate checkout=300")
 		}
+		if g.Jobs[name] {
+			worked[name] += rates[name]
+			continue
+		}
 		f.Rates[name] += rates[name]
 		f.Calls = append(f.Calls, g.callOf(Edge{To: name}, rates[name], i, -1, app.CallOptions{}))
 	}
 	for _, i := range g.callersFirst() {
 		s := g.Services[i]
-		served := f.Rates[s.Name]
+		served := f.Rates[s.Name] + worked[s.Name]
 		if s.RateLimit > 0 {
 			served = min(served, s.RateLimit)
 		}
 		if s.Errors != nil {
 			served *= 1 - s.Errors.Ratio // failed requests make no calls
+		}
+		done[s.Name] = true
+		for e, n := range g.Messages {
+			if e.From == s.Name {
+				worked[e.To] += served * n
+				if done[e.To] {
+					return Flow{}, fmt.Errorf("the calls and messages of %s and %s form a cycle", e.From, e.To)
+				}
+			}
 		}
 		for j, c := range s.Calls {
 			if c.Service == "" {
@@ -84,6 +104,9 @@ func (g Graph) Spread(rates map[string]float64) (Flow, error) {
 			rate := served * float64(1+g.Redirected(c))
 			if c.Probability != nil {
 				rate *= *c.Probability
+			}
+			if done[c.Service] && rate > 0 {
+				return Flow{}, fmt.Errorf("the calls and messages of %s and %s form a cycle", s.Name, c.Service)
 			}
 			f.Rates[c.Service] += rate
 			f.Calls = append(f.Calls, g.callOf(Edge{s.Name, c.Service}, rate, i, j, c.CallOptions))
@@ -128,6 +151,11 @@ func (g Graph) callersFirst() (order []int) {
 		seen[i] = true
 		for _, c := range g.Services[i].Calls {
 			if j, ok := index[c.Service]; ok {
+				visit(j)
+			}
+		}
+		for e := range g.Messages {
+			if j, ok := index[e.To]; ok && e.From == g.Services[i].Name {
 				visit(j)
 			}
 		}

@@ -112,6 +112,11 @@ func (c *Costs) latency(g Graph, flow Flow, rates map[string]float64) (a Amount,
 	if len(rates) > 1 {
 		return a, nil, nil, errors.New("several services are called from outside, whose responses have no common median")
 	}
+	for name := range rates {
+		if g.Jobs[name] {
+			return a, nil, nil, fmt.Errorf("the jobs of %s have no response", name)
+		}
+	}
 	for _, s := range g.Services {
 		if slices.ContainsFunc(s.Calls, func(c app.Call) bool { return c.Alongside }) {
 			return a, nil, nil, fmt.Errorf("calls of %s at the same time wait for one another, in its sidecar and for CPUs: no sum of measured latencies has that", s.Name)

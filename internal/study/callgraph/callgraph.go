@@ -20,8 +20,8 @@ import (
 	"github.com/tare-mesh/tare/internal/predict"
 )
 
-// MaxBytes bounds a file.
-const MaxBytes = 256 << 20
+// MaxBytes bounds a file. Reading one takes some five times its size of memory. A thousand traces are as good as all of a day.
+const MaxBytes = 64 << 20
 
 // Application is what a file shows of an application.
 type Application struct {
@@ -48,6 +48,9 @@ func Read(file string, data []byte) (Application, error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for decoder.More() { // a file of OpenTelemetry's collector has a document in each line
 		var d document
+		if first := bytes.TrimSpace(data); first[0] == '[' && bytes.Contains(first[:min(len(first), 64<<10)], []byte(`"localEndpoint"`)) {
+			return Application{}, hint.New("give traces as Jaeger or OpenTelemetry write them, such as by the Zipkin receiver of OpenTelemetry's collector", "%s:1:1: these are traces of Zipkin", file)
+		}
 		if err := decoder.Decode(&d); err != nil {
 			return Application{}, jsonError(file, data, decoder.InputOffset(), err)
 		}
@@ -95,8 +98,11 @@ func jsonError(file string, data []byte, offset int64, err error) error {
 
 // counts are requests between services.
 type counts struct {
-	received map[string]float64     // requests that each service received
-	outside  map[string]float64     // of these, without a caller in the file
+	received map[string]float64 // requests that each service received
+	outside  map[string]float64 // of these, without a caller in the file
+	worked   map[string]float64 // messages and jobs of each service, which are no requests
+	jobs     map[string]float64 // of these, without a message in the file
+	messages map[predict.Edge]float64
 	calls    map[predict.Edge]*edge // from a service to another
 	answers  map[string]*sizes      // bytes of responses
 	grpc     map[string]float64     // of received
@@ -120,7 +126,7 @@ type sizes struct{ bytes, n float64 }
 func (s *sizes) add(bytes, n float64) { s.bytes, s.n = s.bytes+bytes, s.n+n }
 
 func newCounts() *counts {
-	return &counts{received: map[string]float64{}, outside: map[string]float64{}, calls: map[predict.Edge]*edge{}, answers: map[string]*sizes{}, grpc: map[string]float64{}}
+	return &counts{received: map[string]float64{}, outside: map[string]float64{}, worked: map[string]float64{}, jobs: map[string]float64{}, messages: map[predict.Edge]float64{}, calls: map[predict.Edge]*edge{}, answers: map[string]*sizes{}, grpc: map[string]float64{}}
 }
 
 // edge returns the calls from a service to another.
@@ -132,6 +138,9 @@ func (c *counts) edge(from, to string) *edge {
 	return c.calls[e]
 }
 
+// units are the requests, messages and jobs that a service worked on.
+func (c *counts) units(service string) float64 { return c.received[service] + c.worked[service] }
+
 func (c *counts) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
@@ -141,28 +150,41 @@ const mostCalls = 200
 
 // application returns the graph of the counts.
 func (c *counts) application(file string) (a Application, err error) {
-	if len(c.received) == 0 {
+	working := maps.Clone(c.received)
+	for more := true; more; { // a service whose messages lead to calls is part of them
+		more = false
+		for name, n := range c.worked {
+			leads := len(c.calleesOf(name)) > 0
+			for e := range c.messages {
+				leads = leads || e.From == name && working[e.To] > 0
+			}
+			if working[name] == 0 && leads {
+				working[name], more = n, true
+			}
+		}
+	}
+	if len(working) == 0 {
 		return a, hint.New("give a file with requests between services", "%s has no request that a service received", file)
 	}
-	labels := labelsOf(slices.Sorted(maps.Keys(c.received)))
-	g := predict.Graph{Unsized: true, Counted: map[predict.Edge]float64{}}
+	labels := labelsOf(slices.Sorted(maps.Keys(working)))
+	g := predict.Graph{Unsized: true, Counted: map[predict.Edge]float64{}, Messages: map[predict.Edge]float64{}, Jobs: map[string]bool{}}
 	g.Name = "app"
 	base := strings.ToLower(file[strings.LastIndexAny(file, `/\`)+1:])
 	if name, _, _ := strings.Cut(base, "."); app.IsLabel(name) {
 		g.Name = name
 	}
-	names := slices.SortedFunc(maps.Keys(c.received), func(a, b string) int { return cmp.Compare(labels[a], labels[b]) })
+	names := slices.SortedFunc(maps.Keys(working), func(a, b string) int { return cmp.Compare(labels[a], labels[b]) })
 	for _, name := range names {
 		s := app.Service{Name: labels[name]}
 		if a := c.answers[name]; a != nil && a.n > 0 {
 			s.ResponseSize = app.FixedSize(int64(a.bytes / a.n))
 		}
-		if c.grpc[name] > c.received[name]/2 {
+		if c.grpc[name] > c.received[name]/2 && c.received[name] > 0 {
 			s.Protocol = app.GRPC
 		}
 		for _, to := range c.calleesOf(name) {
 			e := c.calls[predict.Edge{From: name, To: to}]
-			each := e.calls / c.received[name]
+			each := e.calls / c.units(name)
 			if each > mostCalls {
 				return a, fmt.Errorf("%s: %s calls %s %.0f times for each request, more than %d", file, name, to, each, mostCalls)
 			}
@@ -171,7 +193,7 @@ func (c *counts) application(file string) (a Application, err error) {
 				variance = each // of counts that are independent
 			}
 			if variance > 0 {
-				g.Counted[predict.Edge{From: labels[name], To: labels[to]}] = math.Sqrt(variance / c.received[name])
+				g.Counted[predict.Edge{From: labels[name], To: labels[to]}] = math.Sqrt(variance / c.units(name))
 			}
 			s.Calls = append(s.Calls, callsOf(labels[to], each, *e)...)
 		}
@@ -182,6 +204,27 @@ func (c *counts) application(file string) (a Application, err error) {
 		if c.outside[name] > most {
 			most, g.Entry = c.outside[name], labels[name]
 		}
+	}
+	for e, n := range c.messages {
+		if working[e.To] > 0 && working[e.From] > 0 {
+			g.Messages[predict.Edge{From: labels[e.From], To: labels[e.To]}] = n / c.units(e.From)
+		}
+	}
+	var jobs float64
+	for _, name := range slices.Sorted(maps.Keys(c.jobs)) {
+		if working[name] == 0 {
+			continue
+		}
+		g.Jobs[labels[name]] = c.outside[name] == 0
+		if len(c.outside) == 0 && c.jobs[name] > jobs {
+			jobs, g.Entry = c.jobs[name], labels[name]
+		}
+		if c.outside[name] == 0 {
+			c.note("%s works %.0f times without a request: --rate %s=N is its jobs per second", labels[name], c.jobs[name], labels[name])
+		}
+	}
+	if len(c.messages) > 0 {
+		c.note("%d pairs of services exchange messages: the traffic to the queue is left out, and calls because of messages are not", len(c.messages))
 	}
 	if c.perTime {
 		a.Rates = map[string]float64{}

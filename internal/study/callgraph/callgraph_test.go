@@ -113,6 +113,56 @@ func TestRangesHaveRates(t *testing.T) {
 	}
 }
 
+// tracesOf are n traces of Jaeger. Each line is a span: its id, its parent's, its service and its kind.
+func tracesOf(n int, lines ...string) string {
+	var traces []string
+	for i := range n {
+		var spans, processes []string
+		for k, line := range lines {
+			f := strings.Fields(line)
+			spans = append(spans, fmt.Sprintf(`{"traceID":"%d","spanID":%q,"references":[{"refType":"CHILD_OF","spanID":%q}],"startTime":%d,"duration":10,"tags":[{"key":"span.kind","value":%q}],"processID":%q}`, i, f[0], strings.Trim(f[1], "-"), k, f[3], f[2]))
+			processes = append(processes, fmt.Sprintf(`%q:{"serviceName":%q}`, f[2], f[2]))
+		}
+		traces = append(traces, fmt.Sprintf(`{"traceID":"%d","spans":[%s],"processes":{%s}}`, i, strings.Join(spans, ","), strings.Join(processes, ",")))
+	}
+	return `{"data":[` + strings.Join(traces, ",") + `]}`
+}
+
+// What works off messages, or begins by itself, calls others: its sidecar sends, and receives nothing.
+func TestMessagesAndJobs(t *testing.T) {
+	queue := []string{"1 - order server", "2 1 order producer", "3 2 worker consumer", "4 3 worker client", "5 4 stock server"}
+	for name, test := range map[string]struct {
+		spans []string
+		rates string // received at 100/s at the entry
+		calls string // "caller>service rate"
+	}{
+		"a queue":             {queue, "order 100, stock 100", ">order 100, worker>stock 100"},
+		"a queue of a queue":  {append(queue[:4:4], "5 3 worker producer", "6 5 mailer consumer", "7 6 mailer client", "8 7 stock server"), "order 100, stock 100", ">order 100, mailer>stock 100"},
+		"two messages":        {append(queue[:5:5], "6 1 order producer", "7 6 worker consumer", "8 7 worker client", "9 8 stock server"), "order 100, stock 200", ">order 100, worker>stock 200"},
+		"cron":                {[]string{"1 - cron internal", "2 1 cron client", "3 2 stock server"}, "stock 100", "cron>stock 100"},
+		"a queue without use": {queue[:3], "order 100", ">order 100"},
+	} {
+		a := must.Get(callgraph.Read("x.json", []byte(tracesOf(50, test.spans...))))(t)
+		flow := must.Get(a.Graph.Spread(map[string]float64{a.Graph.Entry: 100}))(t)
+		var rates, calls []string
+		for _, s := range a.Graph.Services {
+			if r := flow.Rates[s.Name]; r > 0 {
+				rates = append(rates, fmt.Sprintf("%s %g", s.Name, r))
+			}
+		}
+		for _, c := range flow.Calls {
+			calls = append(calls, fmt.Sprintf("%s>%s %g", c.From, c.To, c.Rate))
+		}
+		if r, c := strings.Join(rates, ", "), strings.Join(calls, ", "); r != test.rates || c != test.calls {
+			t.Errorf("%s: received %s, calls %s; want %s and %s", name, r, c, test.rates, test.calls)
+		}
+	}
+	_, err := callgraph.Read("x.json", []byte(`[{"traceId":"1","id":"1","kind":"SERVER","localEndpoint":{"serviceName":"a"}}]`))
+	must.Fail(t, err, "x.json:1:1: these are traces of Zipkin")
+	a := must.Get(callgraph.Read("x.json", []byte(tracesOf(3, append(queue[:5:5], "6 5 stock client", "7 6 order server")...))))(t)
+	must.Fail(t, must.Err(a.Graph.Spread(map[string]float64{"order": 1})), "form a cycle")
+}
+
 func TestRefusals(t *testing.T) {
 	span := `{"traceID":"1","spanID":"%d","references":[{"refType":"CHILD_OF","spanID":"%d"}],"processID":"%s"}`
 	circle := fmt.Sprintf(`{"data":[{"traceID":"1","spans":[`+span+","+span+","+span+`],"processes":{"a":{"serviceName":"a"},"b":{"serviceName":"b"}}}]}`, 1, 0, "a", 2, 1, "b", 3, 2, "a")

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/predict"
 )
 
 // span is a span of a trace, of any format.
@@ -15,6 +17,7 @@ type span struct {
 	service           string
 	start, end        float64 // in any unit
 	client, message   bool    // the side of the caller; a message of a queue
+	server            bool    // the side of the service that is called
 	tags              map[string]string
 }
 
@@ -65,7 +68,7 @@ func (c *counts) jaeger(data []byte) error {
 			for _, tag := range s.Tags {
 				x.tags[tag.Key] = fmt.Sprint(tag.Value)
 			}
-			x.client = x.tags["span.kind"] == "client"
+			x.client, x.server = x.tags["span.kind"] == "client", x.tags["span.kind"] == "server"
 			x.message = x.tags["span.kind"] == "consumer" || x.tags["span.kind"] == "producer"
 			all = append(all, x)
 		}
@@ -108,7 +111,7 @@ func (c *counts) openTelemetry(resources []resourceSpans) error {
 			for _, s := range scope.Spans {
 				kind := fmt.Sprint(s.Kind)
 				x := span{trace: s.TraceID, id: s.SpanID, parent: s.Parent, service: service, start: number(s.Start), end: number(s.End), tags: texts(s.Attributes)}
-				x.client = kind == "3" || kind == "SPAN_KIND_CLIENT"
+				x.client, x.server = kind == "3" || kind == "SPAN_KIND_CLIENT", kind == "2" || kind == "SPAN_KIND_SERVER"
 				x.message = slices.Contains([]string{"4", "5", "SPAN_KIND_PRODUCER", "SPAN_KIND_CONSUMER"}, kind)
 				all = append(all, x)
 			}
@@ -133,10 +136,12 @@ func number(v any) float64 {
 	return n
 }
 
-// arrival is a request that a service received, with the calls that it made.
+// arrival is a request that a service received, a message or a job of its own, with the calls that it made and the services
+// that took its messages.
 type arrival struct {
-	service string
-	calls   []span
+	service  string
+	calls    []span
+	messages []string
 }
 
 // spans counts the requests of traces. A request of a service is a span whose parent is of another service.
@@ -163,15 +168,35 @@ func (c *counts) spans(all []span) error {
 		}
 		return s
 	}
+	named := slices.ContainsFunc(all, func(s span) bool { return s.server }) // spans have kinds
+	arrivalFrom := func(s *span) *arrival {
+		if arrivals[s] == nil {
+			arrivals[s] = &arrival{service: s.service}
+		}
+		return arrivals[s]
+	}
 	answered := map[*span]bool{} // client spans with a server's span
 	lost := 0
 	for i := range all {
 		s := &all[i]
-		if byID[key{s.trace, s.id}] != s || s.message {
+		if byID[key{s.trace, s.id}] != s {
 			continue
 		}
 		parent := byID[key{s.trace, s.parent}]
 		if s.parent != "" && parent != nil && parent.service == s.service {
+			continue
+		}
+		switch {
+		case s.message && parent != nil: // of a queue: no request passes a proxy
+			c.worked[s.service]++
+			arrivalFrom(s)
+			from := arrivalFrom(arrivalOf(parent))
+			from.messages = append(from.messages, s.service)
+			continue
+		case parent == nil && s.parent == "" && (s.message || named && !s.server && !s.client): // a job, such as of cron
+			c.worked[s.service]++
+			c.jobs[s.service]++
+			arrivalFrom(s)
 			continue
 		}
 		if s.parent != "" && parent == nil {
@@ -190,9 +215,7 @@ func (c *counts) spans(all []span) error {
 		if n := first(s.tags, "http.response.body.size", "http.response_content_length", "response_size"); n >= 0 {
 			c.answers[s.service].add(n, 1)
 		}
-		if arrivals[s] == nil {
-			arrivals[s] = &arrival{service: s.service}
-		}
+		arrivalFrom(s)
 		if parent == nil {
 			c.outside[s.service]++
 			continue
@@ -203,14 +226,12 @@ func (c *counts) spans(all []span) error {
 			c.outside[s.service]++
 			continue
 		}
-		if arrivals[from] == nil {
-			arrivals[from] = &arrival{service: from.service}
-		}
 		call := *s
 		if parent.client { // the time as the caller saw it
 			call.start, call.end = parent.start, parent.end
 		}
-		arrivals[from].calls = append(arrivals[from].calls, call)
+		caller := arrivalFrom(from)
+		caller.calls = append(caller.calls, call)
 	}
 	unanswered := 0
 	for i := range all {
@@ -232,6 +253,9 @@ func (c *counts) spans(all []span) error {
 func (c *counts) count(arrivals map[*span]*arrival) {
 	squares := map[[2]string]float64{}
 	for _, a := range arrivals {
+		for _, to := range a.messages {
+			c.messages[predict.Edge{From: a.service, To: to}]++
+		}
 		slices.SortFunc(a.calls, func(x, y span) int { return cmp.Compare(x.start, y.start) })
 		each := map[string]float64{}
 		for i, call := range a.calls {
@@ -251,7 +275,7 @@ func (c *counts) count(arrivals map[*span]*arrival) {
 		}
 	}
 	for of, e := range c.calls {
-		n := c.received[of.From]
+		n := c.units(of.From)
 		mean := e.calls / n
 		e.variance = max(0, squares[[2]string{of.From, of.To}]/n-mean*mean)
 	}
