@@ -14,7 +14,7 @@ type ChangeParts struct {
 	LeftOut      int            `json:"left_out,omitempty"` // changes left out: their parts are longer than the whole, or in no order
 	Parts        []ChangePart   `json:"parts,omitempty"`
 	Whole        stats.Interval `json:"whole_ms"`      // of the same changes, as probes showed it
-	ResolutionMS float64        `json:"resolution_ms"` // half of the time between two probes, by which the last part is unsure
+	ResolutionMS float64        `json:"resolution_ms"` // how much longer the whole and the last part may be
 }
 
 // ChangePart is a part of the time of a change.

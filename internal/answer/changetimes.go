@@ -1,45 +1,63 @@
 package answer
 
 import (
+	"math"
 	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// ChangeTimes are the shortest and the longest time of a kind of change with a treatment, where its trials have too few changes
-// for a median. They have no interval: other changes may take less or longer.
+// ChangeTimes are bounds of the time of a kind of change with a treatment, over the changes of all valid trials.
+// They are of a quantile. Where trials have too few changes for a median, they are of the shortest and the longest. Other changes may take less or longer.
 type ChangeTimes struct {
 	Treatment string   `json:"treatment"`
 	Kind      string   `json:"kind"`
-	Changes   int      `json:"changes"` // in all valid trials
-	FromMS    float64  `json:"from_ms"`
-	ToMS      *float64 `json:"to_ms,omitempty"` // upper end of the longest, absent if it had not ended before the next change
+	Changes   int      `json:"changes"`            // in all valid trials
+	Quantile  float64  `json:"quantile,omitempty"` // 0.5 or 0.99
+	FromMS    float64  `json:"from_ms"`            // lower bound
+	ToMS      *float64 `json:"to_ms,omitempty"`    // upper bound, absent if unknown
 }
 
 // changeTimes are of the kinds whose time is in an answer.
 func changeTimes(run *compare.Run, treatments []compare.Treatment) (all []ChangeTimes) {
 	for _, t := range treatments {
 		for _, kind := range metric.ChangeKinds() {
-			if t.Control || kind.Time == "" || t.Metrics[metric.Of(kind.Time, kind.Name)].N > 0 {
+			if t.Control || kind.Time == "" {
 				continue
 			}
 			var spans []*result.Span
+			var times []stats.Bounded
+			bounds := stats.EarliestBounds
 			for i, trial := range run.Trials {
 				if trial.Treatment != t.ID || !trial.Valid || trial.Control {
 					continue
 				}
 				for _, c := range run.Records[i].Changes {
 					if s := c.Time(); c.Kind == kind.Name && s != nil {
-						spans = append(spans, s)
+						spans, times = append(spans, s), append(times, s.Bounded())
+						if s == c.LastOld {
+							bounds = stats.LatestBounds
+						}
 					}
 				}
 			}
-			if len(spans) > 0 {
+			if len(spans) == 0 {
+				continue
+			}
+			if t.Metrics[metric.Of(kind.Time, kind.Name)].N == 0 {
 				from, to := extent(spans)
-				all = append(all, ChangeTimes{t.ID, kind.Name, len(spans), from, to})
+				all = append(all, ChangeTimes{t.ID, kind.Name, len(spans), 0, from, to})
+				continue
+			}
+			for _, q := range metric.ChangeQuantiles {
+				low, high, _ := bounds(times, q.Q)
+				if t.Metrics[metric.Of(kind.Time, kind.Name+q.End)].N > 0 && !math.IsInf(high, 1) {
+					all = append(all, ChangeTimes{t.ID, kind.Name, len(spans), q.Q, low, &high})
+				}
 			}
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Two changes of each trial are too few for a median: their range is in the report. A median has no range beside it, and the
-// time of a change that had not ended has no upper end.
+// Two changes of each trial are too few for a median: their range is in the report. A median has its bounds over all
+// trials, and the time of a change that had not ended has no upper end.
 func TestTimesOfFewChanges(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks = 3
@@ -38,11 +38,12 @@ func TestTimesOfFewChanges(t *testing.T) {
 	r := must.Get(answer.Analyze(s.Write(t, filepath.Join(t.TempDir(), "run")), compare.Options{}))(t)
 	first := slices.Min(blocksOf(r))
 	want := []answer.ChangeTimes{
+		{Treatment: "envoy", Kind: metric.RouteChanged, Changes: 90, Quantile: 0.5, FromMS: 38, ToMS: new(38.5)}, // the 45th of 14 to 43, 24 to 53 and 34 to 63
 		{Treatment: "envoy", Kind: metric.PolicyDenied, Changes: 6, FromMS: float64(10 * first), ToMS: new(float64(10*(first+2)) + 2.5)},
 		{Treatment: "envoy", Kind: metric.ProxyRestarted, Changes: 6, FromMS: float64(10*first) + 1},
 	}
 	for i, got := range r.ChangeTimes {
-		if i >= len(want) || got.Treatment != want[i].Treatment || got.Kind != want[i].Kind || got.Changes != want[i].Changes || got.FromMS != want[i].FromMS ||
+		if i >= len(want) || got.Treatment != want[i].Treatment || got.Kind != want[i].Kind || got.Changes != want[i].Changes || got.Quantile != want[i].Quantile || got.FromMS != want[i].FromMS ||
 			(got.ToMS == nil) != (want[i].ToMS == nil) || got.ToMS != nil && *got.ToMS != *want[i].ToMS {
 			t.Errorf("%+v (to %v) is not wanted", got, got.ToMS)
 		}

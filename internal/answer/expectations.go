@@ -11,9 +11,10 @@ type Expectation struct {
 	Treatment string    `json:"treatment"`
 	Expect    string    `json:"expect"`
 	Unit      string    `json:"unit,omitempty"`
-	N         int       `json:"n"`    // valid trials it was evaluated on
-	Held      int       `json:"held"` // trials of these in which it held
-	Values    []float64 `json:"values"`
+	N         int       `json:"n"`                   // valid trials it was evaluated on
+	Held      int       `json:"held"`                // trials of these in which it held
+	Undecided int       `json:"undecided,omitempty"` // trials of these whose bounds contain the limit
+	Values    []float64 `json:"values"`              // of times of changes both bounds, where they are known
 	// Detail is from the first trial in which it did not hold. Empty means that it held in all.
 	Detail string `json:"detail,omitempty"`
 }
@@ -43,6 +44,12 @@ func (e *Expectation) add(o expect.Outcome, trial string) {
 	e.N++
 	if o.Value != nil {
 		e.Values = append(e.Values, *o.Value)
+	}
+	if o.AtMost != nil {
+		e.Values = append(e.Values, *o.AtMost)
+	}
+	if o.Undecided {
+		e.Undecided++
 	}
 	if o.OK {
 		e.Held++

@@ -209,9 +209,10 @@ func unusableText(failed, invalid, trials int) string {
 	return fmt.Sprintf("%d of %s failed and %d %s invalid", failed, printable.Counted(trials, "trial"), invalid, were)
 }
 
-// unmet counts the expectations that do not hold in valid trials. Of others nothing is concluded.
+// unmet counts the expectations that do not hold in valid trials. Of others nothing is concluded. One that only is undecided
+// is an error of its own.
 func unmet(records []result.Record) error {
-	conditions, trials, valid := 0, 0, 0
+	conditions, undecided, trials, valid := 0, 0, 0, 0
 	for _, r := range records {
 		if !r.Valid {
 			continue
@@ -219,7 +220,10 @@ func unmet(records []result.Record) error {
 		valid++
 		before := conditions
 		for _, o := range r.Expectations {
-			if !o.OK {
+			switch {
+			case o.Undecided:
+				undecided++
+			case !o.OK:
 				conditions++
 			}
 		}
@@ -227,8 +231,11 @@ func unmet(records []result.Record) error {
 			trials++
 		}
 	}
-	if conditions == 0 {
+	switch {
+	case conditions == 0 && undecided == 0:
 		return nil
+	case conditions == 0:
+		return &console.ExitError{Err: fmt.Errorf("expectations are undecided: %s in %d trials, whose bounds contain the limit", printable.Counted(undecided, "time"), valid), Code: console.Undecided}
 	}
 	return &console.ExitError{Err: fmt.Errorf("expectations do not hold: %s, in %d of %d trials", printable.Counted(conditions, "time"), trials, valid), Code: console.Gate}
 }

@@ -14,7 +14,7 @@ type ChangeParts struct {
 	Changes int          `json:"changes"`  // changes of the means
 	LeftOut int          `json:"left_out"` // changes left out: their parts are longer than the whole, or in no order
 	Parts   []ChangePart `json:"parts"`
-	// WholeMS is the time of the change as probes showed it, and ResolutionMS half of the time between two probes that bound it.
+	// WholeMS is the time of the change that was observed, and ResolutionMS how much longer it may have been.
 	WholeMS      float64 `json:"whole_ms"`
 	ResolutionMS float64 `json:"resolution_ms"`
 }
@@ -57,7 +57,7 @@ func changeParts(r *result.Record) (all []ChangeParts) {
 				of = ChangeParts{Kind: kind, LeftOut: of.LeftOut}
 				best = known
 			}
-			of.add(at, (span.AfterMS+*span.BeforeMS)/2, (*span.BeforeMS-span.AfterMS)/2)
+			of.add(at, span.AfterMS, latestOf(span)-span.AfterMS)
 		}
 		if of.Changes+of.LeftOut > 0 {
 			all = append(all, of)

@@ -8,7 +8,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// parted is a change with the instants of its parts in ms, NaN for unknown ones, and probes 1 ms around its end.
+// parted is a change with the instants of its parts in ms, NaN for unknown ones, and the last old answer at its end, 2 ms before a new one.
 func parted(received, pushed, taken, end float64) result.Change {
 	known := func(ms float64) *float64 {
 		if math.IsNaN(ms) {
@@ -16,8 +16,8 @@ func parted(received, pushed, taken, end float64) result.Change {
 		}
 		return &ms
 	}
-	before := end + 1
-	return result.Change{Kind: metric.RouteChanged, LastOld: &result.Span{AfterMS: end - 1, BeforeMS: &before},
+	before := end + 2
+	return result.Change{Kind: metric.RouteChanged, LastOld: &result.Span{AfterMS: end, BeforeMS: &before},
 		Parts: &result.ChangeParts{ReceivedMS: known(received), PushedMS: known(pushed), TakenMS: known(taken)}}
 }
 
@@ -33,7 +33,7 @@ func TestChangeParts(t *testing.T) {
 		"proxies alone":                  {[]result.Change{parted(unknown, unknown, 52, 55)}, parts{"to the control plane + control plane + proxies": 52, "workers": 3}, 1, 0},
 		"control plane alone":            {[]result.Change{parted(1, 51, unknown, 55)}, parts{"to the control plane": 1, "control plane": 50, "proxies + workers": 4}, 1, 0},
 		"the changes with most instants": {[]result.Change{parted(unknown, unknown, 9, 10), parted(1, 2, 3, 4), parted(unknown, 5, 6, 7)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 1, "workers": 1}, 1, 0},
-		"parts longer than the whole":    {[]result.Change{parted(1, 51, 58, 55), parted(1, 2, 3, 4)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 1, "workers": 1}, 1, 1},
+		"parts longer than the whole":    {[]result.Change{parted(1, 51, 59, 55), parted(1, 2, 3, 4)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 1, "workers": 1}, 1, 1},
 		"parts in no order":              {[]result.Change{parted(1, 9, 3, 20)}, parts{}, 0, 1},
 		"within the tolerance":           {[]result.Change{parted(1, 2, 6.5, 5)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 4.5, "workers": -1.5}, 1, 0},
 		"none known":                     {[]result.Change{{Kind: metric.RouteChanged}}, nil, 0, 0},

@@ -2,6 +2,8 @@ package figures
 
 import (
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/metric"
@@ -21,7 +23,7 @@ func changeFigures(f *figures, r *result.Record) {
 		kind := described.Name
 		var n, failed, failing, flaps float64
 		var kept unchanged
-		var first, last []stats.Censored
+		var first, last []stats.Bounded
 		for _, c := range r.Changes {
 			if c.Kind != kind {
 				continue
@@ -35,10 +37,10 @@ func changeFigures(f *figures, r *result.Record) {
 				failing++
 			}
 			if c.FirstNew != nil {
-				first = append(first, c.FirstNew.Censored())
+				first = append(first, c.FirstNew.Bounded())
 			}
 			if c.LastOld != nil {
-				last = append(last, c.LastOld.Censored())
+				last = append(last, c.LastOld.Bounded())
 			}
 		}
 		if n == 0 {
@@ -51,8 +53,8 @@ func changeFigures(f *figures, r *result.Record) {
 			f.set(metric.Of(metric.ChangeFlaps, kind), flaps/n)
 		}
 		kept.report(f, kind)
-		changeTimes(f, metric.Of(metric.ChangeFirstNew, kind), first)
-		changeTimes(f, metric.Of(metric.ChangeLastOld, kind), last)
+		changeTimes(f, kind, [2]string{metric.ChangeFirstNew, metric.ChangeFirstNewMost}, first, stats.EarliestBounds)
+		changeTimes(f, kind, [2]string{metric.ChangeLastOld, metric.ChangeLastOldMost}, last, stats.LatestBounds)
 		changeCPU(f, kind, r)
 	}
 }
@@ -128,21 +130,23 @@ const lateShare = 0.05
 
 // changeCPU computes the CPU time of a kind of change: what the first half of the time to the next has beyond the second.
 func changeCPU(f *figures, kind string, r *result.Record) {
-	var n, late float64
-	above := map[metric.Plane]float64{} // ns
+	var n, late, failed float64
+	above, level := map[metric.Plane]float64{}, map[metric.Plane]float64{} // ns, ns per second
 	for _, c := range r.Changes {
 		if c.Kind != kind || c.CPU == nil || c.CPU.Seconds[1] <= 0 {
 			continue
 		}
 		n++
+		failed += float64(max(c.Failed, failedAfter(c)))
 		for _, s := range []*result.Span{c.FirstNew, c.LastOld} {
-			if s != nil && s.Censored().Before > 1000*c.CPU.Seconds[0] {
+			if s != nil && latestOf(s) > 1000*c.CPU.Seconds[0] {
 				late++
 				break
 			}
 		}
 		for plane, ns := range c.CPU.NS {
 			above[plane] += float64(ns[0]) - float64(ns[1])*c.CPU.Seconds[0]/c.CPU.Seconds[1]
+			level[plane] += float64(ns[1]) / c.CPU.Seconds[1]
 		}
 	}
 	switch {
@@ -152,6 +156,17 @@ func changeCPU(f *figures, kind string, r *result.Record) {
 		f.warn("change-cpu-late", []string{metric.ChangeCPU}, fmt.Sprintf("the CPU of %s is unknown: %.0f of %.0f may have taken longer than half of the time between changes", kind, late, n),
 			"leave more time between changes (changes.every)")
 		return
+	}
+	if r.Load != nil && r.Load.MeasureSeconds > 0 && failed > 0 {
+		rate, most, whole := float64(r.Answered())/r.Load.MeasureSeconds, 0.0, 0.0
+		for plane, ns := range level {
+			most, whole = most+ns/n/rate*failed, whole+math.Abs(above[plane])
+		}
+		if most > savedShare*whole {
+			f.warn("change-cpu-saved", []string{metric.ChangeCPU}, fmt.Sprintf("the CPU of %s is unknown: %.0f requests failed during %.0f changes, which saved up to %.3g ms of CPU each", kind, failed, n, most/n/1e6),
+				"a change without failures shows its CPU")
+			return
+		}
 	}
 	proxies := 0
 	for _, t := range r.Tasks {
@@ -172,20 +187,42 @@ func changeCPU(f *figures, kind string, r *result.Record) {
 	}
 }
 
-func changeTimes(f *figures, name string, times []stats.Censored) {
-	if len(times) == 0 {
-		return
+// savedShare is the part of the CPU of a change that the work of failed requests may have saved. Beyond it the difference is of
+// requests too, not of the change.
+const savedShare = 0.1
+
+// failedAfter is the number of requests that failed after a change was sent.
+func failedAfter(c result.Change) (n int) {
+	for _, ms := range c.FailedMS {
+		if ms >= 0 {
+			n++
+		}
 	}
+	return n
+}
+
+// latestOf is the likely end of a span, ms: the longest wait of the sample after the last old answer, or the first new one.
+func latestOf(s *result.Span) float64 {
+	b := s.Bounded()
+	if len(b.Waits) == 0 || math.IsInf(b.Before, 1) {
+		return b.Before
+	}
+	return min(b.Before, b.After+slices.Max(b.Waits))
+}
+
+// changeTimes sets both bounds of each quantile of times.
+func changeTimes(f *figures, kind string, names [2]string, times []stats.Bounded, bounds func([]stats.Bounded, float64) (low, high float64, known bool)) {
 	for _, q := range metric.ChangeQuantiles {
 		if len(times) < q.From {
 			continue
 		}
-		v, known := stats.CensoredQuantile(times, q.Q)
-		if !known {
-			f.warn("change-unfinished", []string{metric.Base(name)}, fmt.Sprintf("the %g %% quantile of %s is unknown: too many changes had not reached every connection when the next ended them", 100*q.Q, name),
+		low, high, known := bounds(times, q.Q)
+		if !known || math.IsInf(high, 1) {
+			f.warn("change-unfinished", names[:], fmt.Sprintf("the %g %% quantile of %s is unknown: too many changes had not reached every connection when the next ended them", 100*q.Q, metric.Of(names[0], kind)),
 				"leave more time between changes (changes.every), and after the last")
 			continue
 		}
-		f.set(name+q.End, v)
+		f.set(metric.Of(names[0], kind)+q.End, low)
+		f.set(metric.Of(names[1], kind)+q.End, high)
 	}
 }

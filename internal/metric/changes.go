@@ -102,3 +102,10 @@ func ChangeNames(has func(ChangeKind) bool) (names []string) {
 	}
 	return names
 }
+
+// UpperBoundOf returns the metric that bounds another from above, where observations only bound it: the times of changes.
+func UpperBoundOf(name string) (string, bool) {
+	base := Base(name)
+	most, bounded := map[string]string{ChangeFirstNew: ChangeFirstNewMost, ChangeLastOld: ChangeLastOldMost}[base]
+	return most + name[len(base):], bounded
+}

@@ -71,10 +71,10 @@ func (r *Record) ChangesSeen() (all []expect.Change) {
 	for _, c := range r.Changes {
 		seen := expect.Change{Kind: c.Kind, Failed: c.Failed, Flaps: c.Flaps}
 		if c.FirstNew != nil {
-			seen.FirstNew = []stats.Censored{c.FirstNew.Censored()}
+			seen.FirstNew = []stats.Bounded{c.FirstNew.Bounded()}
 		}
 		if c.LastOld != nil {
-			seen.LastOld = []stats.Censored{c.LastOld.Censored()}
+			seen.LastOld = []stats.Bounded{c.LastOld.Bounded()}
 		}
 		all = append(all, seen)
 	}

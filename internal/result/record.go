@@ -190,6 +190,7 @@ type Change struct {
 	Unchanged       int      `json:"unchanged,omitempty"`       // connections of these whose last answer was by the old configuration
 	Replicas        int      `json:"replicas,omitempty"`        // replicas that answered after a new route or policy
 	UnchangedAt     []string `json:"unchangedAt,omitempty"`     // replicas of these that gave no answer by it
+	Tied            int      `json:"tied,omitempty"`            // connections of the worker with the fewest of them, which take over a change together; 1 if workers are unknown
 	Probes          int      `json:"probes"`                    // successful answers after it, until it was undone or the load ended
 	Failed          int      `json:"failed"`                    // requests that failed until the last old answer
 	Flaps           int      `json:"flaps"`                     // old answers on connections that had had a new one
@@ -303,16 +304,18 @@ type ChangeCPU struct {
 
 // Span contains an instant, in milliseconds after the request of a change was sent.
 type Span struct {
-	AfterMS  float64  `json:"afterMs"`            // it is later than this
-	BeforeMS *float64 `json:"beforeMs,omitempty"` // it is not later than this, absent if it had not come at the end
+	AfterMS  float64   `json:"afterMs"`            // it is later than this
+	BeforeMS *float64  `json:"beforeMs,omitempty"` // it is not later than this, absent if it had not come at the end
+	WaitsMS  []float64 `json:"waitsMs,omitempty"`  // sample of how long tied connections did not show the configuration at random instants: since their last request, or until their next answer
 }
 
-// Censored returns the span as an observation, in milliseconds.
-func (s *Span) Censored() stats.Censored {
-	if s.BeforeMS == nil {
-		return stats.Censored{After: s.AfterMS, Before: math.Inf(1)}
+// Bounded returns the span as an observation, in milliseconds.
+func (s *Span) Bounded() stats.Bounded {
+	b := stats.Bounded{After: s.AfterMS, Before: math.Inf(1), Waits: s.WaitsMS}
+	if s.BeforeMS != nil {
+		b.Before = *s.BeforeMS
 	}
-	return stats.Censored{After: s.AfterMS, Before: *s.BeforeMS}
+	return b
 }
 
 // Load is the result of the load generator in the measure phase. Fields unknown

@@ -19,10 +19,11 @@ type changes struct {
 // changeSubject is a quantity of the changes of a trial.
 type changeSubject struct {
 	subject
-	times func(Change) []stats.Censored // of a quantile
-	q     float64                       // of times
-	least int                           // changes that it needs
-	mean  func(Change) int              // instead of times
+	times  func(Change) []stats.Bounded // of a quantile
+	bounds func([]stats.Bounded, float64) (low, high float64, known bool)
+	q      float64          // of times
+	least  int              // changes that it needs
+	mean   func(Change) int // instead of times
 }
 
 // failedShare is the share of changes during which requests failed.
@@ -32,8 +33,8 @@ const failedShare = "change.failed_share"
 var changeSubjects = func() (all []changeSubject) {
 	for _, q := range metric.ChangeQuantiles {
 		all = append(all,
-			changeSubject{subject: subject{name: "change.first_new." + q.Name, unit: "ms"}, times: func(c Change) []stats.Censored { return c.FirstNew }, q: q.Q, least: q.From},
-			changeSubject{subject: subject{name: "change.last_old." + q.Name, unit: "ms"}, times: func(c Change) []stats.Censored { return c.LastOld }, q: q.Q, least: q.From})
+			changeSubject{subject: subject{name: "change.first_new." + q.Name, unit: "ms"}, times: func(c Change) []stats.Bounded { return c.FirstNew }, bounds: stats.EarliestBounds, q: q.Q, least: q.From},
+			changeSubject{subject: subject{name: "change.last_old." + q.Name, unit: "ms"}, times: func(c Change) []stats.Bounded { return c.LastOld }, bounds: stats.LatestBounds, q: q.Q, least: q.From})
 	}
 	return append(all,
 		changeSubject{subject: subject{name: failedShare}, mean: func(c Change) int { return min(1, c.Failed) }},
@@ -58,7 +59,7 @@ func changesOf(text string) (changes, bool) {
 func (c Condition) changed(t Trial) Outcome {
 	o := Outcome{Expect: c.Text, Unit: c.changes.unit}
 	n, failing, sum := 0, 0, 0
-	var times []stats.Censored
+	var times []stats.Bounded
 	for _, one := range t.Changes {
 		switch {
 		case c.changes.kind != "" && c.changes.kind != one.Kind:
@@ -76,21 +77,33 @@ func (c Condition) changed(t Trial) Outcome {
 		o.Detail = fmt.Sprintf("%d changes, and it needs %d", n, least)
 		return o
 	}
+	if c.changes.times != nil {
+		return c.bounded(o, times)
+	}
 	v := float64(sum) / float64(n)
 	o.Detail = fmt.Sprintf("%s is %s over %d changes", c.changes.name, number(v, ""), n)
-	switch {
-	case c.changes.times != nil:
-		var known bool
-		if v, known = stats.CensoredQuantile(times, c.changes.q); !known {
-			o.Detail = "too many changes had not reached every connection when the next ended them"
-			return o
-		}
-		o.Detail = fmt.Sprintf("%s is %s over %d changes", c.changes.name, number(v, "ms"), n)
-	case c.boundsShare():
+	if c.boundsShare() {
 		v = stats.ShareBound(int64(failing), int64(n), shareLevel)
 		o.Detail = fmt.Sprintf("%d of %d changes have failures: at most %.2g %% (95 %%)", failing, n, 100*v)
 	}
 	o.Value, o.OK = &v, c.compare.holds(v, c.bound)
+	return o
+}
+
+// bounded decides a condition about a quantile of times, which observations bound. It is decided if both bounds decide it alike.
+func (c Condition) bounded(o Outcome, times []stats.Bounded) Outcome {
+	low, high, _ := c.changes.bounds(times, c.changes.q)
+	o.Value = &low
+	o.Detail = fmt.Sprintf("%s is at least %s over %d changes", c.changes.name, number(low, "ms"), len(times))
+	if !math.IsInf(high, 1) {
+		o.AtMost = &high
+		o.Detail = fmt.Sprintf("%s is at least %s and at most %s over %d changes", c.changes.name, number(low, "ms"), number(high, "ms"), len(times))
+	}
+	o.OK = c.compare.holds(low, c.bound) && c.compare.holds(high, c.bound)
+	if low < high && (c.compare.holds(low, c.bound) != c.compare.holds(high, c.bound) || low < c.bound && c.bound < high) {
+		o.OK, o.Undecided = false, true
+		o.Detail += ": the limit is between them"
+	}
 	return o
 }
 

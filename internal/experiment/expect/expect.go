@@ -58,17 +58,19 @@ type Trial struct {
 // Change is a change of a route or of endpoints. Times are in milliseconds, one or none.
 type Change struct {
 	Kind              string
-	FirstNew, LastOld []stats.Censored
+	FirstNew, LastOld []stats.Bounded
 	Failed, Flaps     int
 }
 
 // Outcome is the result of a condition.
 type Outcome struct {
-	Expect string   `json:"expect"`          // a condition of the experiment's `expect`
-	OK     bool     `json:"ok"`              // whether it holds, false if unmeasured
-	Value  *float64 `json:"value,omitempty"` // measured value, absent if unknown
-	Unit   string   `json:"unit,omitempty"`  // its unit
-	Detail string   `json:"detail"`          // explanation
+	Expect    string   `json:"expect"`              // a condition of the experiment's `expect`
+	OK        bool     `json:"ok"`                  // whether it holds, false if unmeasured or undecided
+	Undecided bool     `json:"undecided,omitempty"` // the bound lies between Value and AtMost
+	Value     *float64 `json:"value,omitempty"`     // measured value, absent if unknown; of the time of changes the lower bound
+	AtMost    *float64 `json:"atMost,omitempty"`    // upper bound of the time of changes, absent if unknown
+	Unit      string   `json:"unit,omitempty"`      // its unit
+	Detail    string   `json:"detail"`              // explanation
 }
 
 // LongestOutage is the longest run of seconds in which more than a thousandth

@@ -93,7 +93,7 @@ func TestUnmeasured(t *testing.T) {
 // 39 changes of a route that end between 10 and 12 ms, the first with failed requests, and two additions.
 func changed() (all []Change) {
 	for range 39 {
-		all = append(all, Change{Kind: "route-changed", FirstNew: []stats.Censored{{After: 2, Before: 4}}, LastOld: []stats.Censored{{After: 10, Before: 12}}})
+		all = append(all, Change{Kind: "route-changed", FirstNew: []stats.Bounded{{After: 2, Before: 4}}, LastOld: []stats.Bounded{{After: 10, Before: 12}}})
 	}
 	all[0].Failed, all[1].Flaps = 78, 39
 	return append(all, Change{Kind: "endpoint-added", Failed: 41}, Change{Kind: "endpoint-added"})
@@ -104,9 +104,9 @@ func TestConditionsOfChanges(t *testing.T) {
 		ok    bool
 		value float64
 	}{
-		"change.last_old.p50 < 11.5ms":             {true, 11},
-		"change.last_old.p50(route-changed) < 1ms": {false, 11},
-		"change.first_new.p50 <= 3ms":              {true, 3},
+		"change.last_old.p50 < 12.5ms":             {true, 10},
+		"change.last_old.p50(route-changed) < 1ms": {false, 10},
+		"change.first_new.p50 <= 4ms":              {true, 2},
 		"change.failed(route-changed) == 2":        {true, 2},
 		"change.failed < 1":                        {false, 119. / 41},
 		"change.flaps(route-changed) < 2":          {true, 1},

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -141,12 +142,26 @@ func (c *changePhase) observe(ctx context.Context) error {
 		return err
 	}
 	c.journal.record.Changes = c.changes.Made()
-	timeline.Observe(c.journal.record.Changes, answers, c.load.edges.end.Sub(c.load.profile.Start))
+	timeline.Observe(c.journal.record.Changes, answers, c.load.edges.end.Sub(c.load.profile.Start), c.workers())
 	if err := c.widen(ctx); err != nil {
 		return err
 	}
 	c.changes.Parts(ctx, c.load.profile.Start, c.journal.record.Changes)
 	return c.setup.dir.Remove(answersFile)
+}
+
+// workers is the number of workers that take over a change one by one: of all sidecars of the entry on this machine, 0 if it is
+// unknown.
+func (c *changePhase) workers() int {
+	if c.deployment.LoadWorkers != nil {
+		return 0
+	}
+	entry, _ := c.setup.topology.Service(c.setup.topology.EntryName())
+	replicas := max(1, cmp.Or(entry.Replicas, c.setup.treatment.Levels.Replicas))
+	if c.setup.mesh.Local == nil { // the applications read the configuration
+		return replicas
+	}
+	return replicas * max(1, c.setup.mesh.Local.Sidecar.Concurrency)
 }
 
 // widen adds the error of the load worker's clock to the effects of changes. The answers are on the clock of the changes by the

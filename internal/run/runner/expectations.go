@@ -28,7 +28,11 @@ func (t *trial) expect() {
 		}
 		t.journal.record.Expectations = append(t.journal.record.Expectations, o)
 		if !o.OK {
-			t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("does not hold: %s: %s", o.Expect, o.Detail)})
+			outcome := "does not hold"
+			if o.Undecided {
+				outcome = "undecided"
+			}
+			t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: %s: %s", outcome, o.Expect, o.Detail)})
 		}
 	}
 }

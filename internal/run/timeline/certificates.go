@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
 const (
@@ -61,13 +60,13 @@ type handshake struct {
 
 // renew changes a certificate, while handshakes at a fixed rate show which one is in use. They end when the new one was seen for as
 // long as it took, or after half of the time to the next change, or before it without a new one.
-func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.Time, made *result.Change) error {
+func (c *Changes) renew(ctx context.Context, change change, sent time.Time, made *result.Change) error {
 	c.mu.Lock()
 	old := c.serials[change.Endpoint]
 	c.mu.Unlock()
 	accepted := make(chan error, 1)
 	go routine.Guarded(func() {
-		err := c.deployment.Changer.Change(ctx, change)
+		err := c.deployment.Changer.Change(ctx, change.Change)
 		made.AcceptedSeconds = made.SentSeconds + seconds(time.Since(sent))
 		accepted <- err
 	})()
@@ -75,12 +74,12 @@ func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.T
 	var all []handshake
 	seen := time.Duration(math.MaxInt64) // when the new one was seen first
 	latest := time.Duration(0)           // when a handshake was sent last
-	probing, stop := context.WithTimeout(ctx, c.every*3/4-time.Since(sent))
+	probing, stop := context.WithTimeout(ctx, change.next*3/4-time.Since(sent))
 	defer stop()
 	wait.Every(probing, handshakeEvery, maxHandshakes, func() {
 		h := handshake{sent: time.Since(sent)}
 		mu.Lock()
-		over := seen != math.MaxInt64 && (h.sent-seen > max(seen, handshakesAfter) || h.sent >= c.every/2-clockLead)
+		over := seen != math.MaxInt64 && (h.sent-seen > max(seen, handshakesAfter) || h.sent >= change.next/2-clockLead)
 		due := float64(h.sent-latest) >= handshakeShare*float64(h.sent)
 		if due {
 			latest = h.sent
@@ -109,20 +108,20 @@ func (c *Changes) renew(ctx context.Context, change platform.Change, sent time.T
 	c.mu.Lock()
 	c.serials[change.Endpoint] = presented(all, old, made)
 	c.mu.Unlock()
-	return c.repeat(ctx, change.Endpoint, sent, all)
+	return c.repeat(ctx, change, sent, all)
 }
 
 // repeat makes the handshakes of a change again in the second half of the time to the next, after one for the reading before it. That
 // half has the level of CPU without a change, so that no handshake of tare is in the CPU of the change.
-func (c *Changes) repeat(ctx context.Context, endpoint string, sent time.Time, all []handshake) error {
+func (c *Changes) repeat(ctx context.Context, change change, sent time.Time, all []handshake) error {
 	for _, h := range append([]handshake{{}}, all...) {
-		if h.sent >= c.every/2-clockLead { // late, or the clocks were read before
+		if h.sent >= change.next/2-clockLead { // late, or the clocks were read before
 			continue
 		}
-		if err := wait.For(ctx, time.Until(sent.Add(c.every/2+h.sent))); err != nil {
+		if err := wait.For(ctx, time.Until(sent.Add(change.next/2+h.sent))); err != nil {
 			return err
 		}
-		_, _ = c.deployment.Certificates.Serial(ctx, endpoint) // only its CPU counts
+		_, _ = c.deployment.Certificates.Serial(ctx, change.Endpoint) // only its CPU counts
 	}
 	return nil
 }

@@ -83,9 +83,16 @@ func TestHandshakesAreInTheLevel(t *testing.T) {
 			start := time.Now()
 			must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
 			halves := make([]int, 2*count)
-			for _, at := range a.hands {
-				if half := int((at.Sub(start)+time.Millisecond)/(every/2)) - 2; half >= 0 && half < len(halves) { // the clocks are read a millisecond before
-					halves[half]++
+			made := changes.Made()
+			for i, m := range made {
+				next := m.SentSeconds + 0.75*every.Seconds() // the least time to another
+				if i+1 < len(made) {
+					next = made[i+1].SentSeconds
+				}
+				for _, at := range a.hands { // the clocks are read a millisecond before
+					if place := (at.Sub(start).Seconds() + 0.001 - m.SentSeconds) / (next - m.SentSeconds); place >= 0 && place < 1 {
+						halves[2*i+int(2*place)]++
+					}
 				}
 			}
 			for i := 0; i < len(halves); i += 2 {

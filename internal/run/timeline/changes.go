@@ -33,7 +33,7 @@ type Changes struct {
 	plan       []change
 	serials    map[string]string // of the certificate of each endpoint, as it is before the next renewal
 
-	clocks []Clocks // at each half of the time between changes, from the first change on
+	clocks []Clocks // at each half of the time from a change to the next, from the first change on
 
 	process sync.RWMutex // a process that ends and starts again is not called meanwhile
 
@@ -47,6 +47,7 @@ type change struct {
 	described metric.ChangeKind
 	task      string        // that ends and starts again, empty for none
 	at        time.Duration // from the start of the measure phase
+	next      time.Duration // from it to the next change
 }
 
 // NewChanges plans the changes of a trial, of a service. Trials of a seed have the same. Without a mesh, a plane without processes
@@ -83,6 +84,10 @@ type planner struct {
 	tasks     map[metric.Plane][]string
 }
 
+// unevenShare is the part of the time between changes that is random. At equal distances changes could always fall on the same
+// part of the time between two requests of a connection.
+const unevenShare = 0.25
+
 // plan draws the order of the kinds, each once in as many changes as there are kinds. A change is undone by the next one.
 func (p planner) plan(c experiment.Changes) (all []change, err error) {
 	version, out, listed := 0, "", p.endpoints
@@ -91,7 +96,7 @@ func (p planner) plan(c experiment.Changes) (all []change, err error) {
 		if len(kinds) == 0 {
 			kinds = p.order(c.Kinds)
 		}
-		next := change{at: time.Duration(n+1) * time.Duration(c.Every)}
+		next := change{at: time.Duration((float64(n+1) + unevenShare*p.random.Float64()) * float64(c.Every))}
 		next.Kind, kinds = kinds[0], kinds[1:]
 		next.described, _ = metric.ChangeKindOf(next.Kind)
 		switch kind := next.described; {
@@ -112,6 +117,10 @@ func (p planner) plan(c experiment.Changes) (all []change, err error) {
 			next.task = p.draw(p.tasks[kind.Plane])
 		}
 		next.Version, next.Endpoints = version, listed
+		if n > 0 {
+			all[n-1].next = next.at - all[n-1].at
+		}
+		next.next = time.Duration((1 - unevenShare) * float64(c.Every))
 		all = append(all, next)
 	}
 	return all, nil
@@ -183,7 +192,7 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 		err = c.restart(ctx, next)
 	case next.described.Plane != "": // without a mesh
 	case next.described.Shown == metric.Certificate:
-		err = c.renew(ctx, next.Change, sent, &made)
+		err = c.renew(ctx, next, sent, &made)
 	default:
 		if next.described.Shown == metric.Replacement {
 			if err := c.prepare(ctx, next, start, &made); err != nil {
@@ -226,7 +235,7 @@ const restartGrace = 5 * time.Second
 func (c *Changes) restart(ctx context.Context, next change) error {
 	var stopped time.Duration
 	if next.Kind == metric.ControlStopped {
-		stopped = c.every / 2
+		stopped = next.next / 2
 	}
 	if c.deployment.Restarter != nil {
 		return c.deployment.Restarter.Restart(ctx, next.described.Plane, next.task, stopped)
@@ -260,7 +269,7 @@ func (c *Changes) Watch(ctx context.Context, begin, end time.Time, read func(con
 	if c.every == 0 {
 		return nil
 	}
-	half, lead := c.every/2, clockLead
+	lead := clockLead
 	switch {
 	case c.Remote:
 		lead = clockRemoteLead
@@ -268,7 +277,8 @@ func (c *Changes) Watch(ctx context.Context, begin, end time.Time, read func(con
 		lead = clockListLead
 	}
 	for i := range 2*len(c.plan) + 1 {
-		due := begin.Add(c.every + time.Duration(i)*half)
+		of := c.plan[min(i/2, len(c.plan)-1)]
+		due := begin.Add(of.at + time.Duration(i-2*min(i/2, len(c.plan)-1))*of.next/2)
 		came, err := await(ctx, due.Add(-lead), end)
 		if err != nil || !came {
 			return err

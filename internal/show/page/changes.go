@@ -2,19 +2,20 @@ package page
 
 import (
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// changed is a kind of change with one treatment: the distribution of its time over all trials, and when requests failed.
+// changed is a kind of change with one treatment: its times over all trials, and when requests failed.
 type changed struct {
 	Treatment string       `json:"treatment"`
 	Kind      string       `json:"kind"`
 	Changes   int          `json:"changes"`
-	Times     [][2]float64 `json:"times"`            // ms, share of changes
-	Band      [][3]float64 `json:"band,omitempty"`   // share of changes, and the interval of its time over trials, ms
+	Times     [][2]float64 `json:"times"`            // ms that was observed, share of changes
+	Band      [][3]float64 `json:"band,omitempty"`   // share of changes, and the bounds of its time, ms
 	Failed    [][3]float64 `json:"failed,omitempty"` // from and to, ms after a change, and failed requests per change and ms
 }
 
@@ -43,50 +44,43 @@ func changesOf(s Source) (all []changed) {
 
 func changesWith(records []result.Record, treatment, kind string) changed {
 	of := changed{Treatment: treatment, Kind: kind, Times: [][2]float64{}} // the page needs a list, also of none
-	var pooled []stats.Censored
-	var trials []stats.Distribution
-	var failed []float64
+	var times []stats.Bounded
+	var failed, seen []float64 // seen: ms of the observation that a time is known by
+	bounds := stats.LatestBounds
 	for i := range records {
-		if r := &records[i]; r.Valid && r.Treatment == treatment && len(pooled) < mostObserved {
-			var own []stats.Censored
+		if r := &records[i]; r.Valid && r.Treatment == treatment && len(times) < mostObserved {
 			for _, c := range r.Changes {
 				if c.Kind != kind {
 					continue
 				}
 				of.Changes++
 				failed = append(failed, c.FailedMS...)
-				if span := c.Time(); span != nil {
-					own = append(own, span.Censored())
+				span := c.Time()
+				if span == nil {
+					continue
+				}
+				one := span.Bounded()
+				if times = append(times, one); math.IsInf(one.Before, 1) {
+					continue
+				}
+				if seen = append(seen, one.After); c.LastOld == nil {
+					seen[len(seen)-1], bounds = one.Before, stats.EarliestBounds
 				}
 			}
-			pooled, trials = append(pooled, own...), append(trials, stats.CensoredDistribution(own))
 		}
 	}
-	for _, step := range stats.CensoredDistribution(pooled) {
-		of.Times = append(of.Times, [2]float64{max(leastTime, step.After), step.Below})
-		if !math.IsInf(step.Before, 1) {
-			of.Times = append(of.Times, [2]float64{max(leastTime, step.Before), step.Below + step.Share})
-		}
+	slices.Sort(seen)
+	for i, ms := range seen {
+		of.Times = append(of.Times, [2]float64{max(leastTime, ms), float64(i+1) / float64(len(times))})
 	}
-	of.Band, of.Failed = band95(trials), around(failed, of.Changes)
-	return of
-}
-
-// band95 is the interval of quantiles over trials. A quantile is left out unless three trials have it.
-func band95(trials []stats.Distribution) (all [][3]float64) {
-	for i := 1; i < bandSteps; i++ {
+	for i := 1; i < bandSteps && len(times) >= bandSteps; i++ {
 		share := float64(i) / bandSteps
-		var logs []float64
-		for _, d := range trials {
-			if ms, known := d.Quantile(share); known {
-				logs = append(logs, math.Log(max(leastTime, ms)))
-			}
-		}
-		if mean := stats.MeanInterval(logs, 0.95); len(logs) > 2 && len(logs) == len(trials) && mean.Known() {
-			all = append(all, [3]float64{share, math.Exp(*mean.Low), math.Exp(*mean.High)})
+		if low, high, _ := bounds(times, share); !math.IsInf(high, 1) {
+			of.Band = append(of.Band, [3]float64{share, max(leastTime, low), max(leastTime, high)})
 		}
 	}
-	return all
+	of.Failed = around(failed, of.Changes)
+	return of
 }
 
 // around counts failed requests by their time around a change.

@@ -189,7 +189,7 @@ func TestChangesAreDrawn(t *testing.T) {
 		if c.Treatment != "none" {
 			added = 20
 		}
-		if first, last := c.Times[0], c.Times[len(c.Times)-1]; first[0] < 6+added || first[0] > 7+added || first[1] != 0 || last[1] < 1-1e-6 || last[0] > 14+added {
+		if first, last := c.Times[0], c.Times[len(c.Times)-1]; first[0] < 6+added || first[0] > 7+added || math.Abs(first[1]*float64(c.Changes)-1) > 1e-9 || last[1] < 1-1e-6 || last[0] > 14+added {
 			t.Errorf("%s: the distribution goes from %v to %v", c.Treatment, first, last)
 		}
 		if len(c.Band) != 19 || c.Band[9][1] > 10+added || c.Band[9][2] < 9+added {

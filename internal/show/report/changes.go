@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -15,7 +16,7 @@ import (
 )
 
 // changeMetrics are the columns of the table of changes, for each kind.
-var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeLastOld, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeFlaps, metric.ChangeUnchanged, metric.ChangeCPU}
+var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeFirstNewMost, metric.ChangeLastOld, metric.ChangeLastOldMost, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeFlaps, metric.ChangeUnchanged, metric.ChangeCPU}
 
 // changesSection is the table of each kind of change.
 func changesSection(t text) {
@@ -78,7 +79,7 @@ func changePartsSection(t text) {
 	}
 	t.page.table(g, 2)
 	t.page.line("")
-	note := fmt.Sprintf("Of every fifth change. The whole is measured by probes, and unsure by %s ms; the last part is the rest. These changes have no CPU figure.", rough(unsure))
+	note := fmt.Sprintf("Of every fifth change. The whole is the last answer by the old configuration, and may be up to %s ms longer; the last part is the rest. These changes have no CPU figure.", rough(unsure))
 	if left > 0 {
 		note += fmt.Sprintf(" Left out: %s whose parts are longer than the whole.", printable.Counted(left, "change"))
 	}
@@ -105,12 +106,28 @@ func withoutKind(c column, kind string) column {
 	return c
 }
 
-// changeAnswers are the times of changes and the requests that they cost, a sentence each for a kind.
+// changeAnswers are the times of changes and the requests that they cost, a sentence each for a kind. The kinds by which requests
+// fail come first, by the number of failures.
 func changeAnswers(v view) (lines []string) {
-	for _, kind := range metric.ChangeKinds() {
-		for _, q := range []struct{ share, end string }{{"Half", ""}, {"99 %", metric.ChangeP99}} {
-			if times := eachTreatment(v, metric.Of(kind.Time, kind.Name+q.end), timeWords); kind.Time != "" && times != "" {
-				lines = append(lines, fmt.Sprintf("%s of the %s %s within %s.", q.share, kind.Many, kind.Reached, times))
+	kinds := slices.Clone(metric.ChangeKinds())
+	worst := map[string]float64{}
+	for _, kind := range kinds {
+		for _, tr := range v.r.Treatments {
+			if e := tr.Metrics[metric.Of(metric.ChangeFailed, kind.Name)]; !tr.Control && e.N > 0 && !v.unrestarted(kind.Name, tr.ID) {
+				worst[kind.Name] = max(worst[kind.Name], e.Estimate)
+			}
+		}
+	}
+	slices.SortStableFunc(kinds, func(a, b metric.ChangeKind) int { return cmp.Compare(worst[b.Name], worst[a.Name]) })
+	for _, kind := range kinds {
+		failures := changeFailures(v, kind.Name, kind.One)
+		if failures != "" && worst[kind.Name] > 0 {
+			lines = append(lines, failures)
+		}
+		for _, q := range metric.ChangeQuantiles {
+			if times := changeBounds(v, kind, q.Q, q.End); times != "" {
+				share := map[bool]string{true: "Half", false: fmt.Sprintf("%g %%", 100*q.Q)}[q.Q == 0.5]
+				lines = append(lines, fmt.Sprintf("%s of the %s %s after %s.", share, kind.Many, kind.Reached, times))
 			}
 		}
 		if s := fewChanges(v, kind); s != "" {
@@ -122,14 +139,45 @@ func changeAnswers(v view) (lines []string) {
 		if s := changeUnchanged(v, kind.Name, kind.One); s != "" {
 			lines = append(lines, s)
 		}
-		if s := changeFailures(v, kind.Name, kind.One); s != "" {
-			lines = append(lines, s)
+		if failures != "" && worst[kind.Name] == 0 {
+			lines = append(lines, failures)
 		}
 		if s := changeCPU(v, kind.Name); s != "" {
 			lines = append(lines, fmt.Sprintf("%s costs %s.", strings.ToUpper(kind.One[:1])+kind.One[1:], s))
 		}
 	}
 	return lines
+}
+
+// changeBounds are the bounds of a quantile for each treatment: "at least 40.0, at most 44.1 ms (39.7 to 45.2) with envoy". The
+// interval over trials is of the lower bound below, and of the upper bound above.
+func changeBounds(v view, kind metric.ChangeKind, q float64, end string) string {
+	most := map[string]string{metric.ChangeFirstNew: metric.ChangeFirstNewMost, metric.ChangeLastOld: metric.ChangeLastOldMost}[kind.Time]
+	var all []string
+	for _, seen := range v.r.ChangeTimes {
+		if seen.Kind != kind.Name || seen.Quantile != q {
+			continue
+		}
+		tr := v.treatment(seen.Treatment)
+		over := compare.Estimate{}
+		over.Low, over.High = tr.Metrics[metric.Of(kind.Time, kind.Name+end)].Low, tr.Metrics[metric.Of(most, kind.Name+end)].High
+		words := boundWords(seen.FromMS, *seen.ToMS)
+		if over.Known() {
+			words += rangeWords(over)
+		}
+		all = append(all, words+" "+with(v.label.describe(tr.Factors)))
+	}
+	return strings.Join(firstOf(all, mostAnswers), ", ")
+}
+
+// boundWords are bounds in ms, rounded outwards: "at least 39.9, at most 44.1 ms".
+func boundWords(low, high float64) string {
+	decimals := max(0, 1-magnitude(high-low))
+	if high <= low {
+		decimals = max(0, 2-magnitude(high))
+	}
+	step := math.Pow(10, float64(min(decimals, 2)))
+	return fmt.Sprintf("at least %s, at most %s ms", fixed(math.Floor(low*step)/step, min(decimals, 2)), fixed(math.Ceil(high*step)/step, min(decimals, 2)))
 }
 
 // versionMoves are the versions before and after version changes, and the changes that are not complete.
@@ -166,7 +214,7 @@ func (v view) unrestarted(kind, treatment string) bool {
 func fewChanges(v view, kind metric.ChangeKind) string {
 	var all []string
 	for _, seen := range v.r.ChangeTimes {
-		if seen.Kind != kind.Name {
+		if seen.Kind != kind.Name || seen.Quantile > 0 {
 			continue
 		}
 		within := "after more than " + rough(seen.FromMS) + " ms"

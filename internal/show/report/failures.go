@@ -96,7 +96,7 @@ func expectationsSection(t text) {
 	}
 	t.page.table(g, 1)
 	for _, e := range t.view.r.Expectations {
-		if e.Held < e.N && len(e.Values) < e.N {
+		if e.Held < e.N && (len(e.Values) < e.N || e.Undecided > 0) {
 			t.page.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")
 		}
 	}
@@ -107,6 +107,8 @@ func holdsWords(e answer.Expectation) string {
 	switch {
 	case e.Held == e.N:
 		holds = "yes"
+	case e.Held+e.Undecided == e.N:
+		holds = "undecided"
 	case e.Held == 0:
 		holds = "NO"
 	}

@@ -86,6 +86,7 @@ func hasFailures(r *answer.Report, tr compare.Treatment) bool {
 func expectationsAnswer(v view) string {
 	var order []string
 	missed, total, held := map[string][]string{}, 0, 0
+	var undecided []string
 	sometimes := map[string]bool{} // missed in some trials only
 	for _, tr := range rows(v) {
 		for _, e := range v.r.Expectations {
@@ -95,6 +96,10 @@ func expectationsAnswer(v view) string {
 			total++
 			if e.Held == e.N {
 				held++
+				continue
+			}
+			if e.Held+e.Undecided == e.N {
+				undecided = append(undecided, fmt.Sprintf("“%s” %s", targetWords(e.Expect), with(v.label.describe(tr.Factors))))
 				continue
 			}
 			if missed[e.Expect] == nil {
@@ -121,7 +126,14 @@ func expectationsAnswer(v view) string {
 		}
 		parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), where))
 	}
-	return fmt.Sprintf("%d of %s missed: %s.", total-held, printable.Counted(total, "target"), strings.Join(parts, "; "))
+	var sentences []string
+	if parts != nil {
+		sentences = append(sentences, fmt.Sprintf("%d of %s missed: %s.", total-held-len(undecided), printable.Counted(total, "target"), strings.Join(parts, "; ")))
+	}
+	if undecided != nil {
+		sentences = append(sentences, fmt.Sprintf("%d of %s undecided, because what was observed does not exclude either: %s.", len(undecided), printable.Counted(total, "target"), strings.Join(undecided, "; ")))
+	}
+	return strings.Join(sentences, " ")
 }
 
 // expecting is the number of treatments with an expectation, controls excluded.

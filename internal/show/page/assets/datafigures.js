@@ -245,7 +245,7 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     if (!all.length) return null;
     return {
       id: "change-times", title: "How long changes take",
-      caption: "Share of changes that have taken effect, by the time since the change. A probe shows only that a change came between two requests, so the curve is estimated from such intervals (Turnbull). The band is the 95 % interval of each quantile over trials.",
+      caption: "Share of changes that have taken effect, by the time since the change. The curve is what requests showed: the last old answer, or the first new one. A change may lie between two requests of a connection: the band has the bounds of each quantile.",
       columns: ["treatment", "kind", "changes", "ms", "share"], rows: all.flatMap((c) => c.times.map(([ms, share]) => [name(c.treatment), c.kind, c.changes, ms, share])),
       panels: kindsOf(all).map((kind) => {
         const own = all.filter((c) => c.kind === kind);
