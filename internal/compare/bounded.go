@@ -8,7 +8,7 @@ import (
 
 // withinBounds widens the difference of a metric that is a lower bound by the upper bounds of both sides. It is shown only if the
 // bounds do not overlap. There is no ratio.
-func (x *estimator) withinBounds(c *compared, treatment, baseline map[int]figures.Measured) {
+func (c *compared) withinBounds(x *estimator, treatment, baseline map[int]figures.Measured) {
 	most, bounded := metric.UpperBoundOf(c.Metric)
 	if !bounded || c.Difference == nil {
 		return

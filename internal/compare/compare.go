@@ -44,7 +44,7 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 		switch {
 		case x.method != Unpaired:
 			x.fill(&c, x.pairs(m.Name, treatment, baseline))
-			x.withinBounds(&c, treatment, baseline)
+			c.withinBounds(x, treatment, baseline)
 		case isBoundary(m.Name):
 			c.Family = Boundary
 			fallthrough
