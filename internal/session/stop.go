@@ -129,7 +129,7 @@ func unstartable(trials []result.Record) bool {
 	return len(trials) > 1
 }
 
-// decisionRule ends the run when every gate is decided, or when another block would last beyond the time given.
+// decisionRule ends the run when a gate is breached, when every gate holds, or when another block would last beyond the time given.
 func decisionRule(dir *result.Dir, d experiment.Decide, post func(string)) func(block int) (result.Stopped, error) {
 	var earlier time.Duration // of the sessions before a resume
 	if records, err := dir.Records(); err == nil {
@@ -178,14 +178,17 @@ type look struct {
 	decisions  []compare.Decision // out
 }
 
-// decide ends the run if every gate is decided, or if the time is over. Then it looks for the last time: the end does
+// decide ends the run if a gate is breached, if every gate holds, or if the time is over. Then it looks for the last time: the end does
 // not depend on the results.
 func (l *look) decide() (stop result.Stopped, err error) {
 	if l.decisions, err = l.looks.At(l.block, false); err != nil {
 		return stop, err
 	}
-	if outcome := compare.Decided(l.decisions); outcome != compare.Undecided {
-		return result.Stopped{Why: "every gate is decided: " + string(outcome)}, nil
+	switch compare.Decided(l.decisions) {
+	case compare.Breached:
+		return result.Stopped{Why: "a gate is breached"}, nil
+	case compare.Holds:
+		return result.Stopped{Why: "every gate holds"}, nil
 	}
 	if !l.timeIsOver {
 		return stop, nil

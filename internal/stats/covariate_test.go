@@ -98,3 +98,53 @@ func TestAdjustNorris(t *testing.T) {
 		t.Errorf("intercept %v, slope %v, standard error of the intercept %v", a.Estimate, a.Coefficient, a.SE)
 	}
 }
+
+// recorded are the data plane of Envoy and the CPU of application and load of both baselines, µs a request, in the 13 blocks of a
+// recorded run of examples/quickstart.yaml (docs/pictures/quickstart.tar.gz).
+var recorded = [2][]float64{
+	{413.91, 407.5, 406.08, 412.87, 400.29, 403.55, 381.1, 399.66, 437.89, 415.43, 442.99, 432.87, 421.68},
+	{483.42, 466.02, 486.03, 477.99, 470.75, 467.13, 433.32, 475.28, 517.5, 501.3, 552.22, 531.27, 511.84},
+}
+
+// Deviations of deployments are planted into blocks of a recorded run, and a share of each passes into the work that shows the
+// machine's speed. The interval of the mean without them keeps its coverage up to the share that is allowed for, and at half for deviations of 2 %. The measured
+// share is 0.03 [-0.04, 0.11].
+func TestPlantedDeviations(t *testing.T) {
+	rounds := statstest.Rounds(t, 800, 8000)
+	for _, sd := range []float64{0.01, 0.02, 0.04} {
+		for _, share := range []float64{-0.04, 0, 0.03, 0.11, mostPassed, 0.5} {
+			if share > mostPassed && sd > 0.02 {
+				continue // 0.89 to 0.92
+			}
+			for _, blocks := range []int{8, 13, 20} {
+				r := rand.New(rand.NewPCG(20261129, uint64(blocks)))
+				covered, half := 0.0, [2]float64{}
+				for range rounds {
+					cost, work, none, truth := make([]float64, blocks), make([]float64, blocks), make([]float64, blocks), 0.0
+					for b := range blocks {
+						i, deviation := r.IntN(len(recorded[0])), sd*r.NormFloat64()
+						truth += recorded[0][i] / float64(blocks)
+						cost[b], work[b] = recorded[0][i]*(1+deviation), recorded[1][i]*(1+share*deviation)
+					}
+					result := PairedDifference(cost, none, 0.95)
+					before, _ := result.HalfWidth()
+					if a, used := DifferenceAtMeanSpeed(cost, none, work, 0.95); used {
+						result = a.Result
+					}
+					after, _ := result.HalfWidth()
+					half[0], half[1] = half[0]+before/float64(rounds), half[1]+after/float64(rounds)
+					if !result.Excludes(truth) {
+						covered += 1 / float64(rounds)
+					}
+				}
+				t.Logf("deviations of %v, share %v, %d blocks: covers %.3f, ±%.2f for ±%.2f", sd, share, blocks, covered, half[1], half[0])
+				if covered < 0.93-3*math.Sqrt(0.05*0.95/float64(rounds)) {
+					t.Errorf("deviations of %v, share %v, %d blocks: covers %.3f", sd, share, blocks, covered)
+				}
+				if sd == 0.01 && half[1] > 0.75*half[0] {
+					t.Errorf("share %v, %d blocks: ±%.2f for ±%.2f is hardly narrower", share, blocks, half[1], half[0])
+				}
+			}
+		}
+	}
+}
