@@ -3,6 +3,7 @@ package figures
 import (
 	"math"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -17,6 +18,22 @@ func grown(plane metric.Plane, seconds int, perSecond int64) result.TaskUsage {
 		u.Memory = append(u.Memory, result.MemoryReading{Seconds: float64(s), RSS: rss})
 	}
 	return u
+}
+
+// A program that has just begun grows to its working size: only later growth is reported.
+func TestMemoryGrowthOfAYoungProgram(t *testing.T) {
+	ready := time.Unix(1000, 0)
+	for after, known := range map[time.Duration]bool{0: false, 9 * time.Second: false, 11 * time.Second: true} {
+		r := &result.Record{Load: &result.Load{Completed: 1000, MeasureSeconds: 10, Start: ready.Add(after)}, Phases: []result.Phase{{Name: "deploy", End: ready}},
+			Tasks: []result.TaskUsage{grown(metric.App, 10, 1600<<10)}}
+		f := &figures{values: map[string]float64{}}
+		growthFigures(f, r, 10)
+		value, got := f.values[metric.Of(metric.MemoryGrowth, "app")]
+		perMinute, ok := MemoryGrowth(r, r.Tasks)
+		if got != known || ok != known || known && (math.Abs(value-93.75) > 1e-6 || math.Abs(perMinute-93.75) > 1e-6) {
+			t.Errorf("load %v after the deployment: %v (%v), %v (%v), want it known: %v", after, value, got, perMinute, ok, known)
+		}
+	}
 }
 
 func TestMemoryGrowth(t *testing.T) {
