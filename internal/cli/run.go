@@ -19,6 +19,7 @@ type runOptions struct {
 	// verbose prints seed and order of the trials.
 	verbose bool
 	dry     bool // print what would be done
+	cold    bool // no load before the warm-up
 	report  reportOptions
 	// sourceShown: the application's source was printed before.
 	sourceShown bool
@@ -86,6 +87,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	choice(cmd, &o.report.format, "format", "report format, as in tare report", formatNames())
 	o.report.attributed(cmd)
 	o.explains(cmd)
+	o.warms(cmd)
 	o.decides(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
@@ -95,6 +97,14 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 // explains adds the flag of what a run prints before its trials.
 func (o *runOptions) explains(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print the seed and the order of the trials, and why they are not interleaved")
+}
+
+// coldField is the setting of --cold.
+const coldField = "phases.prewarm=0s"
+
+// warms adds the flag for programs that are measured cold.
+func (o *runOptions) warms(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&o.cold, "cold", false, "measure programs that have just begun: no load before the warm-up (phases.prewarm: 0s)")
 }
 
 // decides adds the flag of the outcome of undecided gates.
@@ -107,6 +117,9 @@ type runCommand struct{ *CommandLine }
 // run reads an experiment file, runs it and prints the report.
 func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 	o.Resumed = o.resume
+	if o.cold {
+		o.Set = append(o.Set, coldField)
+	}
 	study, err := c.Read(ctx, file, o.ExperimentOptions)
 	if err != nil {
 		return err

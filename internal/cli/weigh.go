@@ -124,6 +124,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
 	f.BoolVar(&o.run.plain, "plain", false, "plain lines instead of a screen")
 	o.run.explains(cmd)
+	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
 	return cmd

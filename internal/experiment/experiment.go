@@ -156,6 +156,8 @@ type Phases struct {
 	// Idle is when the application counts as idle, before and after the load. It applies
 	// to counters with a refresh interval (platform kubernetes).
 	Idle Idle `yaml:"idle,omitempty" json:"idle"`
+	// Prewarm bounds the load before the warm-up of programs whose CPU of a request falls. 0: they are measured cold.
+	Prewarm Duration `yaml:"prewarm" json:"prewarm"`
 }
 
 // Idle bounds what an idle application and data plane use.

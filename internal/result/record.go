@@ -48,6 +48,7 @@ type Record struct {
 	Tasks        []TaskUsage    `json:"tasks,omitempty"`
 	Node         *NodeUsage     `json:"node,omitempty"`
 	Outside      *int64         `json:"outsideCPU,omitempty"`   // CPU of this machine that no process of the run used while the trial had the load, ns, absent on clusters
+	Prewarm      *Prewarm       `json:"prewarm,omitempty"`      // load before the warm-up, absent without one
 	Placing      *Placing       `json:"placing,omitempty"`      // of the measure phase, absent if the time before it is fixed
 	Quiet        *Quiet         `json:"quiet,omitempty"`        // readings of a trial of a round while no request is anywhere
 	BurstSeconds float64        `json:"burstSeconds,omitempty"` // time between bursts of CPU of which one changes the cost (warning `cpu-bursts`)
@@ -86,6 +87,20 @@ type Record struct {
 	Sampled *Sampled `json:"sampled,omitempty"` // resource figures of an import, instead of counters
 
 	Manifested bool `json:"manifested,omitempty"` // the trial has a `manifest.json`, absent in records of older versions
+}
+
+// Prewarm is the load before the warm-up, until the CPU of a request no longer falls.
+type Prewarm struct {
+	Seconds  float64       `json:"seconds"`  // its time, s
+	Requests int64         `json:"requests"` // answers
+	Steady   bool          `json:"steady"`   // the CPU of a request no longer fell; else the limit was reached
+	Loads    []PrewarmLoad `json:"loads"`    // one after another, each with as many requests as all before
+}
+
+// PrewarmLoad is one load before the warm-up.
+type PrewarmLoad struct {
+	Requests  int64   `json:"requests"` // answers
+	CPUMicros float64 `json:"cpuUS"`    // CPU of application and data plane by request, µs
 }
 
 // Placing is the random time before a measure phase: a wait without load, and the warm-up.

@@ -55,6 +55,7 @@ type Weigh struct {
 	Beside      []string // commands of processes beside the program, as a shell reads them
 	Rate        float64  // 0: searched
 	Connections int
+	Cold        bool          // no load before the warm-up
 	Time        time.Duration // for all trials
 	Out         string        // results directory
 	Keep        string        // experiment file
@@ -237,9 +238,10 @@ type weighFactors struct {
 }
 
 type weighPhases struct {
-	Warmup  experiment.Duration `yaml:"warmup"`
-	Measure experiment.Duration `yaml:"measure"`
-	Drain   experiment.Duration `yaml:"drain"`
+	Prewarm *experiment.Duration `yaml:"prewarm,omitempty"`
+	Warmup  experiment.Duration  `yaml:"warmup"`
+	Measure experiment.Duration  `yaml:"measure"`
+	Drain   experiment.Duration  `yaml:"drain"`
 }
 
 // Phases of tare weigh, for each treatment.
@@ -282,8 +284,11 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		}
 	}
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: repeated(minWeighBlocks), Control: true,
-		Phases:  weighPhases{experiment.Duration(weighWarmup), experiment.Duration(weighMeasure), experiment.Duration(weighDrain)},
+		Phases:  weighPhases{Warmup: experiment.Duration(weighWarmup), Measure: experiment.Duration(weighMeasure), Drain: experiment.Duration(weighDrain)},
 		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, 1)}, Connections: []int{o.Connections}, Protocol: []string{o.Protocol}}}
+	if o.Cold {
+		w.Phases.Prewarm = new(experiment.Duration)
+	}
 	w.Application.Ready = o.Ready
 	path := o.Path
 	if o.Protocol == "grpc" && path != "" && !strings.HasPrefix(path, "/") { // as grpcurl names methods

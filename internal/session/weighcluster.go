@@ -49,7 +49,7 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: repeated(minWeighBlocks), Control: true,
 		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.Kubeconfig, Context: o.Context, Image: o.Image},
 		Application: weighApplication{Namespace: o.Namespace, InPlace: o.InPlace, Entry: o.Entry},
-		Phases:      weighPhases{experiment.Duration(weighClusterWarmup), experiment.Duration(weighClusterMeasure), experiment.Duration(weighDrain)},
+		Phases:      weighPhases{Warmup: experiment.Duration(weighClusterWarmup), Measure: experiment.Duration(weighClusterMeasure), Drain: experiment.Duration(weighDrain)},
 		Factors:     weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, weighClusterRate)}, Connections: []int{o.Connections}}}
 	if o.InUse {
 		w.Platform.InUse = "allow"

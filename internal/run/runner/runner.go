@@ -125,6 +125,7 @@ type run struct {
 	bursts     map[string][]float64 // seconds between bursts, by treatment, 0 for a trial without any
 	period     time.Duration        // the longest of bursts in earlier blocks, see [place]
 	delay      time.Duration        // of a trial beyond the plan, because of that period
+	prewarmer  prewarmer
 	summary    Summary
 
 	mu    sync.Mutex // of sinks: events come from the phases and from the generator's output

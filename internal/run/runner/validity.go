@@ -32,6 +32,8 @@ type seen struct {
 	readingsLate []time.Duration // at the edges of slices
 	work         *workSeen       // after the load of a trial of a round
 	bursts       *burstsSeen     // nil: not looked for
+	fall         fall            // of the CPU of a request
+	cold         bool            // it is measured cold on purpose
 	paced        bool            // counters have a refresh interval, and readings a time of their own
 	// unsure is the step of the wall clock between the generator's start and the measure phase.
 	unsure time.Duration
@@ -139,6 +141,7 @@ var checks = []validityCheck{
 	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", invalidates, nil},
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
 	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", withholds, cpus},
+	{"not-warm", notWarm, "raise phases.prewarm to that time or, on a cluster, phases.warmup; --cold measures the cost of a program that has just begun", warns, cpus},
 	{"cpu-bursts", fewBursts, "raise phases.measure, so that it has many of them: a burst is work of a timer, or a pause of the program", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
@@ -160,6 +163,7 @@ func (t *trial) checked() []result.Warning {
 	if t.sampler != nil && t.steadyLoad() {
 		s.bursts = t.sampler.bursts()
 	}
+	s.fall, s.cold = warmer{t}.fall(), t.setup.Experiment.Phases.Prewarm == 0
 	if fewBursts(s) != "" {
 		t.journal.record.BurstSeconds = s.bursts.period.Seconds()
 	}

@@ -46,6 +46,7 @@ var workflow = []phase{
 	{name: "verify", do: (*trial).verify},
 	{name: "settle", do: (*trial).settle, mode: concurrently},
 	{name: "search", do: (*trial).search, only: (*trial).searches},
+	{name: "pre-warm", do: prewarmAlone, joint: (*round).prewarm, only: func(t *trial) bool { return warmer{t}.prewarms() }},
 	{name: "warm-up", do: (*trial).warmUp, joint: (*round).warmUp},
 	{name: "measure", do: (*trial).measure, joint: (*round).measure},
 	{name: "drain", do: (*trial).drain, mode: concurrently},
@@ -77,13 +78,17 @@ func (r *run) runRound(parent context.Context, trials []plan.Trial) error {
 		rd.members = append(rd.members, t)
 		t.journal.emit(result.Event{Kind: result.KindTrial})
 	}
+	again := false
 	if failed == nil {
 		rd.incomplete()
-		rd.walk(ctx)
+		again = rd.walk(ctx)
 	}
 	errs := make([]error, len(rd.members))
 	rd.each(rd.members, func(i int, t *trial) { errs[i] = t.end(ctx, parent) })
-	return errors.Join(append(failed, errs...)...)
+	if err := errors.Join(append(failed, errs...)...); err != nil || !again {
+		return err
+	}
+	return r.runRound(parent, trials)
 }
 
 // incomplete warns the members of a round whose other members are recorded: the run was killed between
@@ -111,13 +116,16 @@ func (rd *round) planned() (n int) {
 }
 
 // walk runs the phases of all members. A member that failed goes on with the phases marked always,
-// and the others go on without it.
-func (rd *round) walk(ctx context.Context) {
+// and the others go on without it. It reports whether the round is to be run again, without records.
+func (rd *round) walk(ctx context.Context) (again bool) {
 	for _, p := range workflow {
+		if ctx.Err() == nil && p.always && rd.repeats() {
+			return true
+		}
 		switch {
 		case p.joint != nil && rd.interleaved():
 			if ctx.Err() != nil {
-				return
+				return false
 			}
 			rd.runJointly(ctx, p)
 		case p.mode == concurrently:
@@ -134,6 +142,7 @@ func (rd *round) walk(ctx context.Context) {
 			}
 		}
 	}
+	return false
 }
 
 func (rd *round) interleaved() bool {
@@ -160,6 +169,9 @@ func (rd *round) deploy(ctx context.Context, p phase) {
 // runJointly runs a phase of all members as one. Its error is the outcome of all that have not failed by themselves.
 func (rd *round) runJointly(ctx context.Context, p phase) {
 	members := rd.alive()
+	if p.only != nil && !slices.ContainsFunc(members, p.only) {
+		return
+	}
 	starts := make([]time.Time, len(members))
 	for i, t := range members {
 		t.journal.emit(result.Event{Kind: result.KindPhase, Phase: p.name})

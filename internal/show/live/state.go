@@ -116,6 +116,10 @@ func (s *state) apply(e result.Event) []string {
 // begin begins a trial. The trials of a round begin before its first phase. All others that were
 // running have ended, some without a record.
 func (s *state) begin(e result.Event) {
+	again := slices.IndexFunc(s.running, func(t *trial) bool { return t.id == e.Trial })
+	if again >= 0 { // the round is run again
+		s.nth = s.running[again].nth - 1
+	}
 	if !s.beginning {
 		s.running = nil
 		if pause := e.Time.Sub(s.trialAt); s.finished > 0 && pause <= longestPause {
