@@ -24,7 +24,6 @@ var commands = []func(*CommandLine) *cobra.Command{
 	newServeCommand,
 	newCompareCommand,
 	newABCommand,
-	newHistoryCommand,
 	newSizeCommand,
 	newForecastCommand,
 	newVerifyCommand,

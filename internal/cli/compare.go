@@ -44,7 +44,8 @@ and without any it is compared with the run before it of the same experiment.
 
 Runs of the same thing differ from day to day. With one BASE the intervals cover the
 variation within the two runs only. With at least 3, such as those of the last nights,
-the run is the unit and intervals cover the variation from run to run.
+the run is the unit and intervals cover the variation from run to run. From 8 runs in
+all, it also prints where a headline metric of a treatment changes (change points).
 
 A gate bounds the change of a metric, relative or absolute, of all treatments or
 of the named ones:
@@ -146,7 +147,24 @@ func compareDirs(bases []string, next string, o compareOptions) (*compare.Across
 	if err != nil {
 		return nil, err
 	}
-	return compare.CompareRuns(dirs[:len(bases)], dirs[len(bases)], compare.AcrossOptions{Options: compare.Options{Confidence: o.confidence}, Anyway: o.anyway})
+	across, err := compare.CompareRuns(dirs[:len(bases)], dirs[len(bases)], compare.AcrossOptions{Options: compare.Options{Confidence: o.confidence}, Anyway: o.anyway})
+	if err == nil && len(dirs) >= compare.MinHistory {
+		across.History, err = compare.Histories(dirs, historyAlpha, compare.Options{})
+	}
+	return across, err
+}
+
+// historyAlpha is the significance level of a change point in a series of runs.
+const historyAlpha = 0.05
+
+// histories finds the change points of a series of runs.
+func histories(paths []string) (*compare.History, error) {
+	dirs, closeAll, err := openAll(paths)
+	defer closeAll()
+	if err != nil {
+		return nil, err
+	}
+	return compare.Histories(dirs, historyAlpha, compare.Options{})
 }
 
 // openAll opens results directories. closeAll is never nil.

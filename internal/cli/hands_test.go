@@ -32,7 +32,7 @@ func TestCommandsOfCI(t *testing.T) {
 	obeyed := regexp.MustCompile(`(?m)^\s*::[a-z]|##\[`)
 	shown := 0
 	for _, args := range [][]string{{"report", run}, {"report", run, "--format", "markdown"}, {"compare", results(t), run}, {"compare", results(t), run, "--anyway"},
-		{"watch", run, "--plain", "--speed", "0"}, {"run", "--resume", run}, {"history", run, run}, {"verify", run}} {
+		{"watch", run, "--plain", "--speed", "0"}, {"run", "--resume", run}, {"verify", run}} {
 		var stdout, stderr strings.Builder
 		New(console.Console{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, nil).Run(t.Context(), args)
 		for _, text := range []string{stdout.String(), stderr.String()} {
@@ -168,7 +168,6 @@ func TestWrongNumbersInFlags(t *testing.T) {
 		"watch --speed NaN":                            "--speed is NaN",
 		"plot --width NaN -o a.svg":                    "--width NaN is not from 60 to 1000 mm",
 		"compare a b --confidence NaN":                 "--confidence is NaN",
-		"history a b --alpha NaN":                      "--alpha is NaN",
 		"import fortio a --out b --rate NaN":           "--rate is NaN",
 		"import fortio a --out b --rate -3":            "--rate is -3",
 		"weigh --rate NaN ./a":                         "--rate is NaN",

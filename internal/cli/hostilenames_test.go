@@ -48,7 +48,6 @@ func TestHostileFileNames(t *testing.T) {
 		check("report", damaged, "--format", format)
 		check("compare", run, damaged, "--format", format)
 		check("compare", run, run, "--format", format)
-		check("history", run, run, run, "--format", format)
 	}
 	for _, args := range [][]string{
 		{"report", empty}, {"report", run, run, "--format", "html"}, {"report", run, "--format", "html", "--output", at("bad.yaml/x")},

@@ -113,7 +113,7 @@ func TestMessagesForPeople(t *testing.T) {
 				for _, flag := range []string{"targets", "har", "access-log", "cert", "cacert", "proto", "protoset", "data-file", "gate"} {
 					call("load", "-n", "1", "http://127.0.0.1:1/", "--"+flag, name)
 				}
-			case "compare", "history":
+			case "compare":
 				call(append(append([]string{}, path...), name, "run")...)
 			case "sign", "verify":
 				call(path[0], "run", "--key", name)

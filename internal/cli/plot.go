@@ -127,7 +127,7 @@ func plotData(dirs []string, o plotOptions) ([]byte, error) {
 		}
 		return page.AcrossData(across)
 	case "history":
-		h, err := histories(dirs, historyAlpha)
+		h, err := histories(dirs)
 		if err != nil {
 			return nil, err
 		}

@@ -42,9 +42,9 @@ tare wrote them:
   - plan, seed and records fit, and the experiment file gives the same plan again.
 
 It prints one line for each finding. A note is no error: a trial that has not run, or a
-directory without SHA256SUMS, of a killed run or an older tare. report, compare and
-history check records and slices each time, and leave out trials that fail. Digests find
-damage and mistakes. They do not stop a person who computes them again: to publish a
+directory without SHA256SUMS, of a killed run or an older tare. report and compare
+check records and slices each time, and leave out trials that fail. Digests find damage
+and mistakes. They do not stop a person who computes them again: to publish a
 directory, sign its SHA256SUMS with minisign, cosign or gpg. ` + "`sha256sum -c SHA256SUMS`" + `
 in the directory checks the files without tare.
 

@@ -59,6 +59,8 @@ type Across struct {
 	Changes      []Comparison      `json:"changes"`
 	Gates        []GateCheck       `json:"gates"`
 	Warnings     []figures.Warning `json:"warnings"`
+	// History has the change points of the series of all runs, nil of fewer than [MinHistory].
+	History *History `json:"history,omitempty"`
 
 	runs []earlier // the base runs, and the new one last
 }

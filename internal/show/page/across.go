@@ -109,41 +109,6 @@ func HistoryData(h *compare.History) ([]byte, error) {
 	return dataOf(historyContent{headOf("history"), h, report.HistoryWords(h)})
 }
 
-// WriteHistory writes the page of a series of runs.
-func WriteHistory(w io.Writer, h *compare.History) error {
-	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
-	name := "History of " + printable.Counted(len(h.Runs), "run")
-	series := report.HistoryWords(h)
-	changes := 0
-	for _, s := range series {
-		changes += len(s.Changes)
-	}
-	answer := fmt.Sprintf("No change is shown in %s.", printable.Counted(len(series), "series"))
-	if changes > 0 {
-		answer = fmt.Sprintf("%s in %s, over %s.", printable.Counted(changes, "change"), printable.Counted(len(series), "series"), printable.Counted(len(h.Runs), "run"))
-	}
-	d := document{Name: name, Headline: answer, Answer: []string{answer}, Schema: compare.HistorySchema, Tare: last.Tare, Command: "tare history",
-		Band: []card{
-			{Good: true, Title: printable.Counted(len(h.Runs), "run"), Text: days(first.Began, last.Began)},
-			{Good: len(h.Obstacles) == 0, Title: printable.Counted(len(h.Obstacles), "change") + " of conditions", Text: "possible causes of a change"},
-			warningCard(len(h.Warnings)),
-		}}
-	for _, w := range h.Warnings {
-		d.Warnings = append(d.Warnings, warning{Code: w.Code, Count: h.Runs[w.Run].Dir, Message: w.Message, Hint: w.Hint})
-	}
-	for i, r := range h.Runs {
-		d.Provenance = append(d.Provenance, entry{Name: fmt.Sprintf("Run %d", i+1), Text: joined(r.Dir, r.Began.UTC().Format("2 January 2006 15:04 MST"), r.Tare), Code: false})
-		for _, o := range h.Obstacles {
-			if o.Run == i {
-				d.Provenance = append(d.Provenance, entry{Name: "Changed", Text: fmt.Sprintf("%s: %s to %s", o.What, o.Base, o.New)})
-			}
-		}
-	}
-	return d.fill(w, historyContent{headOf(name), h, series}, func(w io.Writer) error {
-		return report.HistoryForms(report.Options{})[0].Write(w, h)
-	})
-}
-
 func warningCard(n int) card {
 	if n == 0 {
 		return card{Good: true, Title: "No warnings"}

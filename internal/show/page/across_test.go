@@ -41,21 +41,19 @@ const gatedFile = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {na
 func othersOf(t *testing.T) map[string]other {
 	t.Helper()
 	var dirs []*result.Dir
-	for i := range compare.MinHistory + 2 {
+	for i := range 10 {
 		dirs = append(dirs, short(t, uint64(i+1), 4, map[bool]float64{false: 180, true: 260}[i >= 5], ""))
 	}
 	across := must.Get(compare.CompareRuns(dirs[:1], dirs[9], compare.AcrossOptions{}))(t)
-	history := must.Get(compare.Histories(dirs, 0.05, compare.Options{}))(t)
 	gated := short(t, 3, 8, 180, gatedFile)
 	decided, err := answer.Analyze(gated, compare.Options{})
 	if err != nil || len(decided.Decisions) != 1 {
 		t.Fatalf("%d decisions: %v", len(decided.Decisions), err)
 	}
-	var a, h, g bytes.Buffer
-	must.OK(t, errors.Join(page.WriteAcross(&a, across), page.WriteHistory(&h, history), page.Write(&g, page.Source{Analysis: answer.Analysis{Report: decided, Dir: gated}})))
+	var a, g bytes.Buffer
+	must.OK(t, errors.Join(page.WriteAcross(&a, across), page.Write(&g, page.Source{Analysis: answer.Analysis{Report: decided, Dir: gated}})))
 	all := map[string]other{
 		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
-		"history":        {h.Bytes(), func(t *testing.T, f finding) { sameHistory(t, history, f) }},
 		"hostile-load":   {loadPage(t), sameTimes},
 		"hostile-gated":  {g.Bytes(), func(t *testing.T, f finding) { sameLooks(t, decided, f) }},
 	}
@@ -78,33 +76,6 @@ func sameChanges(t *testing.T, a *compare.Across, f finding) {
 		}
 	}
 	near(t, "changes", got, want)
-}
-
-func sameHistory(t *testing.T, h *compare.History, f finding) {
-	marks := f.Marks["figure-history"]
-	if len(marks) != 1 || len(marks[0].Changes) != 1 || math.Abs(marks[0].Changes[0][0]-5.5) > 0.1 {
-		t.Fatalf("change points at %v, want one between runs 5 and 6", marks)
-	}
-	for _, s := range h.Series {
-		if !s.Followed || len(s.Changes) == 0 {
-			continue
-		}
-		var got []float64
-		for _, run := range marks[0].Runs {
-			got = append(got, run[1])
-		}
-		k := 1.0
-		if m, ok := metric.Lookup(s.Metric); ok && s.RelativeTo == "" {
-			_, k = m.Display()
-		}
-		var want []float64
-		for _, v := range s.Values {
-			want = append(want, v*k)
-		}
-		near(t, "runs", got, want)
-		return // the page opens with the first
-	}
-	t.Error("no series changed: the test is vacuous")
 }
 
 func sameLooks(t *testing.T, r *answer.Report, f finding) {

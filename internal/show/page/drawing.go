@@ -31,6 +31,6 @@ var Figures = []struct{ ID, Doc string }{
 	{"change-cpu", "CPU of changes by plane"},
 	{"boundary", "the change after each block against the limit of a gate (--choose gate=N)"},
 	{"changes", "what changed: BASE… NEW, as tare compare"},
-	{"history", "run by run, as tare history (--choose series=N)"},
+	{"history", "run by run, with change points (--choose series=N)"},
 	{"runs", "differences of each run of one experiment (--choose metric=NAME)"},
 }

@@ -38,6 +38,7 @@ func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 	x.gates()
 	x.differing()
 	x.changes()
+	x.history()
 	x.warnings()
 	x.foot()
 	return p.writeTo(w, "comparison")

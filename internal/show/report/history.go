@@ -2,23 +2,20 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
-// HistoryForms lists every form of a history. The first is the default.
-func HistoryForms(o Options) []Form[*compare.History] {
-	return Safe(
-		Form[*compare.History]{"text", "changes as a table", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, false, "")) }},
-		Form[*compare.History]{"json", "everything, schema " + compare.HistorySchema, writeJSON[*compare.History]},
-		Form[*compare.History]{"markdown", "the text in Markdown", func(w io.Writer, h *compare.History) error { return writeHistory(w, h, newPage(o, true, "###")) }},
-	)
+// history adds the change points of the series of all runs, if there are enough.
+func (x across) history() {
+	if x.a.History != nil {
+		writeHistory(x.a.History, x.page)
+	}
 }
 
-func writeHistory(w io.Writer, h *compare.History, p *page) error {
+func writeHistory(h *compare.History, p *page) {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	p.heading(fmt.Sprintf("%s from %s to %s", printable.Counted(len(h.Runs), "run"), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
 	g := gridOf([]int{0, 1, 2}, "treatment", "metric", "from run", "before", "after", "change", "p")
@@ -57,7 +54,7 @@ func writeHistory(w io.Writer, h *compare.History, p *page) error {
 		}
 	}
 	if len(h.Warnings) > 0 {
-		p.heading("Warnings")
+		p.heading("Warnings about the series")
 		for _, w := range h.Warnings {
 			p.warning(fmt.Sprintf("%s (%s): %s", w.Code, h.Runs[w.Run].Dir, w.Message), w.Hint)
 		}
@@ -71,7 +68,6 @@ func writeHistory(w io.Writer, h *compare.History, p *page) error {
 	p.note(fmt.Sprintf("The run is the unit. %d of %d series show no change. CPU and times of a treatment are relative to its baseline in the same run, so that a faster machine is no change; JSON has the values themselves. "+
 		"Each series is tested by itself (E-divisive, 999 permutations) at %g: about %.3g %% of the series of independent runs without a change show one.",
 		quiet, followed, h.Alpha, 100*h.Alpha))
-	return p.writeTo(w, "history")
 }
 
 // seriesQuantity is the metric of a series. A relative one has no unit.
