@@ -24,7 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 )
 
-var loadOutputs = []string{"text", "json", "csv", "hdr", "oha", "vegeta"}
+var loadOutputs = []string{"text", "json", "csv", "hdr"}
 
 const (
 	maxProcesses = 256
@@ -132,7 +132,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if err != nil && !errors.Is(err, engine.ErrNoConnection) {
 		return err
 	}
-	if unwritten := errors.Join(c.writeLoad(f, &p, &report, seconds), keepLog(f.hdr, p.HDRPath)); unwritten != nil {
+	if unwritten := errors.Join(c.writeLoad(f, &p, &report), keepLog(f.hdr, p.HDRPath)); unwritten != nil {
 		return errors.Join(err, fmt.Errorf("write load report: %w", unwritten))
 	}
 	if page := c.writeLoadPage(f, &p, &report, seconds); err != nil || page != nil {
@@ -183,16 +183,12 @@ func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.
 
 // writeLoad writes the outcome in one of loadOutputs. For csv and hdr the interval log is
 // at p.HDRPath.
-func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
+func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report) error {
 	switch f.output {
 	case "text":
 		return loadpage.Write(c.Out, p, r, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out), Gates: f.gatesOf(r)})
 	case "json":
 		return safeJSON(c.Out, r)
-	case "vegeta":
-		return loadpage.Vegeta(c.Out, r)
-	case "oha":
-		return loadpage.Oha(c.Out, r, seconds)
 	}
 	log, err := hdrlog.Open(p.HDRPath)
 	if err != nil {

@@ -155,7 +155,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "pin workers to these CPUs")
 	flags.Var(&f.hdr, "hdr", "write an HdrHistogram interval log to this file")
 	f.output = loadOutputs[0]
-	flags.VarP(choiceFlag{&f.output, "output", loadOutputs}, "output", "o", "text, json, csv (one line per second), hdr (an HdrHistogram interval log), or JSON as of oha or vegeta")
+	flags.VarP(choiceFlag{&f.output, "output", loadOutputs}, "output", "o", "text, json, csv (one line per second), or hdr (an HdrHistogram interval log)")
 }
 
 // rateFlag is a rate in 1/s. 0 is max, a closed loop.

@@ -47,7 +47,10 @@ report comment >"$out/comment.md"
 report junit >"$out/junit.xml"
 # The page of an earlier run may come from outside: it is made again.
 if [ -z "${TARE_FROM:-}" ] && [ -e "$run/report.html" ]; then cp "$run/report.html" "$out/report.html"; else "$tare" report "$run" --format html -o "$out/report.html"; fi
-if [ -n "${GITHUB_ACTIONS:-}" ]; then report github; fi
+if [ -n "${GITHUB_ACTIONS:-}" ]; then # an annotation, in one line: GitHub obeys lines of the log
+  case $outcome in breached) level=error ;; holds) level=notice ;; *) level=warning ;; esac
+  report decision | awk -v level="$level" '{ gsub(/%/, "%25"); gsub(/\r/, "%0D"); text = text (NR > 1 ? "%0A" : "") $0 } END { print "::" level " title=tare ab::" text }'
+fi
 if [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then cat "$out/comment.md" >>"$GITHUB_STEP_SUMMARY"; fi
 output outcome "$outcome"
 output results "$out"

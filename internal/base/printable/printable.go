@@ -67,11 +67,8 @@ func Safe[T any](format string, write func(io.Writer, T) error) func(io.Writer, 
 	clean := func(w io.Writer, write func(io.Writer) error) error {
 		return through(w, write, func(b []byte) []byte { return []byte(Text(string(b))) })
 	}
-	switch format {
-	case "json":
+	if format == "json" {
 		clean = WritingJSON
-	case "github": // its lines are commands
-		clean = Writing
 	}
 	return func(w io.Writer, v T) error {
 		return clean(w, func(w io.Writer) error { return write(w, v) })

@@ -66,7 +66,7 @@ func TestKubernetesStudies(t *testing.T) {
 
 // byNamespace requires the study's table: CPU and memory of each namespace.
 func byNamespace(t *testing.T, r *onKubernetes) {
-	out, err := exec.Command(filepath.Join(r.bin, "tare"), "report", r.dir, "--format", "namespaces").CombinedOutput()
+	out, err := exec.Command(filepath.Join(r.bin, "tare"), "report", r.dir, "--all").CombinedOutput()
 	for _, row := range []string{`application`, `kube-system`} {
 		if !regexp.MustCompile(row).Match(out) {
 			t.Errorf("no row of %s, %v:\n%s", row, err, out)

@@ -2,10 +2,6 @@ package loadpage
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -197,97 +193,5 @@ func TestLiveLine(t *testing.T) {
 				t.Errorf("%q", b.String())
 			}
 		}
-	}
-}
-
-// keysOf lists the paths of a JSON document with the type of each value. Keys below maps
-// whose keys are data are left out.
-func keysOf(path string, v any, open map[string]bool, into map[string]string) {
-	object, ok := v.(map[string]any)
-	if !ok {
-		into[path] = strings.Replace(fmt.Sprintf("%T", v), "<nil>", "float64", 1) // null: an unknown number
-		return
-	}
-	if open[path] {
-		into[path] = "object"
-		return
-	}
-	for k, value := range object {
-		keysOf(path+"."+k, value, open, into)
-	}
-}
-
-// Scripts for vegeta and oha find every field with the type that the original has. The
-// originals are outputs of both programs.
-func TestFormatsOfOtherGenerators(t *testing.T) {
-	_, r := example()
-	empty := load.Report{Statuses: map[string]int64{}, Result: load.Result{}}
-	seconds := []load.Progress{{Phase: "warm-up", Completed: 1}, {Phase: "measure", Completed: 190}, {Phase: "measure", Completed: 210}}
-	open := map[string]bool{".responseTimeHistogram": true, ".firstByteHistogram": true, ".statusCodeDistribution": true, ".errorDistribution": true, ".status_codes": true}
-	for _, test := range []struct {
-		file  string
-		write func(*bytes.Buffer, *load.Report) error
-	}{
-		{"vegeta-12.12.0-report.json", func(b *bytes.Buffer, r *load.Report) error { return Vegeta(b, r) }},
-		{"vegeta-12.12.0-errors-report.json", func(b *bytes.Buffer, r *load.Report) error { return Vegeta(b, r) }},
-		{"oha-1.16.0.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, seconds) }},
-		{"oha-1.16.0-errors.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
-		{"oha-1.16.0-refused.json", func(b *bytes.Buffer, r *load.Report) error { return Oha(b, r, nil) }},
-	} {
-		original := must.Get(os.ReadFile(filepath.Join("../../run/generator/testdata", test.file)))(t)
-		want := map[string]string{}
-		keysOf("", decoded(t, original), open, want)
-		for name, report := range map[string]*load.Report{"example": &r, "empty": &empty} {
-			var b bytes.Buffer
-			if err := test.write(&b, report); err != nil {
-				t.Fatalf("%s, %s: %v", test.file, name, err)
-			}
-			got := map[string]string{}
-			keysOf("", decoded(t, b.Bytes()), open, got)
-			for path, kind := range want {
-				if got[path] != kind {
-					t.Errorf("%s, %s: %s is %q, want %q", test.file, name, path, got[path], kind)
-				}
-			}
-		}
-	}
-}
-
-func decoded(t *testing.T, b []byte) (v any) {
-	t.Helper()
-	if err := json.Unmarshal(b, &v); err != nil {
-		t.Fatalf("%v\n%s", err, b)
-	}
-	return v
-}
-
-// Figures have the units and the meaning of the originals.
-func TestFiguresOfOtherFormats(t *testing.T) {
-	_, r := example()
-	var b bytes.Buffer
-	must.OK(t, Vegeta(&b, &r))
-	var v vegetaReport
-	must.OK(t, json.Unmarshal(b.Bytes(), &v))
-	if v.Requests != 1000 || v.Rate != 200 || v.Throughput != 198 || v.Success != 0.99 || v.Duration != 5e9 || v.Statuses["0"] != 3 || v.Statuses["503"] != 7 ||
-		len(v.Errors) != 2 || v.Errors[0] != "503 Service Unavailable" || v.Latencies.P50 < 1_400_000 || v.Latencies.P50 > 1_500_000 || v.Latencies.Max < 8_990_000 || v.Latencies.Min > 201_000 {
-		t.Errorf("%+v", v)
-	}
-	b.Reset()
-	must.OK(t, Oha(&b, &r, []load.Progress{{Phase: "measure", Completed: 190}, {Phase: "measure", Completed: 210}}))
-	var o struct {
-		Summary struct{ SuccessRate, Total, Slowest, RequestsPerSec float64 }
-		Latency map[string]float64 `json:"latencyPercentiles"`
-		Bars    map[string]int64   `json:"responseTimeHistogram"`
-		RPS     struct{ Mean, Min, Max float64 }
-		Errors  map[string]int64 `json:"errorDistribution"`
-	}
-	must.OK(t, json.Unmarshal(b.Bytes(), &o))
-	var bars int64
-	for _, n := range o.Bars {
-		bars += n
-	}
-	if o.Summary.SuccessRate != 1 || o.Summary.Total != 5 || o.Summary.RequestsPerSec != 200 || o.Latency["p50"] < 0.0014 || o.Latency["p50"] > 0.0015 ||
-		bars != 1000 || len(o.Bars) != 11 || o.RPS.Mean != 200 || o.RPS.Min != 190 || len(o.Errors) != 1 {
-		t.Errorf("%+v, %d in bars", o, bars)
 	}
 }

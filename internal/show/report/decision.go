@@ -255,30 +255,6 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 	return err
 }
 
-// Escapes of workflow commands: of a message, and of a property such as the title.
-var (
-	githubMessage  = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
-	githubProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
-	githubLevels   = map[compare.Outcome]string{compare.Breached: "error", compare.Undecided: "warning", compare.Holds: "notice"}
-)
-
-// writeGitHub writes an annotation for each gate, as workflow commands of GitHub Actions.
-func writeGitHub(w io.Writer, r *answer.Report) error {
-	for _, d := range r.Decisions {
-		lines := decisionLines(d)
-		_, err := fmt.Fprintf(w, "::%s title=%s::%s\n", githubLevels[d.Outcome], githubProperty.Replace("tare: "+lines[0]), githubMessage.Replace(strings.Join(lines[1:], "\n")))
-		if err != nil {
-			return fmt.Errorf("write annotations: %w", err)
-		}
-	}
-	for _, line := range warningLines(r) {
-		if _, err := fmt.Fprintf(w, "::warning title=tare::%s\n", githubMessage.Replace(line)); err != nil {
-			return fmt.Errorf("write annotations: %w", err)
-		}
-	}
-	return nil
-}
-
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
 func decisionLines(d compare.Decision) []string {
 	q := quantityOf(d.Metric)

@@ -18,7 +18,7 @@ type Format struct {
 	Name  string
 	Doc   string // one phrase
 	Write func(io.Writer, *answer.Report) error
-	// WriteRun is Write for a format that shows more of the run than its report. Then Write is nil.
+	// WriteRun is Write for a format that shows more of the run than its report, and nil for others.
 	WriteRun func(io.Writer, answer.Analysis) error
 	// Export writes many files into an existing, empty directory. Then Write is nil.
 	// It may read results that the report omits.
@@ -54,15 +54,20 @@ func Formats(o Options) []Format {
 		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: writeDecision},
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
-		{Name: "github", Doc: "the gates as annotations of GitHub Actions", Write: writeGitHub},
-		{Name: "namespaces", Doc: "CPU and memory of each namespace: minimum, mean, maximum", WriteRun: writeNamespaces},
-		{Name: "vegeta", Doc: "the load of each treatment as vegeta report prints it", WriteRun: writeVegeta},
 		{Name: "csv", Doc: "tidy: one row per metric and trial", Write: writeCSV},
 		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 	}
 	for i, f := range all {
 		if f.Write != nil && !(f.Name == "text" && o.Color) { // whose lines are without controls before they get a style
 			all[i].Write = printable.Safe(f.Name, f.Write)
+		}
+	}
+	if text := all[0].Write; o.All && o.Metric == "" {
+		all[0].WriteRun = func(w io.Writer, a answer.Analysis) error {
+			if err := text(w, a.Report); err != nil {
+				return err
+			}
+			return writeNamespaces(w, a)
 		}
 	}
 	return all

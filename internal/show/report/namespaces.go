@@ -38,15 +38,15 @@ func (s *spread) add(x float64) {
 type namespaceUse struct{ cpu, memory spread }
 
 // writeNamespaces writes the use of each namespace, as `kubectl top` would show it: minimum, mean and maximum over the
-// readings of the measure phase.
+// readings of the measure phase. It writes nothing of a run without namespaces.
 func writeNamespaces(w io.Writer, a answer.Analysis) error {
 	r := a.Report
 	uses, err := namespaceUses(a.Dir)
-	if err != nil {
+	if err != nil || len(uses) == 0 {
 		return err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s: use of each namespace in the measure phases of valid trials\n\n", r.Experiment)
+	b.WriteString("\nUse of each namespace in the measure phases of valid trials\n\n")
 	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(tw, "TREATMENT\tNAMESPACE\tCPU MIN\tMEAN\tMAX (millicores)\tMEMORY MIN\tMEAN\tMAX (MiB)\tREADINGS")
 	for i := range r.Treatments {
@@ -58,9 +58,6 @@ func writeNamespaces(w io.Writer, a answer.Analysis) error {
 	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("write the use of namespaces: %w", err)
-	}
-	if len(uses) == 0 {
-		b.WriteString("no valid trial has two readings in its measure phase\n")
 	}
 	b.WriteString("\napplication: the namespace of each trial, with its sidecars; load: the load with its own; gateway: the ingress gateway of each trial. " +
 		"A node's own processes are under \"nodes\", and not in TOTAL.\n")
@@ -95,7 +92,7 @@ func namespaceUses(d *result.Dir) (map[string]map[string]*namespaceUse, error) {
 	all := map[string]map[string]*namespaceUse{}
 	for i := range records {
 		r := &records[i]
-		if !r.Valid || r.Error != "" {
+		if !r.Valid || r.Error != "" || !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.Namespace != "" }) {
 			continue
 		}
 		if all[r.Treatment] == nil {
