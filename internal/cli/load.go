@@ -26,10 +26,8 @@ import (
 
 var loadOutputs = []string{"text", "json", "csv", "hdr"}
 
-const (
-	maxProcesses = 256
-	longest      = 24 * time.Hour // of a load that ends by its requests
-)
+// longest bounds a load that ends by its requests.
+const longest = 24 * time.Hour
 
 func newLoadCommand(c *CommandLine) *cobra.Command {
 	f := &loadFlags{}
@@ -57,7 +55,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{"item": 4711}' -r 200
   tare load wss://127.0.0.1:8443/chat --data hello -r 500        # WebSocket: each message must come back
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
-  tare load http://127.0.0.1:8080/ -r 20000 --processes 3        # more than one process can send`,
+  tare load http://127.0.0.1:8080/ -r 20000 --workers 3          # more than one thread can send`,
 		RunE: func(cmd *cobra.Command, urls []string) error {
 			f.changed, f.in, f.notef = cmd.Flags().Changed, c.In, c.Notef
 			p, err := f.build(urls)
@@ -72,12 +70,12 @@ response (closed loop). That measures capacity, and times are service times.`,
 					return err
 				}
 			}
-			if err := session.FilesFit("--connections", (p.Connections+f.parts-1)/f.parts); err != nil {
+			if err := session.FilesFit("--connections", p.Connections); err != nil {
 				return err
 			}
 			if f.findMax != "" {
 				return capacitySearch{c}.findMax(cmd.Context(), p, f, func(ctx context.Context, p load.Profile) (load.Report, error) {
-					return runLoad(ctx, p, f.parts, nil, c.Err)
+					return runLoad(ctx, p, nil)
 				})
 			}
 			return loadCommand{c}.load(cmd, p, f)
@@ -116,7 +114,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 			restored()
 		}
 	}, "\ntare: interrupted: waiting for requests in flight; press Ctrl-C twice more to stop immediately")()
-	if f.output == "hdr" || f.output == "csv" || f.hdr != "" {
+	if f.output == "hdr" || f.output == "csv" {
 		dir, err := os.MkdirTemp("", "tare-load-")
 		if err != nil {
 			return fmt.Errorf("write interval log: %w", err)
@@ -124,7 +122,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 		defer os.RemoveAll(dir)
 		p.HDRPath = filepath.Join(dir, "log.hdr")
 	}
-	report, err := runLoad(ctx, p, f.parts, progress, c.Err)
+	report, err := runLoad(ctx, p, progress)
 	live.Clear()
 	if end(); restored != nil {
 		restored()
@@ -132,7 +130,7 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if err != nil && !errors.Is(err, engine.ErrNoConnection) {
 		return err
 	}
-	if unwritten := errors.Join(c.writeLoad(f, &p, &report), keepLog(f.hdr, p.HDRPath)); unwritten != nil {
+	if unwritten := c.writeLoad(f, &p, &report); unwritten != nil {
 		return errors.Join(err, fmt.Errorf("write load report: %w", unwritten))
 	}
 	if page := c.writeLoadPage(f, &p, &report, seconds); err != nil || page != nil {
@@ -144,22 +142,6 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	return f.verdict(&report)
 }
 
-// keepLog copies the interval log to the file of --hdr.
-func keepLog(to outfile.File, log string) error {
-	if to == "" {
-		return nil
-	}
-	f, err := os.Open(log)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return outfile.Write(string(to), 0o644, func(w io.Writer) error {
-		_, err := io.Copy(w, f)
-		return err
-	})
-}
-
 func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
 	if f.html == "" {
 		return nil
@@ -169,14 +151,8 @@ func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report
 	})
 }
 
-// runLoad runs p in this process, or in several.
-func runLoad(ctx context.Context, p load.Profile, parts int, progress func(load.Progress), diag io.Writer) (load.Report, error) {
-	if err := engine.Supported(); err != nil {
-		return load.Report{}, err
-	}
-	if parts > 1 {
-		return loadInParts(ctx, p, parts, progress, diag)
-	}
+// runLoad runs p in this process.
+func runLoad(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
 	host.TuneProcess(p.Workers)
 	return engine.Run(ctx, p, progress)
 }

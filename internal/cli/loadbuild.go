@@ -9,7 +9,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/netip"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -21,7 +20,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/calls"
-	"github.com/tare-mesh/tare/internal/load/schedule"
 	"github.com/tare-mesh/tare/internal/session"
 )
 
@@ -36,7 +34,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), f.socket.speak(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.rpc.refuse(&p, f.changed), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), speakWebSocket(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.rpc.refuse(&p, f.changed), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
 	if p.Seed = f.seed; !f.changed("seed") {
@@ -48,7 +46,6 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	if !f.changed("streams") && (p.Cookies || p.Think != nil) {
 		p.Streams = 1 // a user is a connection
 	}
-	errs = append(errs, f.replayFile(&p))
 	switch {
 	case f.ipv4 && f.ipv6:
 		errs = append(errs, errors.New("--ipv4 and --ipv6 exclude each other: without either, both are used"))
@@ -57,17 +54,8 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	case f.ipv6:
 		p.IPVersion = "6"
 	}
-	if f.drop {
-		p.Overflow = "drop"
-	}
 	if f.tls != (load.TLS{}) {
 		p.TLS = &f.tls
-	}
-	if f.parts < 1 || f.parts > maxProcesses {
-		errs = append(errs, fmt.Errorf("%d processes are not between 1 and %d", f.parts, maxProcesses))
-	}
-	if p.Rate == 0 && len(p.Segments) == 0 {
-		p.Calibrate = 0 // the floor of a closed loop is only how fast the echo is
 	}
 	if p.Requests > 0 {
 		if !f.timed() {
@@ -77,9 +65,6 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 			p.Warmup = 0
 		}
 	}
-	if f.parts > max(1, p.Connections) {
-		errs = append(errs, fmt.Errorf("%d processes cannot share %d connections", f.parts, p.Connections))
-	}
 	p.Measure, p.Drain = f.duration.d, max(p.Timeout, time.Second)
 	if errors.Join(errs...) == nil && !f.rpc.lists(&p) {
 		errs = append(errs, p.Validate())
@@ -87,31 +72,13 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	return p, errors.Join(errs...)
 }
 
-// speak sets the protocol, and the method of gRPC.
+// speak sets the protocol.
 func (f *loadFlags) speak(p *load.Profile) error {
 	if f.http2 {
 		p.Protocol = cmp.Or(p.Protocol, "http2")
 	}
 	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
 		p.Protocol = cmp.Or(p.Protocol, "tcp")
-	}
-	if p.Protocol == "tcp" && p.ExpectSize >= 0 {
-		return errors.New("an echo is as long as what was sent: leave out --expect-size")
-	}
-	if f.rpc.method == "" {
-		return nil
-	}
-	p.Protocol = cmp.Or(p.Protocol, "grpc")
-	if p.Protocol != "grpc" || f.http2 {
-		return errors.New("a gRPC method is called by protocol grpc and no other")
-	}
-	for i, raw := range p.Targets {
-		u, err := url.Parse(raw)
-		if err != nil {
-			return err
-		}
-		u.Path = "/" + strings.TrimPrefix(f.rpc.method, "/")
-		p.Targets[i] = u.String()
 	}
 	return nil
 }
@@ -127,16 +94,14 @@ func (f *loadFlags) refuseValues() error {
 	}{
 		{"connections", f.profile.Connections == 0, "be above 0"}, {"requests", f.profile.Requests == 0, "be above 0"},
 		{"workers", f.profile.Workers == 0, "be above 0"}, {"streams", f.profile.Streams < 1, "be above 0"},
-		{"timeout", f.timeout == 0, "be above 0"}, {"grpc-messages", f.rpc.messages < 1, "be above 0"},
-		{"probes", f.probes < 1 || f.probes > maxProbes, fmt.Sprintf("be between 1 and %d", maxProbes)},
-		{"calibrate", f.profile.Calibrate < 0, "not be negative"}, {"speed", f.targets == "", "be used with --targets"},
+		{"timeout", f.timeout == 0, "be above 0"}, {"speed", f.targets == "", "be used with --targets"},
 	} {
 		if f.changed(flag.name) && flag.wrong {
 			errs = append(errs, fmt.Errorf("--%s must %s", flag.name, flag.must))
 		}
 	}
 	for _, file := range []struct{ flag, path string }{
-		{"cacert", f.tls.CAFile}, {"cert", f.tls.CertFile}, {"key", f.tls.KeyFile}, {"body-file", f.profile.BodyFile}, {"protoset", f.rpc.protoset},
+		{"cacert", f.tls.CAFile}, {"cert", f.tls.CertFile}, {"key", f.tls.KeyFile},
 	} {
 		if file.path == "" {
 			continue
@@ -147,9 +112,6 @@ func (f *loadFlags) refuseValues() error {
 	}
 	return errors.Join(errs...)
 }
-
-// maxSharedBody bounds the body in a profile for other processes, bytes.
-const maxSharedBody = 8 << 20
 
 // readTargets adds the requests of a file after the requests to the URLs.
 func (f *loadFlags) readTargets(p *load.Profile) error {
@@ -174,11 +136,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if len(p.Targets) == 1 {
 		base = p.Targets[0]
 	}
-	openAs := calls.Open
-	if f.outside {
-		openAs = calls.OpenOutside
-	}
-	read, err := openAs(in, name, base, f.texts())
+	read, err := calls.Open(in, name, base, f.texts())
 	if err != nil {
 		return err
 	}
@@ -190,7 +148,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	}
 	before := len(p.Targets)
 	p.Calls = make([]load.Call, before)
-	weights := slices.Concat(p.Weights, slices.Repeat([]int{1}, max(0, before-len(p.Weights))))
+	weights := slices.Repeat([]int{1}, before)
 	for _, c := range read.Calls {
 		p.Targets, p.Calls = append(p.Targets, c.URL), append(p.Calls, c.Call)
 		weights = append(weights, c.Weight)
@@ -213,12 +171,12 @@ func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
 		return fmt.Errorf("--speed %q is not a factor such as 2x or 0.5x", f.speed)
 	case read.Order == nil:
 		return errors.New("--speed needs requests with instants: an access log, HAR, or JSON lines with \"at\"")
-	case f.parts > 1 || p.Workers > 1:
-		return errors.New("--speed needs one process and one worker")
+	case p.Workers > 1:
+		return errors.New("--speed needs one worker")
 	case len(p.Targets) != len(read.Calls):
 		return errors.New("--speed and further URLs exclude each other")
 	}
-	for _, flag := range []string{"rate", aliasRate, "ramp", "sine", "bursts", "replay", "find-max", "arrivals"} {
+	for _, flag := range []string{"rate", aliasRate, "ramp", "find-max", "arrivals"} {
 		if f.changed(flag) {
 			return fmt.Errorf("--speed and --%s exclude each other: the instants are those of the file", flag)
 		}
@@ -235,29 +193,6 @@ func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
 	}
 	p.Order, p.Weights, p.Arrivals = read.Order, nil, load.Replay
 	f.rate = rateFlag(float64(len(p.Instants)) / max(last.Seconds(), 1e-3)) // only reported
-	return nil
-}
-
-// replayFile sends at the instants of --replay, all of them unless there is a duration.
-func (f *loadFlags) replayFile(p *load.Profile) error {
-	if p.ReplayFile == "" {
-		return nil
-	}
-	p.Arrivals, p.Rate = load.Replay, max(p.Rate, 1) // the rate is only reported
-	if !f.changed("warmup") {
-		p.Warmup = 0
-	}
-	if f.timed() {
-		return nil
-	}
-	instants, err := schedule.ReadInstants(p.ReplayFile)
-	switch {
-	case err != nil:
-		return err
-	case len(instants) == 0:
-		return fmt.Errorf("--replay: %s has no send times", p.ReplayFile)
-	}
-	f.duration.d = max(time.Duration(instants[len(instants)-1])+time.Millisecond-p.Warmup, time.Millisecond)
 	return nil
 }
 
@@ -287,9 +222,6 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	}
 	if err != nil {
 		return fmt.Errorf("read --data: %w", err)
-	}
-	if f.parts > 1 && len(body) > maxSharedBody {
-		return fmt.Errorf("--data has %d bytes, and --processes takes at most %d: use --body-file", len(body), maxSharedBody)
 	}
 	source := "--data"
 	if isFile && name != "-" {
@@ -355,10 +287,6 @@ func (f *loadFlags) addCredentials(p *load.Profile) error {
 func (f *loadFlags) connect(p *load.Profile) error {
 	var errs []error
 	for _, text := range f.resolve {
-		if text == load.ResolveOnce || text == load.ResolveConnection { // the former meaning of --resolve
-			p.Resolve = text
-			continue
-		}
 		r, err := parseResolve(text)
 		p.ConnectTo = append(p.ConnectTo, r)
 		errs = append(errs, err)

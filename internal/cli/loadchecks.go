@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,18 +12,18 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/capacity"
 )
 
-// checksFailed are the kinds of errors of the flags --expect-… and --refuse-….
+// checksFailed are the kinds of errors of the flags --expect-….
 var checksFailed = []struct{ kind, text string }{
 	{"wrong status", "had another status than expected"},
-	{"wrong size", "had another size than expected"},
 	{"wrong body", "had not the body expected"},
 	{"not JSON", "were no JSON"},
 	{"wrong JSON field", "had not the JSON fields expected"},
 }
 
-// neverAccepted are failures that --fail-under tolerates only if it is given: they come
+// neverAccepted are failures that only a gate of errors or success tolerates: they come
 // from a wrong address or certificate, not from load.
 var neverAccepted = []load.Failure{load.FailureRefused, load.FailureTLS, load.FailureCertificate, load.FailureALPN, load.FailureUpgrade}
 
@@ -68,9 +69,7 @@ func (f *loadFlags) answered(r *load.Report) error {
 			return hint.Wrap(err, "raise the limit of files of a process (ulimit -n), or use fewer connections")
 		}
 		return err
-	case f.changed("fail-under") && 100**success < float64(f.failUnder):
-		return fmt.Errorf("%.4g %% of the requests succeeded, and --fail-under is %s: %s", 100**success, &f.failUnder, causes(r.Result.Failures))
-	case f.changed("fail-under"):
+	case slices.ContainsFunc(f.checkedGates, capacity.Bound.OfFailures):
 		return nil
 	}
 	var refused []load.Cause
@@ -82,7 +81,7 @@ func (f *loadFlags) answered(r *load.Report) error {
 		}
 	}
 	if refused != nil {
-		return fmt.Errorf("%s of %d requests; --fail-under 99%% would accept 1 %%", causes(refused), r.Requests)
+		return fmt.Errorf("%s of %d requests; --gate 'errors < 1%%' would accept fewer than 1 %%", causes(refused), r.Requests)
 	}
 	return nil
 }

@@ -23,9 +23,8 @@ import (
 
 // Of a search for the highest rate.
 const (
-	defaultProbe  = 2 * time.Second
-	defaultProbes = 20
-	maxProbes     = 1000
+	defaultProbe = 2 * time.Second
+	probes       = 20
 )
 
 // checkFindMax refuses what contradicts a search.
@@ -37,7 +36,7 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 	if _, err := capacity.ParseBounds(f.findMax); err != nil {
 		errs = append(errs, fmt.Errorf("--find-max: %w", err))
 	}
-	for _, flag := range []string{"requests", "ramp", "sine", "bursts", "replay", "gate", "fail-under", "hdr", "drop"} {
+	for _, flag := range []string{"requests", "ramp", "gate"} {
 		if f.changed(flag) {
 			errs = append(errs, fmt.Errorf("--find-max and --%s exclude each other", flag))
 		}
@@ -70,7 +69,6 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	}
 	defer live("")
 	var so edge
-	p.Calibrate = 0
 	var times []load.Quantiles                // of each probe
 	seeds := rand.New(rand.NewPCG(p.Seed, 0)) // so that one seed repeats the search
 	one := func(ctx context.Context, rate float64, length time.Duration) (capacity.Figures, error) {
@@ -79,8 +77,8 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		if rate == 0 {
 			live("closed loop, for the upper limit of the search")
 		} else {
-			left := time.Duration(f.probes-len(times)) * (length + p.Warmup)
-			live("probe %d of %d: %.0f req/s%s  %v left", len(times)+1, f.probes, rate, so, left.Round(time.Second))
+			left := time.Duration(probes-len(times)) * (length + p.Warmup)
+			live("probe %d of %d: %.0f req/s%s  %v left", len(times)+1, probes, rate, so, left.Round(time.Second))
 			p.Seed = uint64(seeds.Uint32())
 		}
 		r, err := run(ctx, p)
@@ -94,16 +92,16 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		}
 		return r.Figures(), nil
 	}
-	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: f.probes, Length: f.duration.d, Seed: p.Seed, Judged: so.judged}, one)
+	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: probes, Length: f.duration.d, Seed: p.Seed, Judged: so.judged}, one)
 	live("")
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("%w after %s of %d, too few for a rate", context.Canceled, printable.Counted(len(times), "probe"), f.probes)
+		return fmt.Errorf("%w after %s of %d, too few for a rate", context.Canceled, printable.Counted(len(times), "probe"), probes)
 	}
 	if err != nil {
 		return err
 	}
 	if found.Note != "" {
-		found.Note += " Use a quieter machine, --processes, or a lower --rate."
+		found.Note += " Use a quieter machine, more --workers, or a lower --rate."
 	}
 	if err := c.writeCapacity(loadpage.CapacityOf(found, times), p.Targets, f); err != nil {
 		return err

@@ -25,30 +25,22 @@ type loadFlags struct {
 	timeout   secondsFlag
 	seed      uint64
 	ramp      []string // segments of a rate that changes
-	sine      string   // a rate that swings
-	bursts    string   // a rate with bursts
-	drop      bool
 	tls       load.TLS
 	http2     bool
 	rpc       rpcFlags
-	socket    socketFlags
 	ipv4      bool
 	ipv6      bool
-	parts     int    // processes to share the load
 	data      string // body, or @file
 	targets   string // file of requests
-	outside   bool   // it may name files outside its directory
 	speed     string // of recorded instants
 	templates bool   // expressions in URLs, headers and bodies
 	think     string // between requests of a connection
 	auth      string // user:password
 	resolve   []string
 	connectTo []string
-	failUnder shareFlag
 	gates     []string
-	html, hdr outfile.File // of the page, and of the interval log
-	findMax   string       // objective of a search for the highest rate
-	probes    int          // of the search
+	html      outfile.File
+	findMax   string // objective of a search for the highest rate
 
 	checkedGates []capacity.Bound
 	reader       *template.Reader // of --templates
@@ -73,18 +65,17 @@ type flagGroup struct {
 // loadGroups are the flags of tare load as its help groups them.
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
-	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "sine", "bursts", "replay", "drop", "find-max", "probes"}},
-	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "retry-idle", "lookup", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket",
-		"processes", "workers", "cpus", "spin", "calibrate"}},
-	{"Request", []string{"targets", "targets-outside", "speed", "templates", "cookies", "think", "auth", "body-file", "body-size", "weights", "follow"}},
-	{"gRPC", []string{"grpc", "proto", "import-path", "protoset", "grpc-messages", "grpc-at-once", "grpc-stream"}},
-	{"WebSocket", []string{"ws-answer", "ws-messages"}},
-	{"TLS", []string{"insecure", "cacert", "cert", "key", "sni", "full-handshake"}},
-	{"Checks", []string{"fail-under", "expect-status", "expect-size", "expect-body", "refuse-body", "expect-json", "refuse-json"}},
-	{"Output", []string{"hdr", "html"}},
+	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "find-max"}},
+	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "retry-idle", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket", "workers"}},
+	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-size", "follow"}},
+	{"gRPC", []string{"proto", "import-path"}},
+	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
+	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
+	{"Output", []string{"html"}},
 }
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
+	f.profile.ExpectSize = -1 // any
 	f.duration.d, f.warmup, f.timeout = 10*time.Second, secondsFlag(time.Second), secondsFlag(load.DefaultTimeout)
 	flags.VarP(&f.rate, "rate", "r", "requests per second in total, such as 50, 50/s or 3000/m, or max for a closed loop (also -q)")
 	flags.VarP(&f.rate, aliasRate, "q", "same as --rate")
@@ -92,50 +83,35 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.VarP(&f.duration, aliasDuration, "z", "same as --duration")
 	_, _ = flags.MarkHidden(aliasRate), flags.MarkHidden(aliasDuration) // both exist
 	flags.Int64VarP(&f.profile.Requests, "requests", "n", 0, "number of requests, instead of a duration")
-	flags.IntVar(&f.parts, "processes", 1, "number of tare-agent processes, started together")
 	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
-	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson, uniform or replay")
+	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson or uniform")
 	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request, from its send")
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
-	f.rpc.register(flags, &f.profile)
-	f.socket.register(flags)
+	f.rpc.register(flags)
 	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	flags.StringVarP(&f.profile.Method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.StringVar(&f.data, "data", "", "request body: `text`, @file, or @- for standard input")
 	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log; - is standard input")
-	flags.BoolVar(&f.outside, "targets-outside", false, "requests of --targets may have bodies in files outside its directory")
 	flags.StringVar(&f.speed, "speed", "", "send the requests of --targets at their recorded instants, `2x` as fast")
 	flags.BoolVar(&f.templates, "templates", false, "replace {{uuid}}, {{seq}}, {{random 1 100}}, {{now}} and {{csv \"FILE\" \"COLUMN\"}} in paths, headers and bodies")
 	flags.BoolVar(&f.profile.Cookies, "cookies", false, "each connection is a user with cookies of its own, who sends the requests in their order")
 	flags.StringVar(&f.think, "think", "", "wait this long between an answer and the next request of a connection, such as `100ms..500ms`; closed loop only")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
-	flags.Var(&f.failUnder, "fail-under", "exit with 1 below this `share` of successful requests, such as 99.9% (default: 100% for refused connections and failed TLS, none for others)")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
 	flags.Var(&f.html, "html", "write the result as a page to this `file`, too")
 	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate that meets this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
-	flags.IntVar(&f.probes, "probes", defaultProbes, "probes of --find-max, of --duration each (default 2s)")
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
-	flags.Int64Var(&f.profile.ExpectSize, "expect-size", -1, "bytes that every body must have; negative: any")
 	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain; may be repeated")
-	flags.StringArrayVar(&f.profile.BodyLacks, "refuse-body", nil, "text that no body may contain; may be repeated")
 	flags.StringArrayVar(&f.profile.JSONHas, "expect-json", nil, "`field` that every JSON answer must have, such as data.id; may be repeated")
-	flags.StringArrayVar(&f.profile.JSONLacks, "refuse-json", nil, "`field` that no JSON answer may have, such as errors; may be repeated")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
-	flags.StringVar(&f.profile.ReplayFile, "replay", "", "`file` of send times in seconds, one per line")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")
-	flags.StringVar(&f.sine, "sine", "", "vary --rate by 200/s in periods of 30 s (`30s@200`)")
-	flags.StringVar(&f.bursts, "bursts", "", "4 times --rate for 500 ms of every 5 s, with the mean unchanged (`4x500ms/5s`)")
-	flags.BoolVar(&f.drop, "drop", false, "drop and count requests due while all connections are busy")
 	flags.StringArrayVarP(&f.profile.Headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated. A secret is ${env:NAME} or ${file:PATH}: other users can see the command line")
-	flags.StringVar(&f.profile.BodyFile, "body-file", "", "file with the request body")
-	flags.IntSliceVar(&f.profile.Weights, "weights", nil, "weights of the URLs, in order")
 	flags.IntVar(&f.profile.Follow, "follow", 0, "follow max `N` redirects per request (default 10 without N)")
 	flags.Lookup("follow").NoOptDefVal = strconv.Itoa(load.DefaultFollow)
-	flags.StringVar(&f.profile.Resolve, "lookup", load.ResolveOnce, "look host names up once, or for each connection")
 	flags.StringArrayVar(&f.resolve, "resolve", nil, "use this address for a host, as curl: `host:port:address`; may be repeated")
 	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
 	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use IPv4 addresses only")
@@ -147,13 +123,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.tls.CAFile, "cacert", "", "PEM file of trusted CA certificates")
 	flags.StringVar(&f.tls.CertFile, "cert", "", "PEM file of a client certificate")
 	flags.StringVar(&f.tls.KeyFile, "key", "", "PEM file of the private key for --cert")
-	flags.StringVar(&f.tls.ServerName, "sni", "", "server `name` for TLS and for the check of the certificate (default: the URL's host)")
 	flags.BoolVarP(&f.tls.Insecure, "insecure", "k", false, "accept any certificate")
-	flags.BoolVar(&f.tls.FullHandshake, "full-handshake", false, "do not resume TLS sessions")
-	flags.DurationVar(&f.profile.Calibrate, "calibrate", 500*time.Millisecond, "calibrate for this long before the load; 0 disables")
-	flags.DurationVar(&f.profile.Spin, "spin", 0, "busy-poll this long before a send and for a response (default 60µs with spare CPUs; negative: never)")
-	flags.IntSliceVar(&f.profile.CPUs, "cpus", nil, "pin workers to these CPUs")
-	flags.Var(&f.hdr, "hdr", "write an HdrHistogram interval log to this file")
 	f.output = loadOutputs[0]
 	flags.VarP(choiceFlag{&f.output, "output", loadOutputs}, "output", "o", "text, json, csv (one line per second), or hdr (an HdrHistogram interval log)")
 }
@@ -193,24 +163,6 @@ func (r *rateFlag) Set(text string) error {
 		return nil
 	}
 	return fmt.Errorf("%q is neither a number of requests per second, such as 50, 50/s or 3000/m, nor max", text)
-}
-
-// shareFlag is a share of requests in percent.
-type shareFlag float64
-
-func (s *shareFlag) String() string {
-	if *s == 0 {
-		return "" // no default in the help
-	}
-	return strconv.FormatFloat(float64(*s), 'g', 6, 64) + "%"
-}
-
-func (*shareFlag) Type() string { return "share" }
-
-func (s *shareFlag) Set(text string) error {
-	share, err := capacity.ParseShare(text)
-	*s = shareFlag(share)
-	return err
 }
 
 // secondsFlag is a duration. A number without a unit is in seconds.

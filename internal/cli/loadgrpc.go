@@ -20,26 +20,17 @@ import (
 
 // rpcFlags are the flags of gRPC, and what tare-kube is to find out by them.
 type rpcFlags struct {
-	method      string
 	protos      []string
 	importPaths []string
-	protoset    string
-	messages    int
-	atOnce      bool
 
 	scheme bool   // a URL begins with grpc:// or grpcs://
 	json   []byte // messages
 	source string // their place in errors
 }
 
-func (f *rpcFlags) register(flags *pflag.FlagSet, p *load.Profile) {
-	flags.StringVar(&f.method, "grpc", "", "call this gRPC method, `package.Service/Method`, as a URL grpc://host:port/package.Service/Method does")
-	flags.BoolVar(&p.GRPCStream, "grpc-stream", false, "the gRPC method is server streaming (detected with reflection or --proto)")
+func (f *rpcFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.protos, "proto", nil, "`file` that defines the gRPC service, for servers without reflection; may be repeated")
 	flags.StringArrayVar(&f.importPaths, "import-path", nil, "`directory` of the imports of --proto; may be repeated")
-	flags.StringVar(&f.protoset, "protoset", "", "descriptor set of the gRPC service, a `file` of protoc --descriptor_set_out")
-	flags.IntVar(&f.messages, "grpc-messages", 0, "messages per call of a client-streaming method: --data is repeated (default: each message once)")
-	flags.BoolVar(&f.atOnce, "grpc-at-once", false, "send all messages of a call at once (default for bidirectional streaming: the next after a response)")
 }
 
 // grpcSchemes maps URL schemes of gRPC to the schemes of HTTP/2.
@@ -68,7 +59,7 @@ func (f *rpcFlags) plainTargets(p *load.Profile) error {
 // refuse finds flags of gRPC in a load of another protocol, and files that are missing. Those of --proto may lie in a
 // directory of --import-path.
 func (f *rpcFlags) refuse(p *load.Profile, changed func(string) bool) error {
-	for _, flag := range []string{"proto", "import-path", "protoset", "grpc-messages", "grpc-at-once"} {
+	for _, flag := range []string{"proto", "import-path"} {
 		if changed(flag) && p.Protocol != load.ProtocolGRPC {
 			return fmt.Errorf("--%s needs a URL of gRPC, such as grpc://127.0.0.1:50051", flag)
 		}
@@ -115,8 +106,7 @@ func (f *rpcFlags) lists(p *load.Profile) bool {
 
 // described reports whether tare-kube is to describe the method.
 func (f *rpcFlags) described(p *load.Profile) bool {
-	return p.Protocol == load.ProtocolGRPC && p.BodyFile == "" && p.RequestSize == 0 &&
-		(f.scheme || f.json != nil || len(f.protos) > 0 || f.protoset != "")
+	return p.Protocol == load.ProtocolGRPC && p.RequestSize == 0 && (f.scheme || f.json != nil || len(f.protos) > 0)
 }
 
 // encode finds the method of p, and sets the messages and streams of its calls.
@@ -129,20 +119,8 @@ func (f *rpcFlags) encode(ctx context.Context, p *load.Profile) error {
 		return fmt.Errorf("%d methods for one", len(r.Methods))
 	}
 	m := r.Methods[0]
-	switch {
-	case f.messages < 0:
-		return fmt.Errorf("--grpc-messages %d is below 1", f.messages)
-	case f.messages > 0 && !m.ClientStreams:
-		return fmt.Errorf("--grpc-messages: %s/%s takes one message per call", m.Service, m.Name)
-	}
 	p.Messages, p.GRPCStream = r.Messages, m.ServerStreams
-	for i := 0; len(p.Messages) < f.messages; i++ {
-		p.Messages = append(p.Messages, p.Messages[i])
-	}
-	if f.messages > 0 {
-		p.Messages = p.Messages[:f.messages]
-	}
-	p.RoundTrips = m.ClientStreams && m.ServerStreams && !f.atOnce
+	p.RoundTrips = m.ClientStreams && m.ServerStreams
 	return p.Validate()
 }
 
@@ -172,7 +150,7 @@ func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (load.GRPCReply, er
 	}
 	server := load.Profile{Targets: []string{u.Scheme + "://" + u.Host}, Protocol: load.ProtocolGRPC, Headers: p.Headers, ConnectTo: p.ConnectTo,
 		IPVersion: p.IPVersion, Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
-	return load.AskGRPC(ctx, program, load.GRPCQuery{Profile: server, Protos: f.protos, ImportPaths: f.importPaths, Protoset: f.protoset,
+	return load.AskGRPC(ctx, program, load.GRPCQuery{Profile: server, Protos: f.protos, ImportPaths: f.importPaths,
 		Method: strings.Trim(u.Path, "/"), Data: f.json, Source: f.source})
 }
 

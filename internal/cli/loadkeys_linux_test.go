@@ -54,7 +54,7 @@ func TestLoadKeys(t *testing.T) {
 			}
 		}
 	}()
-	cmd := exec.Command(filepath.Join(bin, "tare"), "load", hello(t), "-r", "50", "-z", "10m", "--calibrate", "0", "--warmup", "0")
+	cmd := exec.Command(filepath.Join(bin, "tare"), "load", hello(t), "-r", "50", "-z", "10m", "--warmup", "0")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	must.OK(t, cmd.Start())

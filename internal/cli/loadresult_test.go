@@ -59,9 +59,6 @@ func TestAllAnswersAre503(t *testing.T) {
 		{[]string{"--gate", "p99 < 50", "--expect-status", "200"}, console.Gate, `had another status than expected`},
 		{[]string{"--gate", "errors < 1%"}, console.Gate, `gate "errors < 1%" does not hold: errors 100 %`},
 		{[]string{"--gate", "errors <= 100%, success >= 0"}, console.Done, ""},
-		{[]string{"--fail-under", "99%"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99%: status 503 (20)"},
-		{[]string{"--fail-under", "0"}, console.Done, ""},
-		{[]string{"--fail-under", "0.99", "--gate", "p99 < 50"}, console.Failed, "0 % of the requests succeeded, and --fail-under is 99%"},
 	} {
 		out, err := runLoadCommand(t, append(test.args, url, "-n", "20", "-c", "2")...)
 		if exitCode(err) != test.code || test.message != "" && !strings.Contains(err.Error(), test.message) {
@@ -89,9 +86,9 @@ func TestRefusedCertificate(t *testing.T) {
 	}
 }
 
-// Without --fail-under a refused connection or a failed handshake exits with 1, however
-// few there are. Other failures do not.
-func TestFailUnderByDefault(t *testing.T) {
+// A refused connection or a failed handshake exits with 1, however few there are, unless a gate bounds the failures.
+// Other failures do not.
+func TestRefusedConnectionsFail(t *testing.T) {
 	report := func(causes ...load.Cause) *load.Report {
 		r := &load.Report{Requests: 1000, Errors: map[string]int64{}, Classes: map[load.Class]int64{load.OK: 1000}}
 		for _, c := range causes {
@@ -103,27 +100,27 @@ func TestFailUnderByDefault(t *testing.T) {
 		return r
 	}
 	for _, test := range []struct {
-		under string // "": not given
-		r     *load.Report
-		code  int
+		gate string // "": not given
+		r    *load.Report
+		code int
 	}{
 		{"", report(), console.Done},
 		{"", report(load.Cause{Cause: "reset", Count: 900}), console.Done},
 		{"", report(load.Cause{Cause: "reset", Count: 900}, load.Cause{Cause: "connect refused", Count: 1}), console.Failed},
 		{"", report(load.Cause{Cause: "tls failed", Count: 1}), console.Failed},
 		{"", report(load.Cause{Cause: "reset", Count: 1000}), console.Failed}, // nothing was answered
-		{"99.9%", report(load.Cause{Cause: "connect refused", Count: 1}), console.Done},
-		{"0.999", report(load.Cause{Cause: "connect refused", Count: 2}), console.Failed},
-		{"100%", report(load.Cause{Cause: "reset", Count: 1}), console.Failed},
-		{"0.9", report(load.Cause{Cause: "reset", Count: 490}), console.Failed},
+		{"errors < 0.2%", report(load.Cause{Cause: "connect refused", Count: 1}), console.Done},
+		{"success > 99.9%", report(load.Cause{Cause: "connect refused", Count: 2}), console.Gate},
+		{"rate > 0", report(load.Cause{Cause: "connect refused", Count: 1}), console.Failed},
+		{"errors < 60%", report(load.Cause{Cause: "reset", Count: 490}), console.Done},
 		{"", &load.Report{}, console.Done}, // interrupted before the measurement
 	} {
 		f, _ := parsedLoadFlags(t, "http://x")
-		if test.under != "" {
-			f, _ = parsedLoadFlags(t, "http://x", "--fail-under", test.under)
+		if test.gate != "" {
+			f.checkedGates = must.Get(parseLoadGates([]string{test.gate}))(t)
 		}
 		if err := f.verdict(test.r); exitCode(err) != test.code {
-			t.Errorf("--fail-under %q, %+v: %v", test.under, test.r.Result.Failures, err)
+			t.Errorf("gate %q, %+v: %v", test.gate, test.r.Result.Failures, err)
 		}
 	}
 }

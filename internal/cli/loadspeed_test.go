@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -31,7 +30,7 @@ func TestSpeed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access.log")
 	text := line + "36 +0200] \"GET /items/1 HTTP/1.1\" 200 1\n" + line + "40 +0200] \"GET / HTTP/1.1\" 200 1\n" + line + "44 +0200] \"GET /items/1 HTTP/1.1\" 200 1\n" + line + "48 +0200] \"GET /items/2 HTTP/1.1\" 200 1\n"
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	out, err := runLoadCommand(t, s.URL, "--targets", file, "--speed", "20x", "--calibrate", "0")
+	out, err := runLoadCommand(t, s.URL, "--targets", file, "--speed", "20x")
 	if want := []string{"/items/1", "/", "/items/1", "/items/2"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%q, %v\n%s", got, err, out)
 	}
@@ -44,28 +43,6 @@ func TestSpeed(t *testing.T) {
 	f, _ := parsedLoadFlags(t, "--targets", "-", "--speed", "2x")
 	f.in = strings.NewReader("GET http://a/\n")
 	must.Fail(t, must.Err(f.build(nil)), "--speed needs requests with instants")
-}
-
-// Without a duration all instants of a file count, from the first on.
-func TestReplayFile(t *testing.T) {
-	dir := t.TempDir()
-	file, empty := filepath.Join(dir, "times"), filepath.Join(dir, "empty")
-	must.OK(t, errors.Join(os.WriteFile(file, []byte("40\n0\n0.5\n"), 0o600), os.WriteFile(empty, nil, 0o600)))
-	for _, test := range []struct {
-		args            []string
-		warmup, measure time.Duration
-	}{
-		{nil, 0, 40*time.Second + time.Millisecond},
-		{[]string{"--warmup", "3s"}, 3 * time.Second, 37*time.Second + time.Millisecond},
-		{[]string{"-z", "2s"}, 0, 2 * time.Second},
-		{[]string{"-n", "2"}, 0, longest},
-	} {
-		p, err := built(t, append(test.args, "--replay", file)...)
-		if err != nil || p.Warmup != test.warmup || p.Measure != test.measure {
-			t.Errorf("%q: warm-up %v, measure %v, %v", test.args, p.Warmup, p.Measure, err)
-		}
-	}
-	must.Fail(t, must.Err(built(t, "--replay", empty)), "has no send times")
 }
 
 // A request of a file has the headers of the file, and no media type by default.
@@ -88,7 +65,7 @@ func TestTypesOfTargets(t *testing.T) {
 	must.OK(t, errors.Join(os.WriteFile(file, []byte(text), 0o600), os.WriteFile(filepath.Join(dir, "body"), []byte("x"), 0o600)))
 	for _, protocol := range []string{"--http2=false", "--http2"} {
 		clear(got)
-		out, err := runLoadCommand(t, "--targets", file, "-n", "12", "-c", "1", "--calibrate", "0", protocol)
+		out, err := runLoadCommand(t, "--targets", file, "-n", "12", "-c", "1", protocol)
 		if err != nil {
 			t.Errorf("%s: %q, %v\n%s", protocol, got, err, out)
 		} else if d := difftest.Wrong(`got["/none"] != nil`, got["/none"] != nil, `got["/empty"] != nil`, got["/empty"] != nil, `!slices.Equal(got["/typed"], []string{"text/plain"})`, !slices.Equal(got["/typed"], []string{"text/plain"}), "len(got) != 3", len(got) != 3); d != "" {

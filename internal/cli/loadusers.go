@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
@@ -23,7 +22,7 @@ func (f *loadFlags) addUsers(p *load.Profile) error {
 	if err != nil {
 		return fmt.Errorf("--think: %w", err)
 	}
-	if p.Rate > 0 || len(p.Segments) > 0 || p.ReplayFile != "" {
+	if p.Rate > 0 || len(p.Segments) > 0 {
 		return errors.New("--think needs a closed loop, without --rate: with a rate the schedule decides when requests are sent, and not the answers before them")
 	}
 	return nil
@@ -48,14 +47,6 @@ func (f *loadFlags) compile(p *load.Profile) error {
 	}
 	for _, h := range p.Headers {
 		errs = append(errs, r.Check(h, template.Header, at("--header")))
-	}
-	if p.BodyFile != "" {
-		body, err := regular.ReadInput(p.BodyFile, maxSharedBody)
-		if err != nil {
-			return fmt.Errorf("read --body-file: %w", err)
-		}
-		errs = append(errs, r.Check(string(body), template.Body, at(p.BodyFile)))
-		p.Body, p.BodyFile = body, ""
 	}
 	if f.bodyName != "" {
 		errs = append(errs, r.Check(string(p.Body), template.Body, at(f.bodyName)))

@@ -32,7 +32,7 @@ func TestLoadTemplates(t *testing.T) {
 	}{
 		{[]string{"URL/{{seq}}", "--data", `{"id": "{{csv "users.csv" "id"}}"}`, "--templates"}, `POST /1 {"id": "7"}|POST /2 {"id": "8"}`},
 		{[]string{"URL/", "--data", `{{seq}}`}, `POST / {{seq}}|POST / {{seq}}`},
-		{[]string{"URL/", "--body-file", "body.txt", "--templates", "-H", "X-N: {{seq}}"}, `POST / 1 id=7|POST / 2 id=8`},
+		{[]string{"URL/", "--data", "@body.txt", "--templates", "-H", "X-N: {{seq}}"}, `POST / 1 id=7|POST / 2 id=8`},
 		{[]string{"--targets", "targets.txt", "--templates"}, `POST /Ann 1 id=7|GET /b `},
 		{[]string{"--targets", "targets.json", "--templates"}, `PUT /Ann {"n": "1"}|PUT /Bo {"n": "2"}`},
 	} {
@@ -115,7 +115,6 @@ func TestLoadTemplateErrors(t *testing.T) {
 		{[]string{url, "-H", "X: {{"}, "--header:1:4: the expression has no }}"},
 		{[]string{url, "--data", "a\n{{x}}"}, `--data:2:1: unknown expression "x"`},
 		{[]string{url, "--data", "@content"}, "content:2:3: the expression has no }}"},
-		{[]string{url, "--body-file", "content"}, "content:2:3: the expression has no }}"},
 		{[]string{"--targets", "url.txt"}, `url.txt:3:26: unknown expression "uid"`},
 		{[]string{"--targets", "header.txt"}, `header.txt:3:6: "random 1" has other arguments than random`},
 		{[]string{"--targets", "body.txt"}, "content:2:3: the expression has no }}"},

@@ -35,7 +35,6 @@ func (p Profile) WithDefaults() Profile {
 	}
 	p.Arrivals = cmp.Or(p.Arrivals, Poisson)
 	p.Resolve = cmp.Or(p.Resolve, ResolveOnce)
-	p.Overflow = cmp.Or(p.Overflow, overflowQueue)
 	if p.Rate == 0 && len(p.Segments) > 0 {
 		p.Rate = MeanRate(p.Segments)
 	}
@@ -69,12 +68,6 @@ func (p Profile) WithDefaults() Profile {
 	}
 	return p
 }
-
-// Values of [Profile.Overflow].
-const (
-	overflowQueue = "queue"
-	OverflowDrop  = "drop"
-)
 
 // MeanRate is the mean over the segments, for what needs one figure.
 func MeanRate(segments []Segment) float64 {

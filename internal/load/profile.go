@@ -16,7 +16,7 @@ const (
 	Constant = "constant" // the k-th request at k/rate: no drift, no randomness
 	Poisson  = "poisson"  // exponential gaps: what independent users do, the default
 	Uniform  = "uniform"  // the k-th request at a random moment of its own 1/rate
-	Replay   = "replay"   // at the instants of a file
+	Replay   = "replay"   // at given instants
 )
 
 // Segment is a stretch of the schedule over which the rate goes in a straight
@@ -115,31 +115,21 @@ type Profile struct {
 	Requests int64         `json:"requests,omitempty"`
 	Drain    time.Duration `json:"drain"` // how long to wait for requests in flight at the end
 
-	// Calibrate is the duration of the measurement of the generator's own floor before
-	// the load, against a server inside this process, zero for none.
-	Calibrate time.Duration `json:"calibrate,omitempty"`
-
 	// HDRPath receives the HdrHistogram interval log, empty for none.
 	HDRPath string `json:"hdrPath,omitempty"`
 	// AnswersPath receives every request with its connection, its instants and the value of [VersionHeader] in its answer,
 	// as CSV, empty for none. HTTP/1.1 only.
 	AnswersPath string `json:"answersPath,omitempty"`
 	// Segments and Sine let the rate change with time, counted from the schedule's
-	// start. With them Rate, where it is zero, is their mean. ReplayFile has the
-	// instants of arrivals "replay": seconds, one a line.
+	// start. With them Rate, where it is zero, is their mean.
 	Segments []Segment `json:"segments,omitempty"`
 	// Repeat is the number of segments at the end that repeat. With 0 the last rate stays.
-	Repeat     int    `json:"repeat,omitempty"`
-	Sine       *Sine  `json:"sine,omitempty"`
-	ReplayFile string `json:"replayFile,omitempty"`
-	// Instants are the arrivals of "replay" themselves, in ns, ascending, in place of a file,
+	Repeat int   `json:"repeat,omitempty"`
+	Sine   *Sine `json:"sine,omitempty"`
+	// Instants are the arrivals of "replay", in ns, ascending,
 	// and Order is the target of each. One worker only.
 	Instants []int64 `json:"instants,omitempty"`
 	Order    []int   `json:"order,omitempty"`
-	// Overflow is the fate of a request that is due while every connection
-	// is busy. With "queue", the default, it waits and the wait counts. With "drop" it is
-	// counted as dropped and never sent.
-	Overflow string `json:"overflow,omitempty"`
 	// Part of Parts: this process sends requests Part, Part+Parts, … of the one
 	// schedule that all parts share (by workers). Zero Parts: the whole of it.
 	Part  int `json:"part,omitempty"`

@@ -65,9 +65,8 @@ type Report struct {
 	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
 	// Redirects counts those that the requests have followed.
 	Redirects int64 `json:"redirects,omitempty"`
-	Dropped   int64 `json:"dropped,omitempty"` // due while every connection was busy, and not sent
-	Intended  int64 `json:"intended"`          // due by the schedule or, in a closed loop, sent
-	Sent      int64 `json:"sent"`              // of these, those that an open connection got
+	Intended  int64 `json:"intended"` // due by the schedule or, in a closed loop, sent
+	Sent      int64 `json:"sent"`     // of these, those that an open connection got
 	// Retried counts requests that went to the server more than once: their stream was above the last of a
 	// GOAWAY or refused, so that the server had certainly not processed them, or
 	// Profile.RetryIdle applied.
@@ -143,9 +142,6 @@ type Report struct {
 
 	CPUSeconds     float64 `json:"cpu_seconds"`      // of this process in the measure window
 	ThreadCPURatio float64 `json:"thread_cpu_ratio"` // busiest worker: CPU time minus empty polls, over wall time, 0..1
-	// FloorMS is the response time this generator measured for a server in its own
-	// process that answers at once: the least it can see here. Absent without Profile.Calibrate.
-	FloorMS Quantiles `json:"floor_ms,omitzero"`
 	// GapDistance is how far the gaps between sends were from the intended ones, in
 	// mean gaps (Wasserstein). It needs an open loop and 100 gaps, and is absent otherwise.
 	GapDistance float64 `json:"gapDistance,omitempty"`

@@ -70,7 +70,7 @@ func (p Profile) Validate() error {
 	for _, d := range []struct {
 		name string
 		d    time.Duration
-	}{{"timeout", p.Timeout}, {"warm-up", p.Warmup}, {"measure window", p.Measure}, {"tail", p.Tail}, {"drain", p.Drain}, {"calibration", p.Calibrate}} {
+	}{{"timeout", p.Timeout}, {"warm-up", p.Warmup}, {"measure window", p.Measure}, {"tail", p.Tail}, {"drain", p.Drain}} {
 		m.refuse(d.d < 0 || d.d > MaxDuration, "%s %v is not between 0 and %v", d.name, d.d, MaxDuration)
 	}
 	for _, cpu := range p.CPUs {
@@ -100,7 +100,7 @@ func (p Profile) Validate() error {
 func (p *Profile) validateArrivals(m *mistakes) {
 	m.refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
 		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
-	m.refuse(len(p.Instants) > 0 && (p.Arrivals != Replay || p.ReplayFile != ""), "instants need arrivals %s, without a file", Replay)
+	m.refuse(len(p.Instants) > 0 && (p.Arrivals != Replay), "instants need arrivals %s", Replay)
 	m.refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
 	m.refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
 	for _, i := range p.Order {
@@ -109,7 +109,7 @@ func (p *Profile) validateArrivals(m *mistakes) {
 			break
 		}
 	}
-	m.refuse(p.Arrivals == Replay && (p.ReplayFile == "" && len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need a file and a rate above 0, which is only reported")
+	m.refuse(p.Arrivals == Replay && (len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need instants and a rate above 0, which is only reported")
 	m.refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
 	for i, g := range p.Segments {
 		m.refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
@@ -123,7 +123,6 @@ func (p *Profile) validateArrivals(m *mistakes) {
 		m.refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
 		m.refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
 	}
-	m.refuse(p.Overflow != overflowQueue && p.Overflow != OverflowDrop, "overflow %q is neither %s nor %s", p.Overflow, overflowQueue, OverflowDrop)
 	m.refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
 	m.refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
 	for _, w := range p.Weights {
@@ -224,7 +223,7 @@ func (m *mistakes) headers(headers []string) {
 		name, value, ok := strings.Cut(h, ":")
 		m.refuse(!ok || !IsToken(name) || !IsFieldValue(value), "header %q is not of the form Name: value", h)
 		if slices.Contains(framing, strings.ToLower(strings.TrimSpace(name))) {
-			m.add(hint.New("leave it out: --body-size or --body-file set it",
+			m.add(hint.New("leave it out: the body sets it",
 				"header %s: the length of the body sets it", strings.TrimSpace(name)))
 		}
 	}

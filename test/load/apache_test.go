@@ -78,7 +78,7 @@ func TestApache(t *testing.T) {
 				}
 			})
 			args := strings.NewReplacer("{host}", at, "{dir}", dir).Replace(test.args)
-			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+args)...)
+			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s "+args)...)
 			stop()
 			p.stop(t, syscall.SIGWINCH)
 			c := readLog(t, dir)

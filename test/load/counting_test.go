@@ -63,7 +63,7 @@ func compareCounts(t *testing.T, tare string, s countingServer) {
 	check := func(args string, more ...string) {
 		path, flags, _ := strings.Cut(args, " ")
 		fields := append(strings.Fields(flags), more...)
-		r := run(t, tare, time.Minute, append([]string{"http://" + at + ":8080" + path, "-c", "4", "--warmup", "0s", "--calibrate", "0s"}, fields...)...).report
+		r := run(t, tare, time.Minute, append([]string{"http://" + at + ":8080" + path, "-c", "4", "--warmup", "0s"}, fields...)...).report
 		if len(r.Errors) > 0 || r.GoAways > 0 {
 			t.Errorf("%s %v: errors %v, reasons %v, %d GOAWAYs", args, more, r.Errors, r.Reasons, r.GoAways)
 		}

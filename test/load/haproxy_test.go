@@ -58,7 +58,7 @@ func TestHAProxy(t *testing.T) {
 					processes = append(processes, launch(t, path, "-db", "-f", config, "-x", filepath.Join(dir, "admin"), "-sf", strconv.Itoa(old)))
 				}
 			})
-			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
+			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
 			stop()
 			var served int64
 			for _, p := range processes {
@@ -109,7 +109,7 @@ func TestLighttpd(t *testing.T) {
 			}
 			p := launch(t, path, args...)
 			p.await(t, "tcp", at+":8080")
-			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
+			o := run(t, tare, time.Minute, strings.Fields("--warmup 0s "+strings.ReplaceAll(test.args, "{host}", at))...)
 			p.stop(t, syscall.SIGINT)
 			agree(t, &o.report, readLog(t, dir), !strings.Contains(test.args, h2))
 		})

@@ -73,7 +73,7 @@ func TestServersWithLogs(t *testing.T) {
 				config := write(t, dir, "config", fmt.Sprintf(server.config, dir, at, user))
 				p := launch(t, path, append(server.args, config)...)
 				p.await(t, "tcp", at+":8080")
-				o := run(t, tare, time.Minute, strings.Fields("--warmup 0s --calibrate 0s "+strings.ReplaceAll(args, "{host}", at))...)
+				o := run(t, tare, time.Minute, strings.Fields("--warmup 0s "+strings.ReplaceAll(args, "{host}", at))...)
 				p.stop(t, syscall.SIGTERM)
 				b := must.Get(os.ReadFile(filepath.Join(dir, "access.log")))(t)
 				c := counted{statuses: map[string]int64{}}

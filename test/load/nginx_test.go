@@ -131,7 +131,7 @@ func TestNginx(t *testing.T) {
 			p, dir, at, port6 := nginx(t, test.directives)
 			must.OK(t, os.Truncate(write(t, dir, "large", ""), large))
 			fill := strings.NewReplacer("{host}", at, "{dir}", dir, "{port6}", strconv.Itoa(port6))
-			o := run(t, tare, 5*time.Minute, append([]string{fill.Replace(test.url), "--warmup", "0s", "--calibrate", "0s"}, strings.Fields(fill.Replace(test.args))...)...)
+			o := run(t, tare, 5*time.Minute, append([]string{fill.Replace(test.url), "--warmup", "0s"}, strings.Fields(fill.Replace(test.args))...)...)
 			p.stop(t, syscall.SIGQUIT)
 			agree(t, &o.report, readLog(t, dir), test.bytes)
 			if test.retried && o.report.Retried == 0 {
@@ -156,7 +156,7 @@ func TestNginxReload(t *testing.T) {
 				_ = p.cmd.Process.Signal(syscall.SIGHUP)
 				reloads++
 			})
-			o := run(t, tare, time.Minute, strings.Fields("-d 2s --warmup 0s --calibrate 0s "+strings.ReplaceAll(args, "{host}", at))...)
+			o := run(t, tare, time.Minute, strings.Fields("-d 2s --warmup 0s "+strings.ReplaceAll(args, "{host}", at))...)
 			stop()
 			p.stop(t, syscall.SIGQUIT)
 			agree(t, &o.report, readLog(t, dir), false)

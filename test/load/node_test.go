@@ -54,7 +54,7 @@ func TestNode(t *testing.T) {
 				at := host()
 				p = launch(t, program(t, "node"), "testdata/server.js", test.protocol, at, test.each)
 				p.await(t, "tcp", at+":8080")
-				o := run(t, tare, 5*time.Minute, append([]string{"http://" + at + ":8080" + test.path, "--warmup", "0s", "--calibrate", "0s"}, strings.Fields(test.args)...)...)
+				o := run(t, tare, 5*time.Minute, append([]string{"http://" + at + ":8080" + test.path, "--warmup", "0s"}, strings.Fields(test.args)...)...)
 				if r = &o.report; !p.crashed() {
 					break
 				}

@@ -33,7 +33,7 @@ const (
 
 const (
 	h2   = "--http2"
-	grpc = "--grpc a.B/C"
+	grpc = "--protocol grpc"
 )
 
 // Frames (RFC 9113 section 6).
@@ -145,7 +145,6 @@ var scripts = []script{
 	{name: "over TLS, trickling frames", args: "-k " + h2, tls: true, greeting: settings, flood: head, piece: 1, pause: slowly},
 	// gRPC
 	{name: "endless empty messages", args: grpc, greeting: settings, answer: grpcHead, flood: many(frame(kindData, 0, 1, zeros[:5]))},
-	{name: "endless stream of messages", args: grpc + " --grpc-stream", greeting: settings, answer: grpcHead, flood: many(frame(kindData, 0, 1, "\x00\x00\x00\x00\x01x"))},
 	{name: "a message of 4 GiB", args: grpc, greeting: settings, answer: grpcHead + frame(kindData, 0, 1, "\x00\xff\xff\xff\xff"), flood: frame(kindData, 0, 1, long)},
 	{name: "no trailer", args: grpc, greeting: settings, answer: grpcHead + frame(kindData, 0, 1, zeros[:5])},
 	{name: "a reset after the headers", args: grpc, greeting: settings, answer: grpcHead + frame(kindReset, 0, 1, "\x00\x00\x00\x02")},

@@ -103,7 +103,7 @@ func (s *script) write(c net.Conn, text string) bool {
 
 // awaitRequest reads up to the end of the first request's header.
 func (s *script) awaitRequest(r *bufio.Reader) bool {
-	if !strings.Contains(s.args, h2) && !strings.Contains(s.args, "--grpc") {
+	if !strings.Contains(s.args, h2) && !strings.Contains(s.args, grpc) {
 		for {
 			line, err := r.ReadSlice('\n')
 			if err != nil && err != bufio.ErrBufferFull {

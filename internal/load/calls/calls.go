@@ -71,15 +71,13 @@ type file struct {
 
 	indent int              // of the line, in bytes
 	texts  *template.Reader // of the expressions, nil if braces are text
-	// outside: bodies may be in files that are not below the directory of the file.
-	outside bool
 }
 
 // read reads requests: a target in vegeta's format, or a JSON object on one line. name is
 // for errors. texts reads the files of their expressions, and is nil if braces are text.
-// With outside, bodies may be in files that are not below the directory of name.
-func read(r io.Reader, name string, texts *template.Reader, outside bool) ([]Call, error) {
-	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts, outside: outside}
+// Files of bodies lie below the directory of name.
+func read(r io.Reader, name string, texts *template.Reader) ([]Call, error) {
+	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts}
 	f.lines.Buffer(nil, maxLine)
 	var calls []Call
 	for f.next() {
@@ -143,7 +141,7 @@ func (f *file) vegeta() (Call, error) {
 			path := f.text[1:]
 			body, err := f.readBody(path)
 			if err != nil {
-				return c, f.fail("the path is relative to the directory of the targets; `tare load --targets-outside` permits files that are not below it", "read body: %v", err)
+				return c, f.fail("the path is relative to the directory of the targets, and the file lies below it", "read body: %v", err)
 			}
 			c.Body = body
 			if f.texts != nil {
@@ -191,14 +189,7 @@ func (f *file) next() bool {
 
 // readBody reads a file relative to the directory of the requests. For requests from standard input that is the working directory.
 func (f *file) readBody(path string) ([]byte, error) {
-	dir := filepath.Dir(f.name)
-	switch {
-	case !f.outside:
-		return regular.ReadInside(dir, path, maxBody)
-	case !filepath.IsAbs(path):
-		path = filepath.Join(dir, path)
-	}
-	return regular.ReadInput(path, maxBody)
+	return regular.ReadInside(filepath.Dir(f.name), path, maxBody)
 }
 
 // jsonCall is a line of JSON. vegeta has header and a body in base64.

@@ -2,7 +2,6 @@ package calls
 
 import (
 	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -22,7 +21,7 @@ func TestRead(t *testing.T) {
 		name, text string
 		want       []Call
 	}{
-		{"vegeta's documentation", "GET http://goku:9090/path?item=ball\n\n# a comment\nPOST http://goku:9090/things\nX-Account-ID: 99\nContent-Type: application/json\n@" + body + "\n\n  HEAD http://goku:9090/x  \n", []Call{
+		{"vegeta's documentation", "GET http://goku:9090/path?item=ball\n\n# a comment\nPOST http://goku:9090/things\nX-Account-ID: 99\nContent-Type: application/json\n@body.json\n\n  HEAD http://goku:9090/x  \n", []Call{
 			{URL: "http://goku:9090/path?item=ball", Weight: 1, Call: load.Call{Method: "GET"}},
 			{URL: "http://goku:9090/things", Weight: 1, Call: load.Call{Method: "POST", Headers: []string{"X-Account-ID: 99", "Content-Type: application/json"}, Body: []byte(`{"a":1}`)}},
 			{URL: "http://goku:9090/x", Weight: 1, Call: load.Call{Method: "HEAD"}},
@@ -40,7 +39,7 @@ func TestRead(t *testing.T) {
 			{URL: "http://a/t", Weight: 1, Call: load.Call{Method: "PUT", Body: []byte("text")}},
 		}},
 	} {
-		got, err := read(strings.NewReader(test.text), "f", nil, true)
+		got, err := read(strings.NewReader(test.text), filepath.Join(filepath.Dir(body), "f"), nil)
 		if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", test.name, err, got, test.want)
 		}
@@ -53,14 +52,14 @@ func TestBodiesBesideTheTargets(t *testing.T) {
 	for name, text := range map[string]string{"order.json": "beside", "sub/order.json": "below"} {
 		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)))
 	}
-	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil, false)
+	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil)
 	if err != nil || len(got) != 2 {
 		t.Errorf("%v: %+v", err, got)
 	} else if d := difftest.Of("string(got[0].Body)", string(got[0].Body), "beside", "string(got[1].Body)", string(got[1].Body), "below"); d != "" {
 		t.Errorf("%s: %v: %+v", d, err, got)
 	}
 	t.Chdir(dir)
-	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil, false); err != nil || string(got[0].Body) != "beside" {
+	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil); err != nil || string(got[0].Body) != "beside" {
 		t.Errorf("standard input: %v: %+v", err, got)
 	}
 }
@@ -82,7 +81,7 @@ func TestMistakes(t *testing.T) {
 		{"GET http://a/\n" + strings.Repeat("x", maxLine+1), "f: line 2", ""},
 		{strings.Repeat("GET http://a/\n", maxCalls+1), "more than 10000 requests", ""},
 	} {
-		_, err := read(strings.NewReader(test.text), "f", nil, false)
+		_, err := read(strings.NewReader(test.text), "f", nil)
 		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
 		}
@@ -100,7 +99,7 @@ func FuzzRead(f *testing.F) {
 		if strings.Contains(text, "@") {
 			t.Skip("names a file")
 		}
-		calls, err := read(strings.NewReader(text), "f", nil, false)
+		calls, err := read(strings.NewReader(text), "f", nil)
 		if err == nil && len(calls) == 0 {
 			t.Error("no requests and no error")
 		}
@@ -121,9 +120,6 @@ func TestBodiesOutside(t *testing.T) {
 			if s, err := Open(strings.NewReader(text), filepath.Join(dir, "targets"), "", texts); err == nil {
 				t.Errorf("%q: %+v", text, s.Calls)
 			}
-			if _, err := OpenOutside(strings.NewReader(text), filepath.Join(dir, "targets"), "", texts); err != nil {
-				t.Errorf("%q, with permission: %v", text, err)
-			}
 		}
 	}
 }
@@ -132,13 +128,11 @@ func TestBodiesOutside(t *testing.T) {
 func TestTablesBesideRequests(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n7\n"), 0o600))
-	for _, open := range []func(io.Reader, string, string, *template.Reader) (*Source, error){Open, OpenOutside} {
-		texts := &template.Reader{}
-		if _, err := open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(dir, "targets"), "", texts); err != nil {
-			t.Error(err)
-		}
-		if _, err := open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(t.TempDir(), "targets"), "", texts); err == nil {
-			t.Error("one name for two files")
-		}
+	texts := &template.Reader{}
+	if _, err := Open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(dir, "targets"), "", texts); err != nil {
+		t.Error(err)
+	}
+	if _, err := Open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(t.TempDir(), "targets"), "", texts); err == nil {
+		t.Error("one name for two files")
 	}
 }

@@ -50,19 +50,9 @@ const maxEntries = 2_000_000
 // and requests of a HAR file, empty for none. texts reads the files of expressions in targets and JSON lines, by paths from
 // the directory of name, and is nil if braces are text.
 func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
-	return source(r, name, base, texts, false)
-}
-
-// OpenOutside is [Open] for requests that may name files by absolute paths and in directories above theirs. Requests
-// of another person could send any file of this user.
-func OpenOutside(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
-	return source(r, name, base, texts, true)
-}
-
-func source(r io.Reader, name, base string, texts *template.Reader, outside bool) (*Source, error) {
 	if texts != nil {
 		dir, inside := texts.Dir, texts.Inside
-		texts.Dir, texts.Inside = filepath.Dir(name), !outside
+		texts.Dir, texts.Inside = filepath.Dir(name), true
 		defer func() { texts.Dir, texts.Inside = dir, inside }()
 	}
 	b, head, err := peek(r, name)
@@ -94,7 +84,7 @@ func source(r io.Reader, name, base string, texts *template.Reader, outside bool
 		tip = cmp.Or(tip, "the formats are lines of method and URL, JSON lines, HAR and access logs")
 		return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "this is " + what + ", and contains no requests that can be sent", Tip: tip}
 	}
-	read, err := read(b, name, texts, outside)
+	read, err := read(b, name, texts)
 	if err != nil {
 		return nil, err
 	}

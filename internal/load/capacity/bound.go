@@ -136,6 +136,9 @@ func ParseShare(text string) (float64, error) {
 	return strconv.ParseFloat(strconv.FormatFloat(v, 'f', -1, 64)+"e2", 64) // exact, which 100*v is not
 }
 
+// OfFailures reports whether the bound is on the share of requests that fail or succeed.
+func (b Bound) OfFailures() bool { return b.figure.unit == "%" }
+
 // Check compares a load with the bound. undecided is the reason why it cannot be decided.
 func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 	switch {

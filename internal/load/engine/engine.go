@@ -73,15 +73,7 @@ func run(ctx context.Context, p load.Profile, progress func(load.Progress), look
 	if err != nil {
 		return load.Report{}, fmt.Errorf("prepare load worker: %w", err)
 	}
-	var floor load.Quantiles
-	if p.Calibrate > 0 {
-		if floor, err = calibrate(ctx, p); err != nil {
-			return load.Report{}, err
-		}
-	}
-	r, err := e.run(ctx, lanes)
-	r.FloorMS = floor
-	return r, err
+	return e.run(ctx, lanes)
 }
 
 // workers builds the workers. The caller closes the returned workers, also after an error.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 )
@@ -49,10 +48,9 @@ func TestANumberOfRequests(t *testing.T) {
 // requests than asked for.
 func TestMoreRequestsThanInstants(t *testing.T) {
 	t.Parallel()
-	times := must.File(t, t.TempDir(), "times", "0\n0.1\n0.2\n")
 	for _, workers := range []int{1, 2, 4} { // the fourth has none
 		p := profile(rawServer(t, replying(helloResponse)))
-		p.Arrivals, p.ReplayFile, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Replay, times, 20, workers, 0, 0, time.Hour
+		p.Arrivals, p.Instants, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Replay, []int64{0, 1e8, 2e8}, 20, workers, 0, 0, time.Hour
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		r, err := Run(ctx, p, nil)
 		if err != nil || ctx.Err() != nil {

@@ -14,7 +14,6 @@ type pacer struct {
 	nextDue  int64             // load.Never: the schedule is over
 	sendEnd  int64             // no request is intended at or after it
 	quota    int64             // requests to be sent in the measure window
-	drops    bool              // a request that finds no free connection is dropped
 	drain    int64             // how long to wait for answers, ns
 	drainEnd int64             // when waiting for answers ends
 	started  bool
@@ -23,7 +22,7 @@ type pacer struct {
 
 func newPacer(j *job.Job, number int) pacer {
 	p := &j.Profile
-	s := pacer{nextDue: load.Never, sendEnd: int64(p.Warmup + p.Measure + p.Tail), quota: j.Quota(number), drops: p.Overflow == load.OverflowDrop, drain: int64(p.Drain)}
+	s := pacer{nextDue: load.Never, sendEnd: int64(p.Warmup + p.Measure + p.Tail), quota: j.Quota(number), drain: int64(p.Drain)}
 	s.drainEnd = s.sendEnd + s.drain
 	if p.Rate > 0 {
 		s.schedule = j.Schedule(number)

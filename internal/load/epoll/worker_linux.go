@@ -271,11 +271,6 @@ func (w *Worker) fire() {
 			}
 		}
 		w.rec.Gaps.Skip()
-		if w.pace.drops {
-			w.rec.Drop(intended)
-			p.next(nil)
-			continue
-		}
 		p.queue.Push(intended)
 		w.rec.QueueMax = max(w.rec.QueueMax, int64(p.queue.Size))
 	}

@@ -56,14 +56,7 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	}
 	j := &Job{Profile: p, Body: body, Lookup: look, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
 	j.Divide(schedule.Rotation(&p))
-	switch {
-	case len(p.Instants) > 0:
-		j.replay = p.Instants
-	case p.Arrivals == load.Replay && p.Rate > 0:
-		if j.replay, err = schedule.ReadInstants(p.ReplayFile); err != nil {
-			return nil, err
-		}
-	}
+	j.replay = p.Instants
 	j.Collector = record.NewCollector(&j.Profile, progress)
 	return j, nil
 }

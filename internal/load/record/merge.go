@@ -84,7 +84,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 	if err != nil {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
-	t.Intended, t.sent, t.completed, t.dropped = r.Intended, r.Sent, r.Completed, r.Dropped
+	t.Intended, t.sent, t.completed = r.Intended, r.Sent, r.Completed
 	t.backlog = [2]int64{r.BacklogStart, r.BacklogEnd}
 	t.messages, t.redirects, t.retried = r.Messages, r.Redirects, r.Retried
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut

@@ -215,17 +215,6 @@ func put(h *hdrhistogram.Histogram, ns int64) {
 	_ = h.RecordValue(min(max(ns, 0), highestNS))
 }
 
-// Drop counts a request that was due and is not sent, by the profile's wish.
-func (r *Recorder) Drop(intended int64) {
-	if r.InWindow(intended) {
-		r.dropped++
-	}
-	s := r.intervalAt(intended)
-	if s.outstanding--; s.outstanding == 0 && s.closed {
-		r.deliver(s)
-	}
-}
-
 // InWindow reports whether an instant, ns from t0, lies in the measure window.
 func (r *Recorder) InWindow(at int64) bool { return at >= r.Window[0] && at < r.Window[1] }
 

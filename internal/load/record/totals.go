@@ -32,7 +32,6 @@ type Totals struct {
 	connect, handshake *hdrhistogram.Histogram   // of the whole run, prewarm included
 	lookup             *hdrhistogram.Histogram   // likewise
 	addresses          map[netip.AddrPort]int64  // connections opened, of the whole run
-	dropped            int64
 	messages           int64
 	redirects          int64 // followed
 	retried            int64 // requests that were retried
@@ -148,7 +147,6 @@ func (t *Totals) add(w *Totals) {
 	for addr, n := range w.addresses {
 		t.addresses[addr] += n
 	}
-	t.dropped += w.dropped
 	t.routes = addRoutes(t.routes, w.routes)
 	t.slices.add(&w.slices)
 	t.messages += w.messages

@@ -85,8 +85,8 @@ func judge(r *load.Report, t *Totals, cut bool) {
 func judgeRate(r *load.Report) {
 	failed := r.Classes[load.Conn] + r.Classes[load.Timeout]
 	if done := r.Completed + failed; float64(done) < reachedRate*float64(r.Intended) {
-		r.Invalidate("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%), %d were dropped",
-			done, r.Intended, 100*float64(done)/float64(r.Intended), 100*reachedRate, r.Dropped)
+		r.Invalidate("rate missed: %d of %d requests ended in the window (%.1f %%, limit %.1f %%)",
+			done, r.Intended, 100*float64(done)/float64(r.Intended), 100*reachedRate)
 	}
 }
 

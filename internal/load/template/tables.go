@@ -229,7 +229,7 @@ func (r *Reader) open(p *piece) (*file, error) {
 	if err != nil {
 		tip := ""
 		if r.Inside {
-			tip = "the path is relative to the directory of the requests; `tare load --targets-outside` permits files that are not below it"
+			tip = "the path is relative to the directory of the requests, and the file lies below it"
 		}
 		return nil, p.fail(tip, "%v", err)
 	}

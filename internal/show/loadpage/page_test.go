@@ -38,7 +38,7 @@ func example() (load.Profile, load.Report) {
 			{Cause: "certificate refused", Count: 3, Detail: "x509: certificate signed by unknown authority " + strings.Repeat("and so on ", 20)}}},
 		Generator:  load.Generator{OK: false, Limits: []string{"sent late: half of the requests"}, Notes: []string{"tasks waited for a CPU"}},
 		Warnings:   []string{"sent late: half of the requests", "tasks waited for a CPU", "not steady: " + strings.Repeat("so ", 80)},
-		ResponseMS: q, ServiceMS: q, TTFBMS: q, ConnectMS: q, TLSMS: q, FloorMS: q, LatenessUS: q, OwnLatenessUS: q,
+		ResponseMS: q, ServiceMS: q, TTFBMS: q, ConnectMS: q, TLSMS: q, LatenessUS: q, OwnLatenessUS: q,
 		FailedMS: map[string]load.Quantiles{"5xx": q, "conn": q}, Histogram: buckets,
 		Times:   map[string]*hdrhistogram.Histogram{load.Succeeded: h, "5xx": failed},
 		Routes:  map[string]load.RouteTimes{"/" + strings.Repeat("a-long-path/", 30): {Requests: 900, Failed: 10, MeanMS: 0.3, ResponseMS: q}, "/b": {}},
@@ -88,7 +88,7 @@ func TestPageFits(t *testing.T) {
 			}
 			for _, want := range []string{"seed 42", "p75", "p95", "certificate refused: x509: certificate signed", "status 503", "5xx", "reconnects 3", "closed idle 730221 connections, by the server", "goaway 12 connections, by the server: code 11 (ENHANCE_YOUR_CALM): slow down",
 				"Lost without an answer", "47 97.9 % goaway: code 11 (ENHANCE_YOUR_CALM): slow down", "1 2.08 % timeout",
-				"URLs", "910 10 0.3310 0.7000 1.230 /a-long", "0 0 - - - /b", "lateness", "floor", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
+				"URLs", "910 10 0.3310 0.7000 1.230 /a-long", "0 0 - - - /b", "lateness", "limit sent late", "note tasks waited", "warning not steady", "✗ gate"} {
 				if !strings.Contains(plain, want) {
 					t.Errorf("width %d lacks %q:\n%s", most, want, text)
 				}

@@ -113,10 +113,6 @@ func barsOf(buckets []load.Bucket, level []float64) (bars []load.Bucket) {
 
 // failures are the failed requests by cause, and their times by class.
 func (t *page) failures(p *load.Profile, r *load.Report) {
-	if r.Dropped > 0 {
-		t.heading("Dropped", "")
-		t.fold(fmt.Sprintf("  %s due while every connection was busy", printable.Counted(int(r.Dropped), "request")), "  ")
-	}
 	if len(r.Lost) > 0 {
 		t.heading("Lost", "without an answer before or after the measure window: not in any figure above")
 		for _, name := range printable.MostFirst(r.Lost) {
@@ -204,8 +200,6 @@ func (t *page) phases(r *load.Report) {
 		if r.OwnLatenessUS != r.LatenessUS {
 			rows = append(rows, row{"own lateness", "part that the generator causes", inMS(r.OwnLatenessUS)})
 		}
-		rows = append(rows,
-			row{"floor", "response time of a server that does nothing", r.FloorMS})
 	}
 	if !slices.ContainsFunc(rows, func(r row) bool { return r.q.Count > 0 }) {
 		return
