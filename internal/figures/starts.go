@@ -18,8 +18,9 @@ func startFigures(f *figures, r *result.Record) {
 	f.set(metric.StopLost, float64(lost)/float64(len(r.Starts)))
 	for _, part := range metric.StartParts {
 		for base, of := range map[string]func(result.Start) map[string]float64{
-			metric.StartTime: func(s result.Start) map[string]float64 { return s.FirstMS },
-			metric.StopTime:  func(s result.Start) map[string]float64 { return s.GoneMS },
+			metric.StartTime:  func(s result.Start) map[string]float64 { return s.FirstMS },
+			metric.StartLeast: func(s result.Start) map[string]float64 { return s.LeastMS },
+			metric.StopTime:   func(s result.Start) map[string]float64 { return s.GoneMS },
 		} {
 			var all []float64
 			for _, s := range r.Starts {

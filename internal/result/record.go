@@ -185,7 +185,8 @@ type ByHand struct {
 type Start struct {
 	GoneMS  map[string]float64 `json:"goneMs"`  // from SIGTERM until the process had ended, by part
 	Lost    int                `json:"lost"`    // requests that failed from SIGTERM until the pod had ended
-	FirstMS map[string]float64 `json:"firstMs"` // from exec to the first answer, by part
+	FirstMS map[string]float64 `json:"firstMs"`           // from exec to the first answer, by part
+	LeastMS map[string]float64 `json:"leastMs,omitempty"` // from exec until the last request before it was sent that failed, by part
 }
 
 // Change is a change of a route or of endpoints, and what the answers of the load showed of it. Instants are seconds from

@@ -339,6 +339,8 @@ type PodStart struct {
 	Gone  map[string]time.Duration // from SIGTERM until the process had ended; on a cluster from the request until the pod was gone
 	Lost  int                      // requests that failed meanwhile
 	First map[string]time.Duration // from exec, on a cluster from the request to its API server
+	// Least is when the last request was sent that was not answered before First. It is empty where a watch shows a part.
+	Least map[string]time.Duration
 }
 
 // Certificates reads the certificates that sidecars present.

@@ -22,7 +22,7 @@ func (t *trial) starts(ctx context.Context) error {
 			return err
 		}
 		for _, pod := range did {
-			t.journal.record.Starts = append(t.journal.record.Starts, result.Start{GoneMS: inMilliseconds(pod.Gone), Lost: pod.Lost, FirstMS: inMilliseconds(pod.First)})
+			t.journal.record.Starts = append(t.journal.record.Starts, result.Start{GoneMS: inMilliseconds(pod.Gone), Lost: pod.Lost, FirstMS: inMilliseconds(pod.First), LeastMS: inMilliseconds(pod.Least)})
 		}
 	}
 	return broken(t.deployment)

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -46,6 +47,17 @@ func startsSection(t text) {
 func startAnswers(v view) (lines []string) {
 	for _, m := range startMetrics {
 		words := timeWords
+		if part, of := strings.CutPrefix(m.name, metric.StartTime+"/"); of {
+			words = func(tr compare.Treatment, e compare.Estimate) string {
+				least, known := tr.Metrics[metric.Of(metric.StartLeast, part)]
+				if !known || least.N != e.N {
+					return timeWords(tr, e)
+				}
+				within := compare.Estimate{}
+				within.Low, within.High = least.Low, e.High
+				return boundWords(least.Estimate, e.Estimate) + rangeWords(within)
+			}
+		}
 		if m.name == metric.StopLost {
 			words = func(_ compare.Treatment, e compare.Estimate) string { return rough(e.Estimate) + rangeWords(e) }
 		}

@@ -28,8 +28,9 @@ type starter struct {
 }
 
 const (
-	// startProbeEvery is the time between two requests.
-	startProbeEvery = time.Second / metric.StartProbeRate
+	// startProbeEvery is the time between two requests during a start, and stopProbeEvery during a stop.
+	startProbeEvery = time.Millisecond
+	stopProbeEvery  = time.Second / metric.StartProbeRate
 	// startProbeTimeout bounds a request.
 	startProbeTimeout = time.Second
 	// startProbeLead is the time of requests before a stop.
@@ -46,7 +47,7 @@ func (s *starter) StopAndStart(ctx context.Context) ([]platform.PodStart, error)
 	if s.layout.proxied() {
 		containers = append(containers, sidecarContainer)
 	}
-	done := platform.PodStart{Gone: map[string]time.Duration{}, First: map[string]time.Duration{}}
+	done := platform.PodStart{Gone: map[string]time.Duration{}, First: map[string]time.Duration{}, Least: map[string]time.Duration{}}
 	if entry.URL != "" {
 		return nil, fmt.Errorf("stop and start %s: %w: it was started by its user", p.name, errors.ErrUnsupported)
 	}
@@ -65,7 +66,7 @@ func (s *starter) StopAndStart(ctx context.Context) ([]platform.PodStart, error)
 
 // stop ends the processes of a pod at once, as a cluster does.
 func (s *starter) stop(ctx context.Context, p *pod, containers []string, through attempt, done *platform.PodStart) error {
-	requests := send(ctx, through)
+	requests := send(ctx, through, stopProbeEvery)
 	defer requests.end()
 	if err := wait.For(ctx, startProbeLead); err != nil {
 		return err
@@ -92,7 +93,7 @@ func (s *starter) stop(ctx context.Context, p *pod, containers []string, through
 func (s *starter) start(ctx context.Context, p *pod, containers []string, tries map[string]attempt, done *platform.PodStart) error {
 	requests := map[string]*requests{}
 	for part, try := range tries {
-		requests[part] = send(ctx, try)
+		requests[part] = send(ctx, try, startProbeEvery)
 		defer requests[part].end()
 	}
 	err := eachContainer(containers, func(container string) error { return s.faults.Restart(ctx, p.name+"/"+container) })
@@ -119,7 +120,7 @@ func (s *starter) start(ctx context.Context, p *pod, containers []string, tries 
 		if err != nil {
 			return fmt.Errorf("%s: %w", part, err)
 		}
-		done.First[part] = at.Sub(began[part])
+		done.First[part], done.Least[part] = at.Sub(began[part]), max(0, r.refused(at).Sub(began[part]))
 	}
 	return nil
 }
@@ -139,7 +140,7 @@ func (s *starter) tries(ctx context.Context, p *pod, calls bool) (map[string]att
 	}
 	host := s.layout.spec.Host(s.layout.spec.Entry())
 	all := map[string]attempt{
-		"app":     httpGet(at("http", p.app), host, nil, false),
+		"app":     httpGet(at("http", p.app), host, nil, true),
 		"through": httpGet(entry.String(), host, nil, true),
 	}
 	if calls {
@@ -193,13 +194,13 @@ type outcome struct {
 	err  error
 }
 
-// send sends requests until end.
-func send(ctx context.Context, try attempt) *requests {
+// send sends requests at a fixed rate until end.
+func send(ctx context.Context, try attempt, every time.Duration) *requests {
 	until, cancel := context.WithCancel(ctx)
 	r := &requests{cancel: cancel, over: make(chan struct{}), first: make(chan struct{})}
 	go routine.Guarded(func() {
 		defer close(r.over)
-		wait.Every(until, startProbeEvery, maxStartProbes, func() { r.one(ctx, try) })
+		wait.Every(until, every, maxStartProbes, func() { r.one(ctx, try) })
 	})()
 	return r
 }
@@ -236,6 +237,18 @@ func (r *requests) answered(ctx context.Context) (time.Time, error) {
 	case <-ctx.Done():
 		return time.Time{}, context.Cause(ctx)
 	}
+}
+
+// refused returns when the last request before an instant was sent that had failed by then, zero without one.
+func (r *requests) refused(before time.Time) (last time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, o := range r.all {
+		if o.err != nil && o.sent.Before(before) && o.sent.After(last) {
+			last = o.sent
+		}
+	}
+	return last
 }
 
 // eachContainer calls do for all containers at once.
