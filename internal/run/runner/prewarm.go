@@ -15,19 +15,19 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// A program with a compiler at run time uses ever less CPU for a request, over thousands of requests. If a measure phase
+// A program with a compiler at run time uses ever less CPU for a request, over thousands of requests. If the warm-up
 // shows this in one of the first blocks, the block is run again, and each deployment from then on first gets load until
 // the CPU of a request no longer falls. Programs that are warm at once get no load before the warm-up.
 
 const (
-	// learningBlocks are the blocks that are checked for a falling cost.
+	// learningBlocks are the blocks that are checked for a cold start.
 	learningBlocks = 2
 	// warmFall is the fall of the CPU of a request from one load to the next, twice as long one, up to which a program is warm.
 	warmFall = 0.03
 	// Requests of the first load, and the least of the last one.
 	firstRequests, lastRequests = 100, 400
 	// A program was cold if requests of the warm-up used coldTimes the CPU of later ones, and coldCPU more in all.
-	coldTimes, coldCPU = 1.5, 50 * time.Millisecond
+	coldTimes, coldCPU = 2.0, 100 * time.Millisecond
 	// prewarmLength bounds a load from below.
 	prewarmLength = 300 * time.Millisecond
 	// prewarmShare of the processors may be used by all programs together. Up to it the loads are faster than planned, at
@@ -84,7 +84,7 @@ func (rd *round) prewarm(ctx context.Context) error {
 		steady, cores, spent := true, 0.0, time.Since(began)
 		for _, t := range rd.alive() {
 			p := t.journal.record.Prewarm
-			p.Seconds, p.Steady = spent.Seconds(), isSteady(p)
+			p.Seconds, p.Steady = spent.Seconds(), p.Steady || isSteady(p)
 			steady = steady && p.Steady
 			cores += p.Loads[len(p.Loads)-1].CPUMicros * t.load.base().Rate / 1e6
 		}
@@ -110,11 +110,11 @@ func (rd *round) learned() {
 	}
 }
 
-// next is the number of requests of the next load: as many as all before, and of the first two a quarter of what an
-// earlier block needed.
+// next is the number of requests of the next load: as many as all before. The least number of loads has what an earlier
+// block needed.
 func (w *prewarmer) next(p *result.Prewarm) int64 {
 	if p == nil || len(p.Loads) < 2 {
-		return max(firstRequests, w.requests/4)
+		return max(firstRequests, w.requests>>(paceLoads+1))
 	}
 	return p.Requests
 }
@@ -209,18 +209,13 @@ func (rd *round) repeats() bool {
 	}
 	for _, t := range rd.members {
 		w := warmer{t}
-		f := w.fall()
 		times, cold := w.beganCold()
-		if !w.canPrewarm() || !cold && !(f.surely(fallLikely) && f.share > visibleFall) {
+		if !cold || !w.canPrewarm() {
 			continue
 		}
 		learned.on = true
-		why := fmt.Sprintf("the CPU of a request fell by %.0f %% within the measure phase", 100*f.share)
-		if cold {
-			why = fmt.Sprintf("a request of the warm-up used %.1f times the CPU of a later one", times)
-		}
-		t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: %s. The block is run again; each deployment is loaded before it until the CPU of a request no longer falls, for up to %v",
-			t.setup.of.Treatment, why, t.setup.Experiment.Phases.Prewarm)})
+		t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: a request of the warm-up used %.1f times the CPU of a later one. The block is run again; each deployment is loaded before it until the CPU of a request no longer falls, for up to %v",
+			t.setup.of.Treatment, times, t.setup.Experiment.Phases.Prewarm)})
 		return true
 	}
 	if learned.looked == nil {
@@ -241,8 +236,8 @@ const (
 	fallParts, leastParts = 8, 6
 	// visibleFall is the fall from which a trial is not warm.
 	visibleFall = 0.1
-	// Probabilities of a trend where there is none: for a block to be run again, and for a warning.
-	fallLikely, fallCertain = 0.01, 0.001
+	// fallCertain is the probability of a warning where there is no trend.
+	fallCertain = 0.001
 )
 
 // surely reports whether a steady program would show this trend with a probability of p at most.
