@@ -98,8 +98,9 @@ func wrongIn(commands map[string]map[string]bool, call []string) string {
 		return "there is no command " + name
 	}
 	rest := call[2:]
-	if len(rest) > 0 && commands[name+" "+rest[0]] != nil {
-		flags, rest = commands[name+" "+rest[0]], rest[1:]
+	for len(rest) > 0 && commands[name+" "+rest[0]] != nil {
+		name += " " + rest[0]
+		flags, rest = commands[name], rest[1:]
 	}
 	for _, word := range rest {
 		if word == "--" {

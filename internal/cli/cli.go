@@ -141,10 +141,12 @@ func asPlugin(program string) map[string]string {
 
 // startsAgent reports whether a command starts tare-agent, or puts it into an image.
 func startsAgent(cmd *cobra.Command) bool {
-	for cmd.HasParent() && cmd.Parent().HasParent() {
-		cmd = cmd.Parent()
+	for ; cmd.HasParent(); cmd = cmd.Parent() {
+		if slices.Contains([]string{"run", "weigh", "ab", "load", "doctor", "image"}, cmd.Name()) {
+			return true
+		}
 	}
-	return slices.Contains([]string{"run", "weigh", "ab", "load", "doctor", "image"}, cmd.Name())
+	return false
 }
 
 // UsageArgs makes a wrong number of arguments a usage error.

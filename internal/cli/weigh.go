@@ -40,7 +40,7 @@ For an application on a Kubernetes cluster, use --entry with --namespace or --ma
 tare copies it into its own namespaces, and only reads the original.
 Each trial is deployed alone, with a mesh installed before: weigh prints the time first.
 With --in-place no copy is made: each trial labels the namespace for its mesh, restarts
-the workloads, and restores both. After a killed run ` + "`tare cleanup`" + ` restores them.
+the workloads, and restores both. After a killed run ` + "`tare cluster cleanup`" + ` restores them.
 
 --sidecar measures another proxy than Envoy: any program. tare starts it once beside the
 server and once beside the load, with the address to listen on for {listen}, and for

@@ -60,7 +60,7 @@ func fieldRows(names Names) []fieldRow {
 		{"platform.kind", "local: processes on this machine; kubernetes: a cluster.", d.Platform.Kind, oneOf("platform", names.Platforms...)},
 		{"platform.context", "Context of the kubeconfig; default: the current one.", nil, nil},
 		{"platform.kubeconfig", "Path of the kubeconfig; default: as in kubectl.", nil, nil},
-		{"platform.image", "Image of tare-agent; default: the one of `tare image build`.", nil, nil},
+		{"platform.image", "Image of tare-agent; default: the one of `tare cluster image build`.", nil, nil},
 		{"platform.images", "Images of load generators, by generator: a reference, or agent for a program in platform.image.", nil, form(imageForms)},
 		{"platform.images.*.image", "Image reference.", nil, nil},
 		{"platform.images.*.path", "Path of the program in the image.", nil, nil},

@@ -27,21 +27,22 @@ const removeWithin = 5 * time.Minute
 
 // cleanup is the selection of leftovers to remove.
 type cleanup struct {
-	clusterFlags
+	*clusterFlags
 	run       string
 	namespace string
 	all, yes  bool
 }
 
-func newCleanupCommand(c *cli.CommandLine) *cobra.Command {
-	o := &cleanup{}
+func newClusterCleanup(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	o := &cleanup{clusterFlags: f}
 	cmd := &cobra.Command{
-		Use: "cleanup",
+		Use:   "cleanup",
+		Short: "Remove leftovers of ended runs from a cluster",
 		Long: `cleanup removes the objects and the meshes of ended runs from a Kubernetes cluster:
 runs whose process on this machine has ended. It lists them and asks for confirmation.
 Current runs are kept. Runs from other machines need --run or --all.`,
-		Example: `  tare cleanup --context k3d-tare
-  tare cleanup --run r-4f2a --yes`,
+		Example: `  tare cluster cleanup --context k3d-tare
+  tare cluster cleanup --run r-4f2a --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.run != "" && o.all {
@@ -50,7 +51,6 @@ Current runs are kept. Runs from other machines need --run or --all.`,
 			return cleanUp(cmd.Context(), c, o)
 		},
 	}
-	o.add(cmd)
 	cmd.Flags().StringVarP(&o.namespace, "namespace", "n", "", "existing `namespace` of the runs (platform.namespace); other namespaces are not checked")
 	cmd.Flags().StringVar(&o.run, "run", "", "remove this `run`, from any machine")
 	cmd.Flags().BoolVar(&o.all, "all", false, "remove every run, except live ones of this machine")

@@ -40,7 +40,7 @@ func (f *clusterFlags) connect(ctx context.Context) (*cluster.Cluster, error) {
 func newClusterCommand(c *cli.CommandLine) *cobra.Command {
 	f := &clusterFlags{}
 	cmd := &cobra.Command{
-		Use: "cluster create|delete|list|status|adopt|release|rbac",
+		Use: "cluster create|status|adopt|release|rbac|image|cleanup",
 		Long: `cluster inspects a Kubernetes cluster. tare measures only on a cluster that is
 marked as disposable: a run disturbs other workloads, and they distort its figures.`,
 		Example: `  tare cluster create --with k3d --nodes 3
@@ -50,8 +50,11 @@ marked as disposable: a run disturbs other workloads, and they distort its figur
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	f.add(cmd)
-	for _, sub := range []*cobra.Command{newClusterCreate(c, f), newClusterDelete(c, f), newClusterList(c), newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c, f)} {
+	connected := []*cobra.Command{newClusterCreate(c, f), newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c, f), newClusterCleanup(c, f)}
+	for _, sub := range connected {
+		f.add(sub)
+	}
+	for _, sub := range append(connected, newClusterImage(c)) {
 		sub.Args = cli.UsageArgs(sub.Args)
 		cmd.AddCommand(sub)
 	}
@@ -59,29 +62,17 @@ marked as disposable: a run disturbs other workloads, and they distort its figur
 }
 
 func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
-	namespace, with := "", ""
+	namespace := ""
 	cmd := &cobra.Command{
-		Use:   "status [NAME]",
+		Use:   "status",
 		Short: "Print nodes, current run, disposable mark, other workloads, leftovers of runs, and missing RBAC permissions",
-		Long:  "status describes the current cluster, or one of that name that tare created.",
 		Example: `  tare cluster status
-  tare cluster status tare
   tare cluster status --context k3d-tare --namespace tare-trials`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				options, err := optionsOf(f.options, with, args[0])
-				if err != nil {
-					return err
-				}
-				f.options = options
-			}
-			return onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
-				return clusterStatus(ctx, c, k, namespace)
-			})(cmd, nil)
-		},
+		Args: cobra.NoArgs,
+		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+			return clusterStatus(ctx, c, k, namespace)
+		}),
 	}
-	cmd.Flags().StringVar(&with, "with", "", "`provider`, if several providers have a cluster of this name")
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "check permissions and leftovers in this `namespace` only (platform.namespace)")
 	return cmd
 }
@@ -108,7 +99,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		}
 		return nil
 	})
-	fmt.Fprintf(c.Out, "%s, Kubernetes %s\ncreated by tare: %s\n", k.Name(), version, createdText(ctx, k))
+	fmt.Fprintf(c.Out, "%s, Kubernetes %s\n", k.Name(), version)
 	if err != nil {
 		fmt.Fprintf(c.Out, "nodes: %v\n", err)
 	} else if err := c.Table([]string{"NODE", "CPU", "MEMORY", "ARCHITECTURE", "KUBELET", "KERNEL"}, nodes); err != nil {
@@ -209,7 +200,7 @@ func meshLines(all []meshes.Installation) string {
 	for _, i := range all {
 		fmt.Fprintf(&b, "  mesh %s %s in namespace %s", i.Mesh, i.Version, i.Namespace)
 		if i.Abandoned() {
-			remedy := "the next run uninstalls it, or `tare cleanup`"
+			remedy := "the next run uninstalls it, or `tare cluster cleanup`"
 			if _, err := i.Definition(); err != nil {
 				remedy = "`tare mesh uninstall " + i.Mesh + " --mesh FILE` uninstalls it"
 			}

@@ -127,7 +127,7 @@ func TestKubernetesClusterCommands(t *testing.T) {
 		must.OK(t, err)
 		must.Contain(t, out, want)
 	}
-	if out, err := call(t, "cleanup", "--kubeconfig", path, "--run", "tare-no-such-run", "--yes"); err == nil {
+	if out, err := call(t, "cluster", "cleanup", "--kubeconfig", path, "--run", "tare-no-such-run", "--yes"); err == nil {
 		t.Errorf("removed a run that does not exist:\n%s", out)
 	}
 	c := clustertest.Connect(t)
@@ -136,7 +136,7 @@ func TestKubernetesClusterCommands(t *testing.T) {
 			Operations: []admissionv1.OperationType{admissionv1.Create}, Rule: admissionv1.Rule{APIGroups: []string{"tare.test"}, APIVersions: []string{"v1"}, Resources: []string{"scales"}}}}}},
 		Validations: []admissionv1.Validation{{Expression: "true"}}}}
 	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-policy", Owner: cluster.Owner{Host: "elsewhere", PID: 7}}, policy))
-	out = must.Get(call(t, "cleanup", "--kubeconfig", path, "--run", "tare-test-policy", "--yes"))(t)
+	out = must.Get(call(t, "cluster", "cleanup", "--kubeconfig", path, "--run", "tare-test-policy", "--yes"))(t)
 	must.Contain(t, out, "validatingadmissionpolicy tare-test-policy", "no object of a removed run is left")
 	ref, _ := cluster.RefOf(policy)
 	if _, err := c.Get(clustertest.Within(t, time.Minute), ref); !cluster.IsNotFound(err) {
@@ -172,7 +172,7 @@ func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
 	left := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "tare-test-own-root"}}
 	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Installed: "own", Owner: dead}, ns))
 	must.OK(t, c.Apply(clustertest.Within(t, time.Minute), cluster.Stamp{Run: "tare-test-own"}, left))
-	out := must.Get(call(t, "cleanup", "--kubeconfig", kubeconfig, "--run", "r-dead", "--yes"))(t)
+	out := must.Get(call(t, "cluster", "cleanup", "--kubeconfig", kubeconfig, "--run", "r-dead", "--yes"))(t)
 	must.Contain(t, out, "mesh own in namespace tare-test-own")
 	for _, o := range []runtime.Object{ns, left} {
 		ref, _ := cluster.RefOf(o)

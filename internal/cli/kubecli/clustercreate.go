@@ -1,389 +1,181 @@
 package kubecli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"path/filepath"
+	"os"
+	"os/exec"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/kube/guard"
-	"github.com/tare-mesh/tare/internal/kube/provider"
 )
 
-// readyWithin bounds the wait for the API server of a new cluster.
-const readyWithin = 5 * time.Minute
+const (
+	// readyWithin bounds the wait for the API server of a new cluster.
+	readyWithin = 5 * time.Minute
+	// endWithin is the time that a provider has to remove what it began after an interrupt.
+	endWithin = 30 * time.Second
+)
+
+// provider is a program that creates clusters on this machine. It makes the context NAME-CLUSTER the current one.
+type provider struct {
+	name, install string
+	create        func(name string, nodes int) proc.Command
+	image         string // option --image for a version of Kubernetes
+	remove        string // the command that deletes the cluster of the name that follows it
+}
+
+var providers = []provider{
+	{
+		name: "kind", install: "go install sigs.k8s.io/kind@latest", image: "kindest/node:v%s", remove: "kind delete cluster --name ",
+		create: func(name string, nodes int) proc.Command {
+			return proc.Command{Path: "kind", Args: []string{"create", "cluster", "--name", name, "--config", "-", "--wait", "5m"}, Stdin: strings.NewReader(kindConfig(nodes))}
+		},
+	},
+	{
+		name: "k3d", install: "go install github.com/k3d-io/k3d/v5@latest", image: "rancher/k3s:v%s-k3s1", remove: "k3d cluster delete ",
+		create: func(name string, nodes int) proc.Command {
+			return proc.Command{Path: "k3d", Args: []string{"cluster", "create", name, "--agents", fmt.Sprint(nodes - 1), "--k3s-arg", "--disable=traefik@server:*", "--wait", "--timeout", "5m"}}
+		},
+	},
+}
+
+// kindConfig has a control plane for one node, or that many workers beside a control plane that runs no pods.
+func kindConfig(nodes int) string {
+	text := "kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n"
+	if nodes > 1 {
+		text += strings.Repeat("- role: worker\n", nodes)
+	}
+	return text
+}
+
+// A name or version never begins with a dash: it cannot become an option.
+var (
+	clusterName    = regexp.MustCompile(`^[a-z]([-a-z0-9]{0,30}[a-z0-9])?$`)
+	clusterVersion = regexp.MustCompile(`^[0-9][0-9.]*$`)
+)
 
 func newClusterCreate(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
-	var s provider.Settings
-	var with string
+	var with, name, version string
+	var nodes int
 	var dryRun bool
-	var doc strings.Builder
-	for _, p := range provider.Providers() {
-		fmt.Fprintf(&doc, "  %-14s%s\n", p.Name, p.Doc)
-	}
+	names := printable.Texts(providers, func(p provider) string { return p.name })
 	cmd := &cobra.Command{
 		Use:   "create --with PROVIDER",
-		Short: "Create a cluster with the program of its provider, and mark it as disposable",
-		Long: `create runs the command-line program of a provider, which must be installed. The program
-adds a context to the kubeconfig and makes it the current one. The cluster is marked as
-disposable. For a cloud, --dry-run prints the commands: run them, then tare cluster adopt.
-
-Providers:
-` + doc.String(),
+		Short: "Create a cluster with kind or k3d, and mark it as disposable",
+		Long: `create runs kind or k3d, which adds a context to the kubeconfig and makes it the current
+one, and marks the cluster as disposable. The provider's own program deletes it.`,
 		Example: `  tare cluster create --with kind
-  tare cluster create --with k3d --nodes 3 --dry-run
-  tare cluster create --with gke --project mine --zone europe-west1-b --machine e2-standard-8 --dry-run`,
+  tare cluster create --with k3d --nodes 3 --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if with == "" {
-				return hint.Usage(errors.New("--with is missing"), "providers: "+providerNames())
+			var p provider
+			for _, known := range providers {
+				if known.name == with {
+					p = known
+				}
 			}
-			p, err := provider.Find(with)
-			if err == nil {
-				s, err = complete(p, s, f)
+			version = strings.TrimPrefix(version, "v")
+			switch {
+			case p.name == "":
+				return hint.Usage(fmt.Errorf("--with %q is not a provider", with), "providers: "+strings.Join(names, ", "))
+			case f.options.Context != "":
+				return hint.Usage(errors.New("--context cannot be chosen"), "the provider names it")
+			case !clusterName.MatchString(name):
+				return hint.Usage(fmt.Errorf("--name %q is not a name of a cluster", name), "write 1 to 32 lower-case letters, digits and dashes, beginning with a letter")
+			case nodes < 1:
+				return hint.Usage(fmt.Errorf("--nodes %d is not a number of nodes", nodes), "write 1 or more")
+			case version != "" && !clusterVersion.MatchString(version):
+				return hint.Usage(fmt.Errorf("--version %q is not a version of Kubernetes", version), "for example --version 1.36.1")
 			}
-			if err != nil {
-				return hint.Usage(err, hint.Of(err))
+			create := p.create(name, nodes)
+			if version != "" {
+				create.Args = append(create.Args, "--image", fmt.Sprintf(p.image, version))
 			}
 			if dryRun {
-				return clusterDryRun(c, p, s)
+				fmt.Fprint(c.Out, create)
+				if p.name == "kind" {
+					fmt.Fprintf(c.Out, " <<'END'\n%sEND", kindConfig(nodes))
+				}
+				fmt.Fprintf(c.Out, "\n# then: tare cluster adopt --context %s-%s\n", p.name, name)
+				return nil
 			}
-			if p.Cloud {
-				return hint.New("run the commands that --dry-run prints, then: tare cluster adopt", "tare does not create clusters of %s itself", p.Name)
-			}
-			return clusterCreate(cmd.Context(), c, p, s)
+			return clusterCreate(cmd.Context(), c, p, name, create, f.options.Kubeconfig)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&with, "with", "", "`provider`: "+providerNames())
-	flags.StringVar(&s.Name, "name", "tare", "name of the cluster")
-	flags.IntVar(&s.Nodes, "nodes", 0, "nodes for pods (default 1, in a cloud 3)")
-	flags.StringVar(&s.Machine, "machine", "", "machine `type` of the nodes, in a cloud: e2-standard-8")
-	flags.StringVar(&s.Zone, "zone", "", "`zone`, location or region, in a cloud")
-	flags.StringVar(&s.Version, "version", "", "`version` of Kubernetes; default: the provider's")
-	flags.StringVar(&s.Project, "project", "", "project of the cluster (gke)")
-	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
-	_ = cmd.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(strings.Split(providerNames(), ", "), cobra.ShellCompDirectiveNoFileComp))
+	flags.StringVar(&with, "with", "", "`provider`: "+strings.Join(names, ", "))
+	flags.StringVar(&name, "name", "tare", "name of the cluster")
+	flags.IntVar(&nodes, "nodes", 1, "nodes for pods")
+	flags.StringVar(&version, "version", "", "`version` of Kubernetes; default: the provider's")
+	flags.BoolVar(&dryRun, "dry-run", false, "print the command, and do nothing")
+	_ = cmd.RegisterFlagCompletionFunc("with", cobra.FixedCompletions(names, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
-func providerNames() string {
-	return strings.Join(printable.Texts(provider.Providers(), func(p provider.Provider) string { return p.Name }), ", ")
-}
-
-func complete(p provider.Provider, s provider.Settings, f *clusterFlags) (provider.Settings, error) {
-	if f.options.Context != "" {
-		return s, errors.New("--context cannot be chosen: the provider names it")
-	}
-	s, err := p.Complete(s)
-	if err != nil {
-		return s, err
-	}
-	if f.options.Kubeconfig == "" {
-		s.Kubeconfig, err = provider.DefaultKubeconfig()
-	} else {
-		s.Kubeconfig, err = filepath.Abs(f.options.Kubeconfig) // the record is read in other directories
-	}
-	return s, err
-}
-
-func clusterDryRun(c *cli.CommandLine, p provider.Provider, s provider.Settings) error {
-	text, err := p.Commands(s, p.Creation())
-	if err != nil {
-		return err
-	}
-	after := "the mark of `tare cluster adopt`"
-	if p.Cloud {
-		after = "tare cluster adopt --kubeconfig " + s.Kubeconfig
-	}
-	fmt.Fprint(c.Out, text, "# then: ", after, "\n")
-	return nil
-}
-
-func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider.Provider, s provider.Settings) error {
-	all, err := created(c)
-	if err != nil {
-		return err
+// clusterCreate runs the provider's program, which refuses a name in use, and marks the new cluster.
+func clusterCreate(ctx context.Context, c *cli.CommandLine, p provider, name string, create proc.Command, kubeconfig string) error {
+	if _, err := exec.LookPath(p.name); err != nil {
+		return hint.New("install it: "+p.install, "%s is not on PATH", p.name)
 	}
 	defer c.WhileInterrupted(nil, cli.Undoing)()
-	record, err := all.Create(ctx, p, s)
-	if err != nil {
-		return err
+	cmd := exec.CommandContext(ctx, create.Path, create.Args...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = create.Stdin, c.Err, c.Err
+	if kubeconfig != "" {
+		cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	}
-	remove := "delete it: tare cluster delete " + s.Name
+	// Not killed: a program that is interrupted removes what it has begun.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGINT) }
+	cmd.WaitDelay = endWithin
+	fmt.Fprintf(c.Err, "+ %s\n", create)
+	if err := cmd.Run(); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return fmt.Errorf("%s: %w", create, err)
+	}
+	remove := "delete it: " + p.remove + name
+	options := cluster.Options{Kubeconfig: kubeconfig, Context: p.name + "-" + name}
 	within, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	if record.UID, err = markNew(within, record); err != nil {
-		return hint.Wrap(fmt.Errorf("the cluster was created, and cannot be marked as disposable: %w", err), remove+" --unreachable")
+	if err := markNew(within, options); err != nil {
+		return hint.Wrap(fmt.Errorf("the cluster was created, and cannot be marked as disposable: %w", err), remove)
 	}
-	if err := all.Records.Save(record); err != nil {
-		return err
-	}
-	fmt.Fprintf(c.Out, `%s cluster %s: %s, ready
-context %s in %s: the current one, marked as disposable
-next: %s
+	fmt.Fprintf(c.Out, `%s cluster %s: ready
+context %s: the current one, marked as disposable
+next: tare cluster image load --to %s:%s
+      tare run FILE --set platform.kind=kubernetes
 %s
-`, p.Name, s.Name, printable.Counted(s.Nodes, "node"), record.Context, s.Kubeconfig, strings.Join(nextCommands(p, s), "\n      "), remove)
+`, p.name, name, options.Context, p.name, name, remove)
 	return nil
 }
 
-// nextCommands load tare's image into a new cluster, and run an experiment with it.
-func nextCommands(p provider.Provider, s provider.Settings) []string {
-	const run = "tare run FILE --set platform.kind=kubernetes"
-	switch {
-	case p.Name == "kind" || p.Name == "k3d":
-		return []string{"tare image load --to " + p.Name + ":" + s.Name, run}
-	case p.Name == "k3s":
-		return []string{"tare image load --to k3s", run}
-	}
-	return []string{"tare image build -o image.tar && tare-cluster load-image image.tar --name " + s.Name, run}
-}
-
-// markNew waits for the API server, marks the cluster, and returns its identity.
-func markNew(ctx context.Context, r provider.Record) (string, error) {
+// markNew waits for the API server, and marks the cluster with what runs on it.
+func markNew(ctx context.Context, options cluster.Options) error {
 	var k *cluster.Cluster
 	err := wait.Until(ctx, time.Second, func(ctx context.Context) (err error) {
-		k, err = cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context})
+		k, err = cluster.Connect(ctx, options)
 		return err
 	})
 	if err != nil {
-		return "", err
+		return err
 	}
 	foreign, err := guard.New(k).Foreign(ctx)
 	if err != nil {
-		return "", err
-	}
-	if _, err := guard.New(k).Adopt(ctx, foreign); err != nil {
-		return "", err
-	}
-	return identity(ctx, k)
-}
-
-func newClusterDelete(c *cli.CommandLine, _ *clusterFlags) *cobra.Command {
-	var with string
-	var yes, dryRun, unreachable bool
-	cmd := &cobra.Command{
-		Use:   "delete NAME",
-		Short: "Delete a cluster that tare created",
-		Long: `delete runs the command-line program of the provider. It refuses a cluster that tare did
-not create, one that was replaced by another of its name, and one that a run holds.`,
-		Example: `  tare cluster delete tare
-  tare cluster delete tare --with k3d --yes`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			all, err := created(c)
-			if err != nil {
-				return err
-			}
-			r, err := recordOf(all.Records, with, args[0])
-			if err != nil {
-				return err
-			}
-			p, err := provider.Find(r.Provider)
-			if err != nil {
-				return err
-			}
-			if dryRun {
-				text, err := p.Commands(r.Settings, p.Deletion())
-				fmt.Fprint(c.Out, text)
-				return err
-			}
-			reached, err := deletable(cmd.Context(), r, unreachable)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(c.Err, r)
-			if err := c.Confirm("delete it with everything on it", yes); err != nil {
-				return err
-			}
-			if !yes { // a run can have begun meanwhile
-				if reached, err = deletable(cmd.Context(), r, unreachable); err != nil {
-					return err
-				}
-			}
-			defer c.WhileInterrupted(nil, "")()
-			if err := all.Delete(cmd.Context(), p, r, reached); err != nil {
-				return err
-			}
-			fmt.Fprintf(c.Out, "%s cluster %s: deleted\n", r.Provider, r.Settings.Name)
-			return nil
-		},
-	}
-	flags := cmd.Flags()
-	flags.StringVar(&with, "with", "", "`provider`, if several providers have a cluster of this name")
-	flags.BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	flags.BoolVar(&dryRun, "dry-run", false, "print the commands, and do nothing")
-	flags.BoolVar(&unreachable, "unreachable", false, "delete it without connecting to it, if it is unreachable or its creation failed")
-	return cmd
-}
-
-// created are the clusters that tare created.
-func created(c *cli.CommandLine) (provider.Clusters, error) {
-	records, err := provider.OpenRecords()
-	return provider.Clusters{Records: records, Out: c.Err, Now: time.Now}, err
-}
-
-// deletable refuses a cluster that is not the one in the record, or that a run holds. reached means that it answered.
-func deletable(ctx context.Context, r provider.Record, unreachable bool) (reached bool, err error) {
-	if r.Context == "" || r.UID == "" {
-		if unreachable {
-			return false, nil
-		}
-		return false, hint.New("if no other cluster of this name exists now, --unreachable deletes it without checking its identity",
-			"%s: its creation failed, and the record has no identity of it", r)
-	}
-	ctx, cancel := context.WithTimeout(ctx, askCluster)
-	defer cancel()
-	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context})
-	if err == nil {
-		var uid string
-		if uid, err = identity(ctx, k); err == nil && uid != r.UID {
-			return false, hint.New("delete it with the program of its provider", "context %s is not the cluster that tare created on %s", r.Context, r.Created.Format(time.DateOnly))
-		}
-	}
-	if err != nil {
-		if unreachable {
-			return false, nil
-		}
-		return false, hint.Wrap(fmt.Errorf("check that it is the cluster that tare created: %w", err), "--unreachable deletes it without checking its identity")
-	}
-	h, held, err := guard.New(k).Holder(ctx)
-	if err != nil {
-		return false, err
-	}
-	if held {
-		return false, hint.New("wait for its end, or stop it", "a run holds the cluster: %s", h)
-	}
-	return true, nil
-}
-
-// optionsOf are the kubeconfig and context in the record of a cluster that tare created.
-func optionsOf(flags cluster.Options, with, name string) (cluster.Options, error) {
-	if flags.Kubeconfig != "" || flags.Context != "" {
-		return flags, hint.Usage(errors.New("NAME has the kubeconfig and the context"), "leave out NAME, or --kubeconfig and --context")
-	}
-	records, err := provider.OpenRecords()
-	if err != nil {
-		return flags, err
-	}
-	r, err := recordOf(records, with, name)
-	if err != nil {
-		return flags, err
-	}
-	if r.Context == "" {
-		return flags, hint.New("delete what was created: tare cluster delete "+name+" --unreachable", "%s: its creation failed", r)
-	}
-	return cluster.Options{Kubeconfig: r.Settings.Kubeconfig, Context: r.Context}, nil
-}
-
-// recordOf finds the record of a cluster that tare created.
-func recordOf(records provider.Records, with, name string) (provider.Record, error) {
-	if with != "" {
-		r, err := records.Of(with, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			return r, notCreated(records, with+" cluster "+name)
-		}
-		return r, err
-	}
-	all, err := records.All()
-	if err != nil {
-		return provider.Record{}, err
-	}
-	var found []provider.Record
-	for _, r := range all {
-		if r.Settings.Name == name {
-			found = append(found, r)
-		}
-	}
-	switch len(found) {
-	case 1:
-		return found[0], nil
-	case 0:
-		return provider.Record{}, notCreated(records, "cluster "+name)
-	}
-	return provider.Record{}, hint.Usage(fmt.Errorf("clusters of several providers have the name %s", name), "add --with")
-}
-
-func notCreated(records provider.Records, what string) error {
-	all, _ := records.All()
-	names := printable.Texts(all, func(r provider.Record) string { return r.Settings.Name + " (" + r.Provider + ")" })
-	text := "created by tare: " + strings.Join(names, ", ")
-	if len(names) == 0 {
-		text = "created by tare: none; the provider's own program deletes others"
-	}
-	return hint.New(text, "%s: tare did not create it", what)
-}
-
-// createdText is the record of a cluster. The UID decides: a context can belong to another cluster of the same name.
-func createdText(ctx context.Context, k *cluster.Cluster) string {
-	uid, err := identity(ctx, k)
-	if err != nil {
-		return "unknown: " + err.Error()
-	}
-	records, err := provider.OpenRecords()
-	if err != nil {
-		return "unknown: " + err.Error()
-	}
-	all, err := records.All()
-	for _, r := range all {
-		switch {
-		case r.UID == "" && r.Context != "" && r.Context == k.Context():
-			return fmt.Sprintf("probably, with %s: it was not marked (`tare cluster delete %s --unreachable` deletes it)", r.Provider, r.Settings.Name)
-		case r.UID == uid:
-			return fmt.Sprintf("yes, with %s on %s (`tare cluster delete %s` deletes it)", r.Provider, r.Created.Local().Format("2006-01-02 15:04"), r.Settings.Name)
-		}
-	}
-	if err != nil {
-		return "unknown: " + err.Error()
-	}
-	return "no"
-}
-
-// identity is the UID of a cluster's namespace kube-system.
-func identity(ctx context.Context, k *cluster.Cluster) (uid string, err error) {
-	err = k.Retry(ctx, "read namespace "+cluster.SystemNamespace, func(ctx context.Context) error {
-		ns, err := k.Typed().CoreV1().Namespaces().Get(ctx, cluster.SystemNamespace, metav1.GetOptions{})
-		if err == nil {
-			uid = string(ns.UID)
-		}
 		return err
-	})
-	return uid, err
-}
-
-func newClusterList(c *cli.CommandLine) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the clusters that tare created",
-		Example: "  tare cluster list",
-		Args:    cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			records, err := provider.OpenRecords()
-			if err != nil {
-				return err
-			}
-			all, err := records.All()
-			if err != nil {
-				return err
-			}
-			var rows [][]string
-			for _, r := range all {
-				state := cmp.Or(r.Context, "not complete")
-				rows = append(rows, []string{r.Settings.Name, r.Provider, fmt.Sprint(r.Settings.Nodes), r.Created.Local().Format("2006-01-02 15:04"), state, r.Settings.Kubeconfig})
-			}
-			return c.Table([]string{"NAME", "PROVIDER", "NODES", "CREATED", "CONTEXT", "KUBECONFIG"}, rows)
-		},
 	}
+	_, err = guard.New(k).Adopt(ctx, foreign)
+	return err
 }

@@ -1,140 +1,94 @@
 package kubecli
 
 import (
+	"fmt"
+	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/kube/cluster/clustertest"
-	"github.com/tare-mesh/tare/internal/kube/provider"
 )
 
-// A record of a failed creation does not prove that the cluster of its name is the one that tare began.
-func TestDeleteWithoutIdentity(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	t.Setenv("PATH", t.TempDir())
-	records := must.Get(provider.OpenRecords())(t)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	for _, context := range []string{"", "kind-tare"} {
-		r := provider.Record{Provider: "kind", Settings: provider.Settings{Name: "tare", Nodes: 1, Kubeconfig: kubeconfig}, Context: context}
-		must.OK(t, records.Save(r))
-		_, err := call(t, "cluster", "delete", "tare", "--yes")
-		if err == nil || !strings.Contains(err.Error(), "the record has no identity") || !strings.Contains(hint.Of(err), "--unreachable") {
-			t.Errorf("context %q: %v (%s)", context, err, hint.Of(err))
-		}
-		if _, err := call(t, "cluster", "delete", "tare", "--yes", "--unreachable"); err == nil || err.Error() != "kind is not on PATH" {
-			t.Errorf("context %q, on the record alone: %v", context, err)
-		}
-	}
-}
-
-// For a cloud the commands are printed, and nothing is created.
-func TestCloudsAreNotCreated(t *testing.T) {
-	create := []string{"cluster", "create", "--with", "aks", "--zone", "westeurope", "--kubeconfig", "/home/jo/config"}
-	if _, err := call(t, create...); err == nil || !strings.Contains(hint.Of(err), "--dry-run prints, then: tare cluster adopt") {
-		t.Errorf("%v (%s)", err, hint.Of(err))
-	}
-	out, err := call(t, append(create, "--dry-run")...)
-	if want := "az aks get-credentials --resource-group tare-tare --name tare --file /home/jo/config\n# then: tare cluster adopt --kubeconfig /home/jo/config\n"; err != nil || !strings.HasSuffix(out, want) {
-		t.Errorf("%v, got\n%s", err, out)
-	}
-}
-
-// The UID identifies the cluster of a record, not by the name of its context.
-func TestStatusOfCreatedCluster(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir())
-	records := must.Get(provider.OpenRecords())(t)
-	kubeconfig := filepath.Join(t.TempDir(), "config")
-	for uid, want := range map[string]string{"mine": "yes, with kind on ", "another": "no", "": "unknown: "} {
-		answers := map[string]any{"/api/v1/namespaces/kube-system": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) })}
-		if uid != "" {
-			answers["/api/v1/namespaces/kube-system"] = corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: types.UID(uid)}}
-		}
-		k := clustertest.Serve(t, answers)
-		r := provider.Record{Provider: "kind", Settings: provider.Settings{Name: "tare", Kubeconfig: kubeconfig}, Context: k.Context(), UID: "mine"}
-		must.OK(t, records.Save(r))
-		if got := createdText(t.Context(), k); !strings.HasPrefix(got, want) {
-			t.Errorf("UID %q: %s, want %s", uid, got, want)
-		}
-		if r.UID = ""; uid != "" { // its creation was interrupted before the mark
-			must.OK(t, records.Save(r))
-			if got := createdText(t.Context(), k); !strings.HasPrefix(got, "probably, with kind: it was not marked") {
-				t.Errorf("without a UID: %s", got)
-			}
-		}
-	}
-	for text, args := range map[string][]string{
-		kubeconfig:                                {"tare"}, // the record's kubeconfig, which does not exist
-		"cluster other: tare did not create it":   {"other"},
-		"NAME has the kubeconfig and the context": {"tare", "--context", "c"},
+func TestClusterCreateCommands(t *testing.T) {
+	for args, want := range map[string]string{
+		"--with kind": "kind create cluster --name tare --config - --wait 5m <<'END'\nkind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\nEND\n" +
+			"# then: tare cluster adopt --context kind-tare\n",
+		"--with kind --name n --nodes 2 --version v1.36.1": "kind create cluster --name n --config - --wait 5m --image kindest/node:v1.36.1 <<'END'\nkind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n" +
+			"- role: control-plane\n- role: worker\n- role: worker\nEND\n# then: tare cluster adopt --context kind-n\n",
+		"--with k3d --nodes 3 --version 1.36.1": "k3d cluster create tare --agents 2 --k3s-arg '--disable=traefik@server:*' --wait --timeout 5m --image rancher/k3s:v1.36.1-k3s1\n" +
+			"# then: tare cluster adopt --context k3d-tare\n",
 	} {
-		must.Fail(t, must.Err(call(t, append([]string{"cluster", "status"}, args...)...)), text, args)
+		out, err := call(t, append([]string{"cluster", "create", "--dry-run"}, strings.Fields(args)...)...)
+		if err != nil || out != want {
+			t.Errorf("%s: %v, got\n%swant\n%s", args, err, out, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"":                            `--with "" is not a provider`,
+		"--with gke":                  `--with "gke" is not a provider`,
+		"--with kind --context c":     "--context cannot be chosen",
+		"--with kind --name=-x":       `--name "-x" is not a name of a cluster`,
+		"--with kind --nodes 0":       "--nodes 0 is not a number of nodes",
+		"--with kind --version=-1.36": `--version "-1.36" is not a version of Kubernetes`,
+	} {
+		must.Fail(t, must.Err(call(t, append([]string{"cluster", "create", "--dry-run"}, strings.Fields(args)...)...)), want, args)
 	}
 }
 
-// The test cluster is a provider: it is created, marked, listed, guarded and deleted, for real.
-func TestKubernetesCreateAndDelete(t *testing.T) {
-	if os.Getenv("TARE_TEST_ALL") == "" || os.Getuid() != 0 {
-		t.Skip("it brings up a cluster, as root: make e2e-all runs it")
-	}
-	bin, state := t.TempDir(), t.TempDir()
-	build := exec.Command("go", "build", "-C", "../../../test/cluster", "-trimpath", "-o", bin+"/", "./cmd/tare-cluster")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	kubeconfig := filepath.Join(state, "kubeconfig")
-	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
-	t.Setenv("XDG_STATE_HOME", state)
-	t.Setenv("KUBECONFIG", kubeconfig)
-	create := []string{"cluster", "create", "--with", "tare-cluster", "--name", "created", "--nodes", "2"}
-	t.Cleanup(func() { // whatever fails below
-		_ = exec.Command(filepath.Join(bin, "tare-cluster"), "down", "--name", "created").Run()
+// A program in kind's place gets the configuration and the kubeconfig. Its cluster is marked with the workloads it has.
+func TestClusterIsCreatedAndMarked(t *testing.T) {
+	mark := ""
+	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "front"}}
+	k := clustertest.Serve(t, map[string]any{
+		"/api/v1/namespaces": corev1.NamespaceList{},
+		"/api/v1/pods":       corev1.PodList{Items: []corev1.Pod{pod}},
+		"/api/v1/namespaces/kube-system": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			b, _ := io.ReadAll(r.Body)
+			mark = r.Method + " " + string(b)
+			clustertest.Answer(t, w, corev1.Namespace{})
+		}),
 	})
-	want := func(text string, args ...string) {
+	dir := t.TempDir()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	create := []string{"cluster", "create", "--with", "kind", "--kubeconfig", kubeconfig}
+	text := fmt.Sprintf("{apiVersion: v1, kind: Config, contexts: [{name: kind-tare, context: {cluster: c}}], clusters: [{name: c, cluster: {server: %q}}]}", k.Config().Host)
+	play := func(script string) {
 		t.Helper()
-		out, err := call(t, args...)
-		if err != nil || !strings.Contains(out, text) {
-			t.Fatalf("%v: %v, want %q in\n%s", args, err, text, out)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "kind"), []byte("#!/bin/sh\n"+script), 0o700))
 	}
-	refused := func(text, advice string, args ...string) {
-		t.Helper()
-		if _, err := call(t, args...); err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(hint.Of(err), advice) {
-			t.Fatalf("%v: %v (%s), want %q (%s)", args, err, hint.Of(err), text, advice)
-		}
-	}
-	want("context tare-cluster-created in "+kubeconfig+": the current one, marked as disposable", create...)
-	want("created by tare: yes, with tare-cluster on ", "cluster", "status")
-	want("mark: disposable", "cluster", "status")
-	want("tare-node-2 ", "cluster", "status")
-	want("tare-cluster-created", "cluster", "list")
-	refused("exists", "tare cluster delete created", create...)
 
-	// Another cluster of the name, and one without a record.
-	record := filepath.Join(state, "tare", "clusters", "tare-cluster-created.json")
-	text := must.Get(os.ReadFile(record))(t)
-	replace := func(b []byte) {
-		t.Helper()
-		must.OK(t, os.WriteFile(record, b, 0o600))
+	play("echo \"$@\" >" + dir + "/args; cat >" + dir + "/input; printf '%s' '" + text + "' >$KUBECONFIG")
+	out, err := call(t, create...)
+	must.OK(t, err)
+	must.Contain(t, out, "context kind-tare: the current one, marked as disposable", "tare cluster image load --to kind:tare", "delete it: kind delete cluster --name tare")
+	if args := string(must.Get(os.ReadFile(filepath.Join(dir, "args")))(t)); args != "create cluster --name tare --config - --wait 5m\n" {
+		t.Errorf("arguments %q", args)
 	}
-	replace([]byte(strings.Replace(string(text), `"uid": "`, `"uid": "0`, 1)))
-	refused("is not the cluster that tare created", "program of its provider", "cluster", "delete", "created", "--yes")
-	must.OK(t, os.Remove(record))
-	refused("tare did not create it", "created by tare: none", "cluster", "delete", "created", "--yes")
-	refused("exists, and tare did not create it", "another --name", create...)
+	if input := string(must.Get(os.ReadFile(filepath.Join(dir, "input")))(t)); input != kindConfig(1) {
+		t.Errorf("input %q", input)
+	}
+	if !strings.HasPrefix(mark, "PATCH ") || !strings.Contains(mark, "tare.dev/disposable") || !strings.Contains(mark, "front") {
+		t.Errorf("mark: %s", mark)
+	}
 
-	replace(text)
-	want("deleted", "cluster", "delete", "created", "--yes")
-	refused("no context", "--kubeconfig", "cluster", "status")
-	refused("tare did not create it", "none", "cluster", "delete", "created", "--yes")
+	mark = ""
+	play("echo 'ERROR: node(s) already exist' >&2; exit 1")
+	out, err = call(t, create...)
+	must.Fail(t, err, "kind create cluster --name tare", "it exists")
+	if must.Contain(t, out, "node(s) already exist"); mark != "" {
+		t.Errorf("marked after a failure: %s", mark)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if err := must.Err(call(t, create...)); err == nil || err.Error() != "kind is not on PATH" || !strings.Contains(hint.Of(err), "go install") {
+		t.Errorf("without kind: %v", err)
+	}
 }

@@ -41,7 +41,7 @@ var clusterChecks = []struct {
 	{"RBAC permissions", "`tare cluster rbac --for FILE` prints the manifest that grants them", lookPermissions},
 	{"nodes", "", lookNodes},
 	{"placement", "kubectl label node NODE " + kube.LabelRole + "=" + kube.RoleApplication + " (three of them), and " + kube.LabelRole + "=" + kube.RoleLoad + " for the load", lookPlacement},
-	{"image", "`tare image load` puts it onto the nodes", lookImage},
+	{"image", "`tare cluster image load` puts it onto the nodes", lookImage},
 	{"meter of the cluster", "", lookClusterMeter},
 }
 

@@ -58,7 +58,7 @@ func TestKubernetesDoctor(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v in\n%s", err, out)
 	}
-	must.Contain(t, out, "that this experiment needs is missing", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare image load`", "ok    cluster")
+	must.Contain(t, out, "that this experiment needs is missing", " for pods)", "platform.affinity: auto", "kubelet answers", "warn  image", "localhost/no-such:1 is not on ", "`tare cluster image load`", "ok    cluster")
 	out, err = examinedBy(t, at(path, ", affinity: labels"))
 	if err == nil || !strings.Contains(out, "FAIL  placement") || !strings.Contains(out, "kubectl label node") {
 		t.Errorf("%v in\n%s", err, out)

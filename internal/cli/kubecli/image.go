@@ -30,15 +30,16 @@ type imageOptions struct {
 	dry    bool
 }
 
-func newImageCommand(c *cli.CommandLine) *cobra.Command {
+func newClusterImage(c *cli.CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "image",
+		Use:   "image",
+		Short: "Build the image of tare-agent, and load it into a cluster",
 		Long: `image makes the container image of tare-agent, which runs the services and sends
 the load in a cluster, without a container engine: static programs, an
 unprivileged user, no shell. The same programs make the same image, byte for byte.`,
-		Example: `  tare image load --to kind                              # build, and load into the kind cluster
-  tare image build -o tare-agent.tar                     # an archive that containerd, podman and docker import
-  tare image load --to registry --tag REGISTRY/tare-agent:v1`,
+		Example: `  tare cluster image load --to kind                              # build, and load into the kind cluster
+  tare cluster image build -o tare-agent.tar                     # an archive that containerd, podman and docker import
+  tare cluster image load --to registry --tag REGISTRY/tare-agent:v1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
@@ -54,9 +55,9 @@ func newImageBuildCommand(c *cli.CommandLine) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "build",
 		Short: "Write the image as an archive",
-		Example: `  tare image build                                       # tare-agent.tar
-  tare image build --agent amd64/tare-agent --agent arm64/tare-agent -o both.tar
-  tare image build --with vegeta=/usr/local/bin/vegeta   # a load generator beside it`,
+		Example: `  tare cluster image build                                       # tare-agent.tar
+  tare cluster image build --agent amd64/tare-agent --agent arm64/tare-agent -o both.tar
+  tare cluster image build --with vegeta=/usr/local/bin/vegeta   # a load generator beside it`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ref, images, err := o.build()
@@ -91,9 +92,9 @@ func newImageLoadCommand(c *cli.CommandLine) *cobra.Command {
 		Long: `load loads an archive into the nodes of a cluster. Without an archive it builds the
 image first. It pushes to a registry under the name in --tag, with the credentials of
 your docker or podman configuration.`,
-		Example: `  tare image load --to k3d:weigh                         # the k3d cluster named weigh
-  tare image load --to containerd:/run/containerd/containerd.sock tare-agent.tar
-  tare image load --to registry --tag REGISTRY/tare-agent:v1`,
+		Example: `  tare cluster image load --to k3d:weigh                         # the k3d cluster named weigh
+  tare cluster image load --to containerd:/run/containerd/containerd.sock tare-agent.tar
+  tare cluster image load --to registry --tag REGISTRY/tare-agent:v1`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -130,7 +131,7 @@ func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive 
 	if o.dry {
 		if archive == "" {
 			archive = "tare-agent.tar"
-			fmt.Fprintf(c.Out, "tare image build --tag %s -o %s\n", o.tag, archive)
+			fmt.Fprintf(c.Out, "tare cluster image build --tag %s -o %s\n", o.tag, archive)
 		}
 		fmt.Fprintln(c.Out, to.Import(archive))
 		return nil

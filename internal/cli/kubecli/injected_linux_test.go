@@ -121,7 +121,7 @@ func newWeight(t *testing.T, bin, native string, burn time.Duration) (definition
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	for _, cmd := range []*exec.Cmd{
 		build,
-		exec.Command(filepath.Join(bin, "tare"), "image", "build", "--tag", weightImage, "--with", "injector="+injector, "-o", archive),
+		exec.Command(filepath.Join(bin, "tare"), "cluster", "image", "build", "--tag", weightImage, "--with", "injector="+injector, "-o", archive),
 		exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive),
 	} {
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -62,7 +62,7 @@ spec:
 `
 
 // inPlace measures an application where it runs, under the mesh of a real webhook, with only the permissions that are
-// printed for it. Tare is killed in the second trial, and `tare cleanup` puts the application back as it was.
+// printed for it. Tare is killed in the second trial, and `tare cluster cleanup` puts the application back as it was.
 func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	ctx := t.Context()
 	kubeconfig := clustertest.Kubeconfig(t)
@@ -124,7 +124,7 @@ func (r *onKubernetes) inPlace(t *testing.T, definition, charts string) {
 	}
 
 	r.verifiedByHand(t, definition, kubeconfig)
-	out, err := exec.Command(filepath.Join(r.bin, "tare"), "cleanup", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
+	out, err := exec.Command(filepath.Join(r.bin, "tare"), "cluster", "cleanup", "--yes", "--kubeconfig", kubeconfig).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "namespace desk is restored") || !strings.Contains(string(out), "removed: nothing of mesh weight is left") {
 		t.Fatalf("cleanup: %v\n%s", err, out)
 	}

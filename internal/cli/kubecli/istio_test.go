@@ -141,7 +141,7 @@ func clusterWithIstio(t *testing.T) (kubeconfig, charts string) {
 func agentInCluster(t *testing.T, image string) string {
 	t.Helper()
 	bin := programs(t)
-	load := exec.Command(filepath.Join(bin, "tare"), "image", "load", "--to", "containerd:"+os.Getenv("TARE_TEST_CONTAINERD"), "--tag", image)
+	load := exec.Command(filepath.Join(bin, "tare"), "cluster", "image", "load", "--to", "containerd:"+os.Getenv("TARE_TEST_CONTAINERD"), "--tag", image)
 	if out, err := load.CombinedOutput(); err != nil {
 		t.Fatalf("load the image: %v\n%s", err, out)
 	}

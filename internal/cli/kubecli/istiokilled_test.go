@@ -43,7 +43,7 @@ func TestKubernetesIstioKilled(t *testing.T) {
 		do   func()
 	}{
 		{"uninstall", func() { done(uninstall...) }},
-		{"cleanup", func() { done("cleanup", "--all", "--yes") }},
+		{"cleanup", func() { done("cluster", "cleanup", "--all", "--yes") }},
 		{"install", func() { done(install...); done(uninstall...) }},
 	}
 	longest := map[bool]time.Duration{false: 10 * time.Second, true: 10 * time.Second} // of an installation, of a removal

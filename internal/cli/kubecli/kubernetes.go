@@ -15,7 +15,7 @@ func Kubernetes() *cli.Kubernetes {
 	return &cli.Kubernetes{
 		Kubernetes: kubernetes.Program(),
 		Commands: map[string]func(*cli.CommandLine) *cobra.Command{
-			"cluster": newClusterCommand, "mesh": newMeshCommand, "cleanup": newCleanupCommand, "image": newImageCommand,
+			"cluster": newClusterCommand, "mesh": newMeshCommand,
 		},
 		DryRun: kubernetes.DryRun,
 		Draw:   plot.Draw, Push: push.Send,

@@ -49,7 +49,7 @@ var kubernetesPrograms = sync.OnceValues(func() (string, error) {
 	}
 	archive := filepath.Join(dir, "agent.tar")
 	for _, cmd := range []*exec.Cmd{
-		exec.Command(filepath.Join(dir, "tare"), "image", "build", "--tag", kubernetesImage, "-o", archive),
+		exec.Command(filepath.Join(dir, "tare"), "cluster", "image", "build", "--tag", kubernetesImage, "-o", archive),
 		exec.Command(os.Getenv("TARE_TEST_CLUSTER"), "load-image", archive),
 	} {
 		if out, err := cmd.CombinedOutput(); err != nil {

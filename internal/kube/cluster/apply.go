@@ -35,7 +35,7 @@ func (c *Cluster) applyOne(ctx context.Context, s Stamp, o runtime.Object) error
 	}
 	ref := refOf(u)
 	if s.Run == "" && s.Installed == "" {
-		return fmt.Errorf("apply %s: the stamp has no run ID, so that `tare cleanup` could not find it", ref)
+		return fmt.Errorf("apply %s: the stamp has no run ID, so that `tare cluster cleanup` could not find it", ref)
 	}
 	if err := s.Mark(u); err != nil {
 		return fmt.Errorf("apply: %w", err)

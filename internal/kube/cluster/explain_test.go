@@ -32,7 +32,7 @@ func TestNotReadyReasons(t *testing.T) {
 		hint  string
 	}{
 		"pull policy Never": {func(_ *appsv1.Deployment, app *corev1.Container) { app.Image = "localhost/none:1" },
-			false, time.Minute, []string{"0 of 1 replicas ready", "pod echo-", "container app: ErrImageNeverPull"}, "tare image load"},
+			false, time.Minute, []string{"0 of 1 replicas ready", "pod echo-", "container app: ErrImageNeverPull"}, "tare cluster image load"},
 		"image cannot be pulled": {func(_ *appsv1.Deployment, app *corev1.Container) {
 			app.Image, app.ImagePullPolicy = "localhost/none:1", corev1.PullAlways
 		}, false, 12 * time.Second, []string{"container app:", "ull"}, "registry"},

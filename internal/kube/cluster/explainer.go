@@ -57,8 +57,8 @@ type explanation struct {
 
 // hints are cures by kind of reason.
 var hints = map[string]string{
-	"ErrImagePull":               "is the image's name right, and can the node reach its registry? `tare image load` loads tare's own image into a cluster",
-	"ErrImageNeverPull":          "the image is not on the node, and its pull policy is Never: `tare image load` loads tare's own image into a cluster",
+	"ErrImagePull":               "is the image's name right, and can the node reach its registry? `tare cluster image load` loads tare's own image into a cluster",
+	"ErrImageNeverPull":          "the image is not on the node, and its pull policy is Never: `tare cluster image load` loads tare's own image into a cluster",
 	"InvalidImageName":           "the image's name is not a valid reference",
 	"CrashLoopBackOff":           "the last lines of its log are shown above",
 	"OOMKilled":                  "the container's memory limit is too low",
@@ -71,10 +71,10 @@ var hints = map[string]string{
 	reasonInvalid:                "the API server refuses the pod. Are requests above limits? A limit below the mesh's own request needs `requests` beside `limits`",
 	reasonWebhook:                "an admission webhook of the cluster refused or failed: perhaps the injector of a mesh is not ready",
 
-	blockedByFinalizers: "the controller that set the finalizer removes it after its own clean-up; if that controller is gone, remove the finalizer with `kubectl patch … --type merge -p '{\"metadata\":{\"finalizers\":null}}'`, and run `tare cleanup` again",
-	blockedByDiscovery:  "an aggregated API does not answer, so the namespace's content is unknown: repair or delete that APIService (`kubectl get apiservices`), and run `tare cleanup` again",
-	blockedByPods:       "its pods are still stopping (terminationGracePeriodSeconds), or their node does not answer: run `tare cleanup` again later",
-	blockedByNode:       "they end when the node is back, or by `kubectl delete pod --force`; then run `tare cleanup` again",
+	blockedByFinalizers: "the controller that set the finalizer removes it after its own clean-up; if that controller is gone, remove the finalizer with `kubectl patch … --type merge -p '{\"metadata\":{\"finalizers\":null}}'`, and run `tare cluster cleanup` again",
+	blockedByDiscovery:  "an aggregated API does not answer, so the namespace's content is unknown: repair or delete that APIService (`kubectl get apiservices`), and run `tare cluster cleanup` again",
+	blockedByPods:       "its pods are still stopping (terminationGracePeriodSeconds), or their node does not answer: run `tare cluster cleanup` again later",
+	blockedByNode:       "they end when the node is back, or by `kubectl delete pod --force`; then run `tare cluster cleanup` again",
 }
 
 // Kinds of reasons that Kubernetes reports in messages only.

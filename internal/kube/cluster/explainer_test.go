@@ -87,7 +87,7 @@ func TestExplanations(t *testing.T) {
 	}{
 		"starting":       {pods: []corev1.Pod{pod("p", corev1.PodPending, waiting("ContainerCreating"))}},
 		"image":          {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ImagePullBackOff"))}, nil, []string{"pod p: container app: ImagePullBackOff: details"}, "registry", false},
-		"never pulled":   {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ErrImageNeverPull"))}, nil, []string{"pod p: container app: ErrImageNeverPull: details"}, "tare image load", true},
+		"never pulled":   {[]corev1.Pod{pod("p", corev1.PodPending, waiting("ErrImageNeverPull"))}, nil, []string{"pod p: container app: ErrImageNeverPull: details"}, "tare cluster image load", true},
 		"out of memory":  {[]corev1.Pod{pod("p", corev1.PodRunning, oom)}, nil, []string{"pod p: container app: CrashLoopBackOff: exited with code 137 (OOMKilled), restarted 2 times\n| the last line"}, "memory limit", false},
 		"being replaced": {[]corev1.Pod{ending}, nil, nil, "", false},
 		"unschedulable":  {[]corev1.Pod{unscheduled}, nil, []string{"pod p: Unschedulable: 0/1 nodes"}, "no node takes the pod", false},

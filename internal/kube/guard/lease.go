@@ -134,7 +134,7 @@ func (l *Lease) acquireIn(ctx context.Context, namespace string) error {
 func heldBy(c *cluster.Cluster, h Holder) *Held {
 	text := "wait until it ends; `tare cluster status` shows it"
 	if h.Owner.State() != cluster.Alive {
-		text = fmt.Sprintf("wait until it ends; if its process has ended, the Lease expires %v after the last renewal (%s), or `tare cleanup --run %s` deletes it",
+		text = fmt.Sprintf("wait until it ends; if its process has ended, the Lease expires %v after the last renewal (%s), or `tare cluster cleanup --run %s` deletes it",
 			leaseDuration, h.Renewed.UTC().Format(time.TimeOnly), h.Run)
 	}
 	return &Held{Hinted: hint.Hinted{Err: ErrHeld, Text: text}, Cluster: c.Name(), Holder: h}
@@ -239,7 +239,7 @@ func (l *Lease) renew(ctx context.Context) {
 		l.object = updated
 		l.mu.Unlock()
 	case apierrors.IsNotFound(err):
-		l.lose(hint.New("another run may have measured at the same time: run it again", "the Lease of the cluster was deleted (`tare cleanup`?)"))
+		l.lose(hint.New("another run may have measured at the same time: run it again", "the Lease of the cluster was deleted (`tare cluster cleanup`?)"))
 	}
 }
 

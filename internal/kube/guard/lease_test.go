@@ -163,7 +163,7 @@ func TestRealLeaseOfOthers(t *testing.T) {
 			if (err == nil) != o.taken || err != nil && !errors.Is(err, ErrHeld) {
 				t.Errorf("%v", err)
 			}
-			if err != nil && o.owner == elsewhere && !strings.Contains(hint.Of(err), "tare cleanup --run other") {
+			if err != nil && o.owner == elsewhere && !strings.Contains(hint.Of(err), "tare cluster cleanup --run other") {
 				t.Errorf("hint %q", hint.Of(err))
 			}
 			if err := l.Release(clustertest.Within(t, time.Minute)); err != nil {

@@ -66,7 +66,7 @@ func Build(programs []Program, labels map[string]string) (Image, error) {
 		return Image{}, fmt.Errorf("build image: %w", err)
 	}
 	img, err := mutate.Append(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1),
-		mutate.Addendum{Layer: l, History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "tare image build"}})
+		mutate.Addendum{Layer: l, History: v1.History{Created: v1.Time{Time: epoch}, CreatedBy: "tare cluster image build"}})
 	if err != nil {
 		return Image{}, fmt.Errorf("build image: %w", err)
 	}

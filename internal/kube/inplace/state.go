@@ -2,7 +2,7 @@
 //
 // It changes labels and annotations of the application's namespace and of pod templates. Their values before are in a
 // ConfigMap beside the application before the first is changed, with the run's label and its process. So a killed run is
-// put back by the next run, or by `tare cleanup`, from the cluster alone.
+// put back by the next run, or by `tare cluster cleanup`, from the cluster alone.
 package inplace
 
 import (

@@ -59,7 +59,7 @@ func wantError(t *testing.T, err error, words ...string) {
 
 func TestImageMissing(t *testing.T) {
 	p := newReal(t, sharedCluster(t), func(o *Options) { o.Image = "localhost/tare-agent:no-such-version" })
-	wantRefused(t, p, platformtest.Spec(t, noMesh(t), 1, "echo"), 30*time.Second, "deployment", "echo: 0 of 1 replicas ready", "ErrImageNeverPull", "tare image load")
+	wantRefused(t, p, platformtest.Spec(t, noMesh(t), 1, "echo"), 30*time.Second, "deployment", "echo: 0 of 1 replicas ready", "ErrImageNeverPull", "tare cluster image load")
 }
 
 // newBatches installs meshes with default settings.

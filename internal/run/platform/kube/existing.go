@@ -37,7 +37,7 @@ func (l leftovers) sweep(ctx context.Context) error {
 	all, err := l.inNamespace(ctx)
 	for _, other := range all {
 		if other.ID != l.Run {
-			return hint.New("wait until it ends; if it has, remove them: `tare cleanup --namespace "+l.Namespace+" --run "+other.ID+"`",
+			return hint.New("wait until it ends; if it has, remove them: `tare cluster cleanup --namespace "+l.Namespace+" --run "+other.ID+"`",
 				"namespace %s holds objects of run %s: %s", l.Namespace, other.ID, refNames(other.Objects))
 		}
 	}

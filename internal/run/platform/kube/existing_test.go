@@ -65,7 +65,7 @@ func TestExistingNamespace(t *testing.T) {
 	// Another run is refused. The same run replaces its own leftovers.
 	other := newReal(t, c, func(o *Options) { use(o); o.Run = RunID("another", t.TempDir()) })
 	_, err = other.Prepare(t.Context(), nil)
-	wantError(t, err, "namespace "+namespace+" holds objects of run "+p.options.Run, "deployment "+namespace+"/front", "tare cleanup --namespace "+namespace)
+	wantError(t, err, "namespace "+namespace+" holds objects of run "+p.options.Run, "deployment "+namespace+"/front", "tare cluster cleanup --namespace "+namespace)
 	again := must.Get(p.deploy(t.Context(), spec))(t)
 	checks, err := platformtest.Checks(again.verifier.Verify(t.Context(), platform.Probe{}))
 	if err != nil || len(checks) == 0 {

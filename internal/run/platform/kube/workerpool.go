@@ -216,7 +216,7 @@ func (p *workerPool) start(ctx context.Context, i int, cmd proc.Command) (_ plat
 	c, err := p.send(ctx, w, cmd)
 	if err != nil {
 		if filepath.Base(cmd.Path) != agentProgram {
-			err = hint.Wrap(err, "name an image with the program in platform.images; `tare image build --with NAME=PATH` adds a static program to tare-agent's image")
+			err = hint.Wrap(err, "name an image with the program in platform.images; `tare cluster image build --with NAME=PATH` adds a static program to tare-agent's image")
 		}
 		return nil, err
 	}
