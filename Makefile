@@ -28,7 +28,7 @@ left       = left="$$(GO='$(GO)' tools/left.sh $(REPORTS)/unit.json $(1))"; pack
              [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
 # Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
 KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
-              ./internal/run/meter/metricsapi/... ./internal/cli/kubecli/... ./cmd/tare-kube/...
+              ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
 # Packages whose tests take longest: go test begins with the first packages of its list.
 LONGEST    := ./internal/cli ./internal/run/platform/local ./internal/run/runner ./internal/load/engine ./internal/show/report ./internal/answer ./internal/compare

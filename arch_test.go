@@ -33,7 +33,7 @@ var layers = [][]string{
 	{"internal/cli/health", "internal/show/plot", "internal/show/push", "internal/show/serve"},
 	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/callgraph", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
-	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet", "internal/run/meter/metricsapi"},
+	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet"},
 	{"internal/answer", "internal/predict", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/timeline",
 		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy", "internal/inside/control"},
 	{"internal/compare"},

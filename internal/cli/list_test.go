@@ -24,7 +24,7 @@ func TestList(t *testing.T) {
 		"apps":       {len(app.Builtin()), "chain-3  3  3  http1, http2, grpc, websocket  "},
 		"generators": {len(c.Generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
 		"platforms":  {len(c.Platforms), "local"},
-		"meters":     {len(session.ClusterMeters), "metrics-api  averages"},
+		"meters":     {len(session.ClusterMeters), "kubelet  counters"},
 		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
 		"metrics":    {len(metric.Rows()), "cpu_us_per_request  us  lower  CPU time per answered request  app, data, "},
 	}

@@ -86,8 +86,7 @@ type Platform struct {
 	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`
-	// Meter is the source of container figures. Empty means the kubelets, or the
-	// Metrics API without the RBAC permissions for them. Kubernetes.
+	// Meter is the source of container figures. Empty means the kubelets. Kubernetes.
 	Meter string `yaml:"meter,omitempty" json:"meter,omitempty"`
 }
 

@@ -73,7 +73,7 @@ func fieldRows(names Names) []fieldRow {
 		{"platform.readyWithin", "Maximum time until the pods of a trial are ready, images pulled included. A certain cause, such as a missing image, ends the trial earlier.", defaultReadyWithin.String(), between(minReadyWithin, maxPhase, "")},
 		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a node of the entry; loadBalancer: the cluster's; portForward: through the API server, which is measured too.", nil, oneOf("access to the cluster", exposures...)},
 		{"platform.cpus", "CPU pinning by plane, in taskset's format: {load: \"1\", app: \"0,2-3\"}.", nil, form(pinning)},
-		{"platform.meter", "Source of CPU and memory: kubelet, metrics-api or node-agent; default: kubelet, or metrics-api without nodes/proxy.", nil, oneOf("meter", names.Meters...)},
+		{"platform.meter", "Source of CPU and memory: kubelet or node-agent; default: kubelet.", nil, oneOf("meter", names.Meters...)},
 		{"application", "Services under test.", nil, nil},
 		{"application.topology", "Name of a topology, or path of a topology file.", "echo", examples(names.topologies())},
 		{"application.entry", "Service that receives the load; default: the first.", nil, nil},

@@ -11,10 +11,10 @@ import (
 func TestMeters(t *testing.T) {
 	onCluster := known
 	onCluster.Platforms = []string{"local", "kubernetes"}
-	onCluster.Meters = []string{"kubelet", "metrics-api"}
+	onCluster.Meters = []string{"kubelet", "node-agent"}
 	for platform, want := range map[string]string{
 		"kind: kubernetes":                                      "",
-		"kind: kubernetes, meter: metrics-api":                  "",
+		"kind: kubernetes, meter: node-agent":                   "",
 		"kind: kubernetes, meter: kublet":                       `unknown meter "kublet"`,
 		"kind: kubernetes, meter: prometheus":                   `unknown meter "prometheus"`,
 		"kind: kubernetes, prometheus: 'http://localhost:9090'": "prometheus",

@@ -69,14 +69,12 @@ func (v Platform) refreshOf(x *experiment.Experiment) time.Duration {
 // Names of the meters of a cluster, as platform.meter has them.
 const (
 	MeterKubelet    = experiment.Kubelet
-	MeterMetricsAPI = "metrics-api"
 	MeterNodeAgent  = experiment.NodeAgent
 )
 
 // ClusterMeters are in order of preference.
 var ClusterMeters = []struct{ Name, Doc string }{
 	{MeterKubelet, "counters of the nodes' kubelets, through the API server"},
-	{MeterMetricsAPI, "averages of the Metrics API (metrics.k8s.io), added up"},
 	{MeterNodeAgent, "control groups of the nodes, read by tare's agent on each; only on disposable clusters"},
 }
 

@@ -195,8 +195,6 @@ func lookClusterMeter(ctx context.Context, e *examinedCluster) health.Finding {
 	switch {
 	case err != nil:
 		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
-	case m.Why != "":
-		return health.Finding{Verdict: health.Warn, Detail: m.Why, Hint: ""}
 	case m.Agents != nil:
 		return health.Finding{Detail: m.Name + ": a run may start agents"}
 	}

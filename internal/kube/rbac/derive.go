@@ -23,11 +23,10 @@ type Use struct {
 	// InPlace: the application of Copied is measured where it runs.
 	InPlace bool
 	// Removed are listed and deleted when a mesh is removed, beside the objects of its charts.
-	Removed []schema.GroupResource
-	// Kubelets and MetricsAPI are the meters that are read.
-	Kubelets, MetricsAPI bool
-	Faults, Changes      bool // Faults: also starts of pods
-	BackgroundPods       bool
+	Removed         []schema.GroupResource
+	Kubelets        bool // are read
+	Faults, Changes bool // Faults: also starts of pods
+	BackgroundPods  bool
 	// LeaseNamespace is the namespace of the run's Lease.
 	LeaseNamespace string
 }
@@ -89,9 +88,6 @@ func (d *derived) always(u Use) {
 	d.add("capacity of the nodes, and placement", "", []string{"nodes"}, observe)
 	if u.Kubelets {
 		d.add("CPU and memory from the kubelets", "", []string{"nodes/proxy"}, []string{"get"})
-	}
-	if u.MetricsAPI {
-		d.add("CPU and memory from the Metrics API", "metrics.k8s.io", []string{"pods", "nodes"}, []string{"get", "list"})
 	}
 	if u.Faults {
 		d.add("faults", "", []string{"pods"}, []string{"patch", "delete"})

@@ -73,17 +73,21 @@ var needed = []Permission{
 		"the Lease that a run holds, so that no second run measures at the same time", "two runs at once are not refused"),
 	permission("", []string{"events", "resourcequotas"}, read, false,
 		"the reason why an object is not ready", "failures are reported without their cause"),
+}
+
+// ofNodes are needed in any case, and no Role can grant them.
+var ofNodes = []Permission{
 	permission("", []string{"nodes"}, read, true,
-		"capacity of the nodes; placement of pods", "no table of nodes, no affinity"),
+		"capacity of the nodes; placement of pods", NoRun),
 	permission("", []string{"nodes/proxy"}, []string{"get"}, true,
-		"CPU and memory of every container from the kubelets' counters",
-		"the Metrics API instead: averages, not counters, every 15 s or so"),
-	permission("metrics.k8s.io", []string{"pods", "nodes"}, []string{"get", "list"}, false,
-		"CPU and memory if the kubelets cannot be read", "nothing, if nodes/proxy is granted"),
+		"CPU and memory of every container from the kubelets' counters", "no run, but with platform.meter: node-agent"),
 }
 
 // Needed lists the permissions that a run needs: on a cluster, or in one existing namespace.
-func Needed(inNamespace bool) []Permission {
+func Needed(inNamespace bool) []Permission { return slices.Concat(inRole(inNamespace), ofNodes) }
+
+// inRole are the permissions of the first role of a manifest.
+func inRole(inNamespace bool) []Permission {
 	return slices.DeleteFunc(slices.Clone(needed), func(p Permission) bool { return inNamespace && p.Cluster })
 }
 

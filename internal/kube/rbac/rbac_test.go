@@ -36,15 +36,22 @@ func written(t *testing.T, namespace string, s rbac.Subject) (all []*unstructure
 }
 
 func TestManifest(t *testing.T) {
-	for namespace, kinds := range map[string][2]string{"": {"ClusterRole", "ClusterRoleBinding"}, "shop": {"Role", "RoleBinding"}} {
+	for namespace, kinds := range map[string][]string{"": {"ClusterRole", "ClusterRoleBinding"}, "shop": {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}} {
 		all := written(t, namespace, rbac.Subject{Kind: "User", Name: "jo"})
-		if len(all) != 2 {
+		if len(all) != len(kinds) {
 			t.Fatalf("namespace %q: %v", namespace, all)
 		} else if d := difftest.Of("all[0].GetKind()", all[0].GetKind(), kinds[0], "all[1].GetKind()", all[1].GetKind(), kinds[1], "all[0].GetNamespace()", all[0].GetNamespace(), namespace); d != "" {
 			t.Fatalf("%s: namespace %q: %v", d, namespace, all)
 		}
-		if rules, _, _ := unstructured.NestedSlice(all[0].Object, "rules"); len(rules) != len(rbac.Needed(namespace != "")) {
-			t.Errorf("namespace %q: %d rules", namespace, len(rules))
+		rules := 0
+		for i, o := range all {
+			of, _, _ := unstructured.NestedSlice(o.Object, "rules")
+			if rules += len(of); o.GetKind() != kinds[i] || o.GetName() != "tare" && (i < 2 || o.GetName() != "tare-nodes") {
+				t.Errorf("namespace %q: %s %s", namespace, o.GetKind(), o.GetName())
+			}
+		}
+		if rules != len(rbac.Needed(namespace != "")) {
+			t.Errorf("namespace %q: %d rules", namespace, rules)
 		}
 	}
 	if err := rbac.Write(&strings.Builder{}, "no: name", rbac.Subject{Kind: "User", Name: "jo"}); err == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 )
 
-// Write prints the manifest that grants a run's permissions to subject: a ClusterRole, or a Role if namespace is not
-// empty. Its comments give the purpose of each rule.
+// Write prints the manifest that grants a run's permissions to subject: a ClusterRole, or a Role and a ClusterRole for the
+// nodes if namespace is not empty. Its comments give the purpose of each rule.
 func Write(w io.Writer, namespace string, subject Subject) error {
 	if wrong := validation.IsDNS1123Label(namespace); namespace != "" && len(wrong) > 0 {
 		return fmt.Errorf("namespace %q: %s", namespace, wrong[0])
@@ -27,10 +27,13 @@ func Write(w io.Writer, namespace string, subject Subject) error {
 				fmt.Fprintf(&b, "#   %s; without: %s\n", strings.Join(p.Resources, ", "), p.Without)
 			}
 		}
+		role{"tare", namespace, inRole(true), subject}.write(&b)
+		b.WriteString("---\n")
+		role{"tare-nodes", "", ofNodes, subject}.write(&b)
 	} else {
 		b.WriteString("# Trials create their own namespaces, whose names are not known in advance.\n")
+		role{"tare", "", Needed(false), subject}.write(&b)
 	}
-	role{namespace, Needed(namespace != ""), subject}.write(&b)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -52,7 +55,7 @@ func WriteFor(w io.Writer, comment string, permissions []Permission, subject Sub
 			b.WriteString("---\n")
 		}
 		of := slices.DeleteFunc(slices.Clone(permissions), func(p Permission) bool { return p.Namespace != namespace })
-		role{namespace, of, subject}.write(&b)
+		role{"tare", namespace, of, subject}.write(&b)
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -60,6 +63,7 @@ func WriteFor(w io.Writer, comment string, permissions []Permission, subject Sub
 
 // role is a ClusterRole, or a Role in a namespace, with its binding.
 type role struct {
+	name        string
 	namespace   string
 	permissions []Permission
 	subject     Subject
@@ -67,9 +71,9 @@ type role struct {
 
 func (r role) write(b *strings.Builder) {
 	labels := "labels: {" + cluster.LabelManagedBy + ": " + cluster.ManagedBy + "}"
-	kind, meta := "ClusterRole", "metadata: {name: tare, "+labels+"}"
+	kind, meta := "ClusterRole", "metadata: {name: "+r.name+", "+labels+"}"
 	if r.namespace != "" {
-		kind, meta = "Role", "metadata: {name: tare, namespace: "+r.namespace+", "+labels+"}"
+		kind, meta = "Role", "metadata: {name: "+r.name+", namespace: "+r.namespace+", "+labels+"}"
 	}
 	fmt.Fprintf(b, "apiVersion: rbac.authorization.k8s.io/v1\nkind: %s\n%s\nrules:\n", kind, meta)
 	purpose := ""
@@ -85,7 +89,7 @@ func (r role) write(b *strings.Builder) {
 		b.WriteString(p.rule())
 	}
 	fmt.Fprintf(b, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\n%s\n", kind, meta)
-	fmt.Fprintf(b, "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: tare}\nsubjects:\n", kind)
+	fmt.Fprintf(b, "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: %s, name: %s}\nsubjects:\n", kind, r.name)
 	if r.subject.Kind == "ServiceAccount" {
 		fmt.Fprintf(b, "- {kind: ServiceAccount, namespace: %q, name: %q}\n", r.subject.Namespace, r.subject.Name)
 	} else {

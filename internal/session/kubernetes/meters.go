@@ -3,19 +3,18 @@ package kubernetes
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/kube/agents"
 	"github.com/tare-mesh/tare/internal/kube/cluster"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/meter/agent"
 	"github.com/tare-mesh/tare/internal/run/meter/kubelet"
-	"github.com/tare-mesh/tare/internal/run/meter/metricsapi"
 	"github.com/tare-mesh/tare/internal/run/platform/kube"
 	"github.com/tare-mesh/tare/internal/session"
 )
@@ -23,7 +22,6 @@ import (
 var openers = map[string]func(context.Context, MeterSource) (ClusterMeter, error){
 	session.MeterKubelet:    openKubelets,
 	session.MeterNodeAgent:  openNodeAgents,
-	session.MeterMetricsAPI: openMetricsAPI,
 }
 
 // MeterSource has the parts of a meter.
@@ -50,30 +48,17 @@ type ClusterMeter struct {
 	Agents *agents.Agents
 	// interest are the nodes that are read in every trial. Nil means all.
 	interest map[string]bool
-	// Why is the reason why this is not the preferred meter. Empty means that it is, or the experiment names it.
-	Why string
 }
 
-// OpenMeter opens the meter that the experiment names. Without one it is
-// the kubelets, if RBAC permits access to them.
+// OpenMeter opens the meter that the experiment names, or the kubelets.
 func OpenMeter(ctx context.Context, s MeterSource) (ClusterMeter, error) {
-	if open, ok := openers[s.Platform.Meter]; ok {
-		m, err := open(ctx, s)
-		m.Name = s.Platform.Meter
-		return m, err
+	name := cmp.Or(s.Platform.Meter, session.MeterKubelet)
+	m, err := openers[name](ctx, s)
+	m.Name = name
+	if name == session.MeterKubelet && cluster.IsForbidden(err) {
+		err = hint.Wrap(err, "`tare cluster rbac` prints the permissions; platform.meter: node-agent needs none on nodes/proxy")
 	}
-	m, err := openKubelets(ctx, s)
-	m.Name = session.MeterKubelet
-	if !cluster.IsForbidden(err) {
-		return m, err
-	}
-	refused := err
-	if m, err = openMetricsAPI(ctx, s); err != nil {
-		return m, fmt.Errorf("%w; and instead of the kubelets: %w", refused, err)
-	}
-	m.Name = session.MeterMetricsAPI
-	m.Why = fmt.Sprintf("CPU and memory are averages of the Metrics API: access to the kubelets is denied (%v)", refused)
-	return m, nil
+	return m, err
 }
 
 func openKubelets(ctx context.Context, s MeterSource) (ClusterMeter, error) {
@@ -118,17 +103,6 @@ func nodesOfInterest(ctx context.Context, s MeterSource) (map[string]bool, error
 		return nil, err
 	}
 	return kube.NodesOfInterest(nodes, pods.Items, s.Platform.Affinity), nil
-}
-
-func openMetricsAPI(ctx context.Context, s MeterSource) (ClusterMeter, error) {
-	m, err := metricsapi.Open(ctx, s.Cluster)
-	if err != nil {
-		return ClusterMeter{}, err
-	}
-	return ClusterMeter{Meter: m, usual: metricsapi.Refresh, Refresh: func(ctx context.Context) (containers, nodes time.Duration, err error) {
-		containers, err = m.Probe(ctx) // it reads no nodes
-		return containers, 0, err
-	}}, nil
 }
 
 // openNodeAgents prepares the meter of the node agents. The platform starts the agents once the run holds the cluster.

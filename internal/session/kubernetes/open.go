@@ -91,9 +91,6 @@ func connected(ctx context.Context, o session.Opening, dry *cluster.Recorder) (*
 		}
 		m.Meter = meter.Combine(m.Meter, here) // the load runs here
 	}
-	if m.Why != "" {
-		o.Note(m.Why)
-	}
 	batches, end, err := takeTurns(ctx, k, o, run, dry == nil)
 	if err != nil {
 		return nil, err
