@@ -26,16 +26,16 @@ repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed
 # $(call left,PACKAGES,REPORT,FLAGS): the tests that `make test` left out.
 left       = left="$$(GO='$(GO)' tools/left.sh $(REPORTS)/unit.json $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
              [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
-# Packages that link the Kubernetes client: `make e2e` tests them, with a cluster.
-KUBE       := ./internal/kube/... ./internal/run/platform/kube/... ./internal/run/meter/kubelet/... \
-              ./internal/cli/kubecli/... ./cmd/tare-kube/...
 MODULE     := github.com/tare-mesh/tare
 # Packages whose tests take longest: go test begins with the first packages of its list.
 LONGEST    := ./internal/cli ./internal/run/platform/local ./internal/run/runner ./internal/load/engine ./internal/show/report ./internal/answer ./internal/compare
 # $(call listed,PATTERNS): a package that cannot be listed is an error. Without it no package would be.
 listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error go list $(1) failed))
+# Packages that link the Kubernetes client, or whose tests do: `make e2e` tests them, with a cluster. `go list` names a
+# test's imports beside the package that it tests.
+KUBE        = $(shell $(GO) list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "k8s.io/apimachinery/pkg/runtime" "sigs.k8s.io/kustomize/kyaml/yaml"}}{{or $$p.ForTest $$p.ImportPath}} {{end}}{{end}}' ./... | sed 's/[.]test / /g')
 # All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
-UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(call listed,$(KUBE)),$(call listed,./...))))
+UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(KUBE),$(call listed,./...))))
 # Packages with goroutines that share state.
 RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 \
               ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
@@ -202,7 +202,7 @@ e2e-test-cluster:
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
-	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(call listed,$(KUBE)))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
+	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(sort $(KUBE)))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
 	@$(call ended,e2e-cluster)
 on-kubecli:
 	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout $(or $(TIMEOUT),25m) -skip '$(WITH_ISTIO)|$(ON_SECOND)'

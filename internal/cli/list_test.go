@@ -19,7 +19,7 @@ func TestList(t *testing.T) {
 		rows int
 		line string // one that must be there, its columns separated by two spaces or more
 	}{
-		"meshes":     {len(mesh.Names()), "kuma  kubernetes 2.14.3  recorded  mTLS, L7, retries, telemetry  all  "},
+		"meshes":     {len(mesh.Names()), "linkerd  kubernetes 2026.8.3  recorded  mTLS, L7, retries, telemetry  all  "},
 		"options":    {optionCount(), "envoy  accessLog  "},
 		"apps":       {len(app.Builtin()), "chain-3  3  3  http1, http2, grpc, websocket  "},
 		"generators": {len(c.Generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},

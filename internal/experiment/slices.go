@@ -61,9 +61,6 @@ var interleaving = []obstacle{
 	{func(e *Experiment) bool { return e.onCluster() && e.foreign() },
 		"applications of others are deployed one at a time", "remove order, or use a topology"},
 	{func(e *Experiment) bool {
-		return e.onCluster() && e.Platform.Meter != "" && e.Platform.Meter != NodeAgent && e.Platform.Meter != Kubelet
-	}, "only node agents read counters at the edges of slices, and kubelets within long ones", "remove order, or platform.meter"},
-	{func(e *Experiment) bool {
 		return e.Blocks.Until != nil && strings.HasPrefix(e.Blocks.Until.Metric, metric.PeakMemory)
 	},
 		"peaks of memory are those of a trial that is alone on the machine", ""},

@@ -20,7 +20,6 @@ func TestRefusedInterleaving(t *testing.T) {
 		"factors: {rate: [100], generator: [tare, wrk2]}":                                 "x.yaml:4:8: order: the treatments cannot be interleaved: only the generator tare",
 		"factors: {rate: [100]}\nload: {generator: vegeta}":                               "x.yaml:4:8: order: the treatments cannot be interleaved: only the generator tare",
 		"factors: {rate: [100]}\nplatform: {kind: kubernetes, namespace: x}":              "x.yaml:4:8: order: the treatments cannot be interleaved: each treatment needs a namespace",
-		"factors: {rate: [100]}\nplatform: {kind: kubernetes, meter: kubelet}":            "x.yaml:4:8: order: the treatments cannot be interleaved: only node agents",
 		"factors: {rate: [100]}\nplatform: {kind: kubernetes}\nload: {from: outside}":     "x.yaml:4:8: order: the treatments cannot be interleaved: a load from outside",
 		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "x.yaml:4:8: order: the treatments cannot be interleaved: a fault would",
 		"factors: {rate: [100]}\nexpect: ['success_ratio == 1']":                          "x.yaml:4:8: order: the treatments cannot be interleaved: expectations",

@@ -105,7 +105,6 @@ func TestMeshesWithoutGateway(t *testing.T) {
 		"none": "", "istio": "", "istio-ambient": "", "istio-ambient-l4": "",
 		"envoy-gateway": "", "contour": "",
 		"linkerd": "no ingress gateway of its own", "consul": "does not make Consul's API gateway", "envoy": "no kubernetes part",
-		"kuma": "does not make Kuma's gateway", "cilium": "does not make Cilium's Gateway",
 	} {
 		d := must.Get(Load(name))(t)
 		g, err := d.Ingress()
@@ -170,7 +169,7 @@ func TestGatewaysAlone(t *testing.T) {
 		broken := must.Err(Decode("m.yaml", bytes.ReplaceAll(d.Text, []byte("proves: l7"), []byte("proves: path"))))
 		must.Fail(t, broken, "kubernetes.proxies: no counter proves l7, which the mesh provides")
 	}
-	for _, name := range []string{"istio", "cilium", "kuma", "none", "envoy"} {
+	for _, name := range []string{"istio", "none", "envoy"} {
 		if d := must.Get(Load(name))(t); d.OnlyGateway() {
 			t.Errorf("%s is only a gateway", name)
 		}

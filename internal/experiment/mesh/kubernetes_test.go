@@ -282,11 +282,7 @@ type pod struct {
 func recorded(t *testing.T) map[string][]pod {
 	t.Helper()
 	pods := map[string][]pod{}
-	// The second file has pods with the names, labels and containers of charts and injectors, of meshes that did not run.
-	for _, file := range []string{"testdata/pods.json", "testdata/pods-of-charts.json"} {
-		text := must.Get(os.ReadFile(file))(t)
-		must.OK(t, json.Unmarshal(text, &pods))
-	}
+	must.OK(t, json.Unmarshal(must.Get(os.ReadFile("testdata/pods.json"))(t), &pods))
 	return pods
 }
 
@@ -313,15 +309,6 @@ func TestAttributePodsOfRealMeshes(t *testing.T) {
 			"consul-server-/consul": "control/server", "consul-connect-injector-/sidecar-injector": "control/server",
 			"consul-webhook-cert-manager-/webhook-cert-manager": "control/server", "coredns-/coredns": "platform/dns",
 			"load-/consul-dataplane": "data/sidecar/load", "front-/consul-dataplane": "data/sidecar", "back-/app": "app/",
-		},
-		"kuma": {
-			"kuma-control-plane-/control-plane": "control/server", "kuma-cni-node-/install-cni": "control/node-agent", "coredns-/coredns": "platform/dns",
-			"load-/kuma-sidecar": "data/sidecar/load", "front-/kuma-sidecar": "data/sidecar", "back-/app": "app/",
-		},
-		"cilium": {
-			"cilium-envoy-/cilium-envoy": "data/node-proxy", "cilium-q/cilium-agent": "platform/network", "cilium-operator-/cilium-operator": "platform/network",
-			"hubble-relay-/hubble-relay": "platform/network", "spire-agent-/spire-agent": "platform/network", "coredns-/coredns": "platform/dns",
-			"load-/load": "load/", "front-/app": "app/",
 		},
 		"contour": {
 			"contour-gateway-provisioner-/contour-gateway-provisioner": "control/server", "contour-tare-gateway-/contour": "control/server",

@@ -46,7 +46,7 @@ func TestCertificates(t *testing.T) {
 func TestFindChart(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"istio-control/istio-discovery/Chart.yaml:name: istiod", "base/Chart.yaml:name: base", "base/charts/base/Chart.yaml:name: base",
-		"linkerd-crds-2026.8.3.tgz:", "linkerd-crds-2026.9.1.tgz:", "linkerd-crds-extra-1.0.0.tgz:", "kuma-2.0.0.tgz:", "one/twice/Chart.yaml:name: twice", "two/twice/Chart.yaml:name: twice"} {
+		"linkerd-crds-2026.8.3.tgz:", "linkerd-crds-2026.9.1.tgz:", "linkerd-crds-extra-1.0.0.tgz:", "consul-2.0.0.tgz:", "one/twice/Chart.yaml:name: twice", "two/twice/Chart.yaml:name: twice"} {
 		path, text, _ := strings.Cut(name, ":")
 		must.File(t, dir, path, text+"\n")
 	}
@@ -55,7 +55,7 @@ func TestFindChart(t *testing.T) {
 		{"base", "1.0.0", "base", ""},
 		{"linkerd-crds", "2026.9.1", "linkerd-crds-2026.9.1.tgz", ""},
 		{"linkerd-crds", "2026.10.1", "", "only other versions exist"},
-		{"kuma", "9.9.9", "kuma-2.0.0.tgz", ""},
+		{"consul", "9.9.9", "consul-2.0.0.tgz", ""},
 		{"twice", "", "", "several exist"},
 		{"none", "", "", "file does not exist"},
 	} {
@@ -74,7 +74,7 @@ func TestFindChart(t *testing.T) {
 func TestRenderShipped(t *testing.T) {
 	for name, charts := range map[string][]string{
 		"linkerd": {"linkerd-crds", "linkerd-control-plane"}, "istio": {"base", "istiod"}, "istio-ambient": {"base", "istiod", "cni", "ztunnel"},
-		"istio-ambient-l4": {"base", "istiod", "cni", "ztunnel"}, "consul": {"consul"}, "kuma": {"kuma"},
+		"istio-ambient-l4": {"base", "istiod", "cni", "ztunnel"}, "consul": {"consul"},
 		"envoy-gateway": {"gateway-helm"},
 	} {
 		dir := t.TempDir()
@@ -108,7 +108,6 @@ func TestRenderShipped(t *testing.T) {
 			"istio-ambient": {`"PILOT_ENABLE_AMBIENT":"true"`, `"profile":"ambient"`},
 			"envoy-gateway": {`"imageRegistry":"registry.test/x"`, `"replicas":3`, `"deploy":{"type":"GatewayNamespace"}`},
 			"consul":        {`"replicas":3`, `"transparentProxy":{"defaultEnabled":true}`},
-			"kuma":          {`"registry":"registry.test/x"`, `"replicas":3`, `"skipMeshCreation":true`, `"envoyAdminUnixSocket":false`, `"podDisruptionBudget":{"enabled":true}`},
 		}[name] {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: rendered without %s:\n%s", name, want, text)

@@ -74,7 +74,7 @@ func NewSizes(from string, s predict.Sizing, all []predict.Size, next []predict.
 }
 
 // chartValues are the values that request a size, nil if a chart has no place for them. Without a CPU limit they have null: with it
-// Helm removes the chart's own limit, which Istio and Kuma have.
+// Helm removes the chart's own limit, which Istio has.
 func chartValues(v mesh.ProxyValues, size predict.Size) map[string]any {
 	values, path := v.Values(settingsOf(size)), v.Paths["limits.cpu"]
 	if len(values) == 0 {
