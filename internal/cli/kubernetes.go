@@ -24,8 +24,8 @@ type Kubernetes struct {
 	// Examine checks the cluster of an experiment.
 	Examine func(context.Context, *session.Study) []health.Row
 
-	// Draw writes a figure of a page's data in a format: svg, pdf or png.
-	Draw func(w io.Writer, data []byte, format string, d page.Drawing) error
+	// Draw writes a figure of a page's data as SVG.
+	Draw func(w io.Writer, data []byte, d page.Drawing) error
 	// Push sends time series to a database.
 	Push func(ctx context.Context, to *series.Target, all []series.Series) error
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,10 +23,7 @@ type plotOptions struct {
 	noTitle       bool
 }
 
-var (
-	figureFormats = []string{"svg", "pdf", "png"}
-	figureThemes  = []string{"light", "dark"}
-)
+var figureThemes = []string{"light", "dark"}
 
 func newPlotCommand(c *CommandLine) *cobra.Command {
 	o := plotOptions{figure: page.Figures[0].ID, theme: figureThemes[0], width: 180}
@@ -39,22 +35,22 @@ func newPlotCommand(c *CommandLine) *cobra.Command {
 	}
 	cmd := &cobra.Command{
 		Use:   "plot [DIR…]",
-		Short: "Write a figure of a report as SVG, PDF or PNG",
+		Short: "Write a figure of a report as SVG",
 		Long: `plot writes a figure of the page that tare report --format html makes, without a browser.
-Text is outlined, so no font is needed. The same results give the same bytes.
+The same results give the same bytes. In the page a button saves PNG, and a browser prints PDF.
 tare-kube has the command; tare starts it. Without DIR it takes the newest run in runs/.
 
 Figures:
 ` + strings.TrimRight(list.String(), "\n"),
 		Example: `  tare plot runs/mine --figure differences -o differences.svg
-  tare plot runs/mine --figure bill -o bill.pdf --width 89
+  tare plot runs/mine --figure bill -o bill.svg --width 89
   tare plot runs/nightly-* --figure history -o history.svg
-  tare plot runs/mine --figure trials --choose metric=` + metric.Latency + `/p99 -o p99.png`,
+  tare plot runs/mine --figure trials --choose metric=` + metric.Latency + `/p99 -o p99.svg`,
 		RunE: func(_ *cobra.Command, args []string) error { return c.plot(args, o) },
 	}
 	f := cmd.Flags()
 	choice(cmd, &o.figure, "figure", "figure: "+strings.Join(names, ", "), names)
-	f.VarP(&o.output, "output", "o", "write to this `file`; its ending is the format: "+strings.Join(figureFormats, ", "))
+	f.VarP(&o.output, "output", "o", "write to this `file`, FILE.svg")
 	f.Float64Var(&o.width, "width", o.width, "width in `mm`; a column of a paper has 89")
 	choice(cmd, &o.theme, "theme", "colors: "+strings.Join(figureThemes, " or "), figureThemes)
 	f.StringArrayVar(&o.choose, "choose", nil, "a choice of the figure, as in the page: `name=value`, such as metric="+metric.Latency+"/p99, trial=003-envoy-b1, part=data")
@@ -63,7 +59,7 @@ Figures:
 }
 
 func (c *CommandLine) plot(dirs []string, o plotOptions) error {
-	d, format, err := o.drawing()
+	d, err := o.drawing()
 	if err != nil {
 		return err
 	}
@@ -78,7 +74,7 @@ func (c *CommandLine) plot(dirs []string, o plotOptions) error {
 		return err
 	}
 	return outfile.Write(string(o.output), 0o644, func(w io.Writer) error {
-		if err := c.kubernetes.Draw(w, data, format, d); err != nil {
+		if err := c.kubernetes.Draw(w, data, d); err != nil {
 			return fmt.Errorf("%s of %s: %w", o.figure, strings.Join(dirs, ", "), err)
 		}
 		return nil
@@ -89,18 +85,17 @@ func (c *CommandLine) plot(dirs []string, o plotOptions) error {
 const narrowest, widest = 60, 1000
 
 // drawing checks the flags.
-func (o plotOptions) drawing() (page.Drawing, string, error) {
+func (o plotOptions) drawing() (page.Drawing, error) {
 	d := page.Drawing{Figure: o.figure, Choices: map[string]string{}, Width: o.width / 25.4 * 96, Columns: 1, Theme: o.theme, NoTitle: o.noTitle}
 	if d.Width >= 500 {
 		d.Columns = 2
 	}
-	format := strings.ToLower(strings.TrimPrefix(filepath.Ext(string(o.output)), "."))
 	var err error
 	switch {
 	case o.output == "":
-		err = hint.Usage(errors.New("no file to write"), "add -o FILE.svg, .pdf or .png")
-	case !slices.Contains(figureFormats, format):
-		err = hint.Usage(fmt.Errorf("%s: unknown format %q", o.output, format), "endings: ."+strings.Join(figureFormats, ", ."))
+		err = hint.Usage(errors.New("no file to write"), "add -o FILE.svg")
+	case !strings.EqualFold(filepath.Ext(string(o.output)), ".svg"):
+		err = hint.Usage(fmt.Errorf("%s: figures are SVG", o.output), "add -o FILE.svg; the page of `tare report --format html` saves PNG")
 	case !(o.width >= narrowest && o.width <= widest):
 		err = hint.Usage(fmt.Errorf("--width %v is not from %d to %d mm", o.width, narrowest, widest), "a page has about 180 mm")
 	}
@@ -111,7 +106,7 @@ func (o plotOptions) drawing() (page.Drawing, string, error) {
 		}
 		d.Choices[name] = value
 	}
-	return d, format, err
+	return d, err
 }
 
 // plotData are the data of the page that has the figure.

@@ -100,7 +100,7 @@ func draw(dir string) (map[string][]byte, *answer.Report, error) {
 	all := map[string][]byte{}
 	for _, id := range figures {
 		var b bytes.Buffer
-		if err := plot.Draw(&b, data, "svg", page.Drawing{Figure: id, Width: 840, Columns: 2, Theme: "light"}); err != nil {
+		if err := plot.Draw(&b, data, page.Drawing{Figure: id, Width: 840, Columns: 2, Theme: "light"}); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", id, err)
 		}
 		all[id] = b.Bytes()

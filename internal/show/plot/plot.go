@@ -1,6 +1,5 @@
-// Package plot draws the figures of a report into files, without a browser: SVG, PDF and PNG. The
-// scripts of the page run in goja, a JavaScript engine in Go, with a document of elements only. The
-// tree they make is drawn by gonum's vector graphics. Text is outlined, so a figure needs no font.
+// Package plot writes the figures of a report as SVG, without a browser. The scripts of the page run in goja, a
+// JavaScript engine in Go, with a document of elements only, and the tree they make is the file.
 package plot
 
 import (
@@ -11,7 +10,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/dop251/goja"
@@ -36,17 +34,13 @@ type element struct {
 // scriptTime bounds the scripts. A figure of 2,000 trials takes seconds.
 const scriptTime = 2 * time.Minute
 
-// Draw writes a figure of a page's data, such as [page.Data], in the format, which is one of [Formats].
-func Draw(w io.Writer, data []byte, format string, o page.Drawing) error {
-	write, ok := formats[format]
-	if !ok {
-		return fmt.Errorf("unknown format %q of a figure: %s", format, strings.Join(Formats(), ", "))
-	}
+// Draw writes a figure of a page's data, such as [page.Data], as SVG.
+func Draw(w io.Writer, data []byte, o page.Drawing) error {
 	root, err := treeOf(data, o)
 	if err != nil {
 		return err
 	}
-	return write(w, root, o.Figure)
+	return writeSVG(w, root, o.Figure)
 }
 
 // treeOf runs the scripts.
