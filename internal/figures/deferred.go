@@ -49,6 +49,7 @@ type signs struct {
 	all      float64 // CPU there
 	near     float64 // CPU of slices directly after own ones, beyond the rate of later slices
 	after    float64 // CPU beyond the rate before the load, directly after it, for as long as the slices of others
+	end      float64 // as after, at the end of the readings
 	hasNear  bool
 	hasAfter bool
 	squares  float64 // sum of the squared CPU of slices of others
@@ -205,7 +206,9 @@ func dividePlane(trials []*sliced, plane metric.Plane) (late bool) {
 	}
 	beyond := without >= fewEvents && (more(func(s signs) float64 { return s.idle }) || more(func(s signs) float64 { return s.before }))
 	soon := near.above(0)
-	late = beyond || after.above(0)
+	// Work of idle programs goes on after the load, and slices directly after own ones have less of it.
+	goesOn := sign(func(s signs) (float64, bool) { return s.end - s.after/2, s.hasAfter }).Estimate > 0
+	late = (beyond || after.above(0)) && !(goesOn && near.below(0)) && sign(func(s signs) (float64, bool) { return s.all - s.before, true }).Estimate > 0
 	if late && !started { // what follows the load has deferred work
 		for i, t := range trials {
 			idle[i] = t.before.or(idle[i])
@@ -339,6 +342,9 @@ func (t *sliced) signs(plane metric.Plane, idle uses) (s signs) {
 		s.near = nearCPU - laterCPU/laterTime*nearTime
 	}
 	if s.hasAfter = t.before != nil && t.after != nil; s.hasAfter {
+		last := t.record.Quiet.After
+		end := usesIn(last[max(0, len(last)-result.QuietParts):])
+		s.end = (end.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane)) * s.outside
 		s.after = (t.after.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane)) * s.outside
 	}
 	return s

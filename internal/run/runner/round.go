@@ -29,6 +29,7 @@ func (s *roundSchedule) apply(p *load.Profile) {
 	interleave(p, alone, s.members)
 	last := s.deferral + idleWindow(s.measure) + readingReserve // its process must live until the last reading
 	if p.Hold {
+		last += max(0, maxPeriod-s.deferral)
 		// It is ended after that reading, whenever it comes. Late answers keep their time.
 		p.Drain += p.Tail
 	}
