@@ -1,9 +1,14 @@
 package compare
 
 import (
+	"fmt"
+
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
 )
+
+// unclearShare is the share of an interval by limits above which a warning names them.
+const unclearShare = 0.2
 
 // limitOf is the mean limit of a metric over trials.
 func limitOf(trials []figures.Measured, name string) (mean figures.Limit) {
@@ -45,6 +50,11 @@ func limit(cs []compared, byTreatment map[string][]figures.Measured) {
 		c.Limit = &by
 		difference := widened(*c.Difference, by)
 		c.Difference = &difference
+		if width, ok := difference.HalfWidth(); ok && by.Above+by.Below > unclearShare*2*width {
+			c.Warnings = append(c.Warnings, figures.Warning{Code: "idle-unclear", Metrics: []string{c.Metric},
+				Message: fmt.Sprintf("%.0f %% of the interval is CPU in the slices of others that is idle or deferred work", 50*(by.Above+by.Below)/width),
+				Hint:    "raise blocks or phases.measure, or write order: random, which measures each treatment alone"})
+		}
 		treatment, baseline := stats.Mean(valuesOf(byTreatment[c.Treatment], c.Metric)), stats.Mean(valuesOf(byTreatment[c.Baseline], c.Metric))
 		if c.Ratio != nil && c.Ratio.Known() && treatment > t.Below && baseline > b.Below {
 			low := *c.Ratio.Low * (1 - t.Below/treatment) / (1 + b.Above/baseline)
