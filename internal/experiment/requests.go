@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	redact "github.com/tare-mesh/tare/internal/base/secret"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
@@ -143,13 +144,14 @@ func checkPlaceholders(value string) (wrong string) {
 	return ""
 }
 
-// secret reads the source of a placeholder.
+// secret reads the source of a placeholder. No file of a run contains its value from then on.
 func secret(source string) (string, error) {
 	if name, ok := strings.CutPrefix(source, fromEnv); ok {
 		text, set := os.LookupEnv(name)
 		if !set {
 			return "", hint.New("set it before tare run; the record has its name only", "environment variable %s is not set", name)
 		}
+		redact.Add(text)
 		return text, nil
 	}
 	path, _ := strings.CutPrefix(source, fromFile)
@@ -157,5 +159,7 @@ func secret(source string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read header: %w", err)
 	}
-	return strings.TrimRight(string(text), "\r\n"), nil
+	value := strings.TrimRight(string(text), "\r\n")
+	redact.Add(value)
+	return value, nil
 }

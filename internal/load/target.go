@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -89,20 +90,20 @@ func SplitOrigin(raw string) (origin, rest string) {
 
 // ParseTarget checks one URL of a profile without looking up its host.
 func ParseTarget(raw string) (*url.URL, error) {
-	u, err := url.Parse(raw)
+	u, err := printable.ParseURL(raw)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" && !isEcho(u) && !isSocket(u):
-		return nil, fmt.Errorf("target %q does not begin with http:// or https://, ws:// or wss://, nor with tcp:// or tls:// for an echo", raw)
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://, ws:// or wss://, nor with tcp:// or tls:// for an echo", printable.URL(raw))
 	case u.Hostname() == "":
-		return nil, fmt.Errorf("target %q names no host", raw)
+		return nil, fmt.Errorf("target %q names no host", printable.URL(raw))
 	case u.User != nil:
 		return nil, fmt.Errorf("target %s: credentials in a URL: %w", u.Redacted(), errors.ErrUnsupported)
 	}
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return nil, fmt.Errorf("target %q: port %s is not between 1 and 65535", raw, port)
+			return nil, fmt.Errorf("target %q: port %s is not between 1 and 65535", printable.URL(raw), port)
 		}
 	}
 	return u, nil

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/secret"
 )
 
 // held is a locked results directory. tare writes to it through its root only, and creates files exclusively: the
@@ -170,13 +171,13 @@ func (h *held) remove(name string) error {
 	return nil
 }
 
-// encode is the content of the JSON file at path.
+// encode is the content of the JSON file at path, without known secrets.
 func encode(path string, v any) ([]byte, error) {
 	b, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return nil, &Error{Op: "write", Path: path, Hinted: hint.Hinted{Err: err}}
 	}
-	return append(b, '\n'), nil
+	return append(secret.RedactJSON(b), '\n'), nil
 }
 
 // sync makes the content of a file or directory durable.

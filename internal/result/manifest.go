@@ -88,6 +88,9 @@ func (td *TrialDir) Seal() error {
 	if err := td.held.remove(temporary(td.name(ManifestFile))); err != nil {
 		return err
 	}
+	if err := td.redact(); err != nil {
+		return storage("remove secrets from the files of", td.path, err)
+	}
 	names, err := filesIn(td.path)
 	if err != nil {
 		return storage("read", td.path, err)

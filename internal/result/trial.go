@@ -11,6 +11,8 @@ import (
 	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/secret"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -96,7 +98,7 @@ func (td *TrialDir) Event(e Event) error {
 	if td.events == nil {
 		return &Error{Op: "write", Path: td.Path(EventsFile), Hinted: hint.Hinted{Err: errors.New("the trial is finished")}}
 	}
-	if _, err := td.events.Write(append(b, '\n')); err != nil {
+	if _, err := td.events.Write(append(secret.RedactJSON(b), '\n')); err != nil {
 		td.failed = storage("write", td.Path(EventsFile), err)
 	}
 	return td.failed
@@ -151,7 +153,34 @@ func (td *TrialDir) name(name string) string { return path.Join(TrialsDir, td.tr
 
 // Abandon closes the trial without a record. Its files remain until the trial
 // begins again.
-func (td *TrialDir) Abandon() error { return td.closeEvents() }
+func (td *TrialDir) Abandon() error { return errors.Join(td.closeEvents(), td.redact()) }
+
+// redact removes known secrets from what programs wrote: configurations and logs. None of them may run any more.
+func (td *TrialDir) redact() error {
+	if !secret.Any() {
+		return nil
+	}
+	return fs.WalkDir(td.held.FS(), td.name(ProvenanceDir), func(name string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		text, err := regular.ReadFile(td.held.path(name), maxJSON)
+		if err != nil || !secret.In(text) {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil {
+			err = td.held.write(name, secret.Redact(text))
+		}
+		if err == nil {
+			err = td.held.Chmod(name, info.Mode().Perm())
+		}
+		return err
+	})
+}
 
 func (td *TrialDir) closeEvents() error {
 	td.mu.Lock()

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/url"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -109,15 +109,12 @@ func (v checks) upstream(at string, up Upstream, index int) {
 }
 
 func checkURL(raw string) error {
-	u, err := url.Parse(raw)
-	var parse *url.Error
+	u, err := printable.ParseURL(raw)
 	switch {
-	case errors.As(err, &parse):
-		return fmt.Errorf("%.80q is not a URL: %w", raw, parse.Err)
 	case err != nil:
 		return err
 	case u.Scheme != "http" || u.Host == "" || u.User != nil || u.Opaque != "":
-		return fmt.Errorf("%.80q is not an http URL", raw)
+		return fmt.Errorf("%.80q is not an http URL", printable.URL(raw))
 	}
 	return nil
 }

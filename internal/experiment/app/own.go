@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -152,7 +153,7 @@ func (v validation) running(at string, s Service) {
 func (o Own) Address() (netip.AddrPort, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil {
-		return netip.AddrPort{}, fmt.Errorf("%.80q is not a URL", o.URL)
+		return netip.AddrPort{}, fmt.Errorf("%.80q is not a URL", printable.URL(o.URL))
 	}
 	host, port := u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
 	if host == "localhost" {

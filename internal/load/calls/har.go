@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/template"
@@ -71,7 +72,7 @@ func readHAR(r io.Reader, name string, base *url.URL, texts *template.Reader) (*
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("read %s: entry %d: %w", name, i+1, fmt.Errorf(format, args...))
 		}
-		u, err := url.Parse(e.Request.URL)
+		u, err := printable.ParseURL(e.Request.URL)
 		if err != nil {
 			return nil, fail("%w", err)
 		}

@@ -70,8 +70,8 @@ func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, erro
 	}
 	var to *url.URL
 	if base != "" {
-		if to, err = url.Parse(base); err != nil {
-			return nil, fmt.Errorf("URL: %w", err)
+		if to, err = printable.ParseURL(base); err != nil {
+			return nil, err
 		}
 	}
 	switch {

@@ -1,7 +1,6 @@
 package series
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -43,13 +42,9 @@ type Target struct {
 
 // ParseTarget checks a URL. An empty protocol is recognised by the path.
 func ParseTarget(address string, protocol Protocol) (*Target, error) {
-	u, err := url.Parse(address)
+	u, err := printable.ParseURL(address)
 	switch {
 	case err != nil:
-		var wrong *url.Error // its text has the URL, perhaps with a password
-		if errors.As(err, &wrong) {
-			err = wrong.Err
-		}
 		return nil, hint.New("write it as http://127.0.0.1:9090/api/v1/write", "the URL is not valid: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return nil, hint.New("write it as http://127.0.0.1:9090/api/v1/write", "the URL has to begin with http:// or https:// and a host")

@@ -1,0 +1,35 @@
+package printable
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// URL is the text of a URL without what may be a password: all before its last @. The text need not be a URL.
+func URL(raw string) string {
+	at := strings.LastIndexByte(raw, '@')
+	if at < 0 {
+		return raw
+	}
+	scheme, _, ok := strings.Cut(raw[:at], "://")
+	if !ok {
+		return "xxxxx" + raw[at:]
+	}
+	return scheme + "://xxxxx" + raw[at:]
+}
+
+// ParseURL is [url.Parse] with errors that contain no password.
+func ParseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err == nil {
+		return u, nil
+	}
+	reason := "the part before @ is not of the form user:password"
+	var wrong *url.Error
+	if errors.As(err, &wrong) && !strings.Contains(raw, "@") {
+		reason = wrong.Err.Error()
+	}
+	return nil, fmt.Errorf("URL %q: %s", URL(raw), reason)
+}

@@ -1,0 +1,83 @@
+// Package secret removes values that no file of a run may contain, such as those of ${env:NAME} in headers.
+package secret
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// shortest is the length in bytes below which a value is not removed: it would be found in ordinary words.
+	shortest = 6
+	// Mark is in the place of a secret.
+	Mark = "(secret)"
+)
+
+var known struct {
+	sync.RWMutex
+	all [][]byte // every form of each value, the longest first
+}
+
+// Add makes a value known. JSON and URLs write some characters of it in another way.
+func Add(value string) {
+	if len(value) < shortest {
+		return
+	}
+	known.Lock()
+	defer known.Unlock()
+	quoted, err := json.Marshal(value)
+	forms := []string{value, url.QueryEscape(value), url.PathEscape(value)}
+	if err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	for _, f := range forms {
+		if !slices.ContainsFunc(known.all, func(have []byte) bool { return string(have) == f }) {
+			known.all = append(known.all, []byte(f))
+		}
+	}
+	slices.SortStableFunc(known.all, func(a, b []byte) int { return len(b) - len(a) })
+}
+
+// Any reports whether a value is known.
+func Any() bool {
+	known.RLock()
+	defer known.RUnlock()
+	return len(known.all) > 0
+}
+
+// In reports whether a text has a known value.
+func In(text []byte) bool {
+	known.RLock()
+	defer known.RUnlock()
+	return slices.ContainsFunc(known.all, func(form []byte) bool { return bytes.Contains(text, form) })
+}
+
+// Redact replaces known values in a text by [Mark].
+func Redact(text []byte) []byte {
+	known.RLock()
+	defer known.RUnlock()
+	for _, form := range known.all {
+		text = bytes.ReplaceAll(text, form, []byte(Mark))
+	}
+	return text
+}
+
+var literals = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+
+// RedactJSON replaces known values in the strings of a JSON text. Numbers and times remain as they are.
+func RedactJSON(text []byte) []byte {
+	if !In(text) {
+		return text
+	}
+	return literals.ReplaceAllFunc(text, func(of []byte) []byte {
+		if _, err := time.Parse(time.RFC3339Nano, string(of[1:len(of)-1])); err == nil {
+			return of
+		}
+		return slices.Concat([]byte(`"`), Redact(of[1:len(of)-1]), []byte(`"`))
+	})
+}
