@@ -6,14 +6,17 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -72,7 +75,7 @@ func pageFormat() report.Format {
 }
 
 func writePage(w io.Writer, a answer.Analysis) error {
-	verified, err := verify.Dir(a.Dir.Path(), verify.Options{Tare: console.Version(), Expand: planOf()})
+	verified, err := verify.Dir(a.Dir.Path(), verify.Options{Tare: console.Version(), Expand: planOf(), Judge: judgeOf})
 	if err != nil {
 		return err
 	}
@@ -88,6 +91,17 @@ func planOf(meshes ...string) func(file string) (*plan.Plan, error) {
 		}
 		return s.Plan, nil
 	}
+}
+
+// judgeOf returns a function that makes the validity checks of a recorded experiment file again.
+func judgeOf(file string) (verify.Judge, error) {
+	x, err := experiment.ReadRecord(file)
+	if err != nil {
+		return nil, err
+	}
+	return func(r *result.Record, rows []result.Slice, p50 time.Duration) ([]string, []result.Warning) {
+		return runner.Recheck(x, r, rows, p50)
+	}, nil
 }
 
 // showPage makes the path of a run's page the last line that the command prints.

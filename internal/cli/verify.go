@@ -38,6 +38,7 @@ tare wrote them:
   - there is no other file, link or empty directory;
   - counts agree: answers, classes, statuses, histograms, seconds of the load;
   - CPU, memory, planes and times of tasks agree with slices and samples;
+  - validity and warnings follow from the figures, the events and the limits;
   - CPU time advances, and phases follow one another;
   - plan, seed and records fit, and the experiment file gives the same plan again.
 
@@ -77,7 +78,7 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 }
 
 func (c *CommandLine) verify(dirs, meshes []string) ([]*verify.Result, error) {
-	o := verify.Options{Tare: console.Version(), Expand: planOf(meshes...)}
+	o := verify.Options{Tare: console.Version(), Expand: planOf(meshes...), Judge: judgeOf}
 	var all []*verify.Result
 	for _, dir := range dirs {
 		r, err := verify.Dir(dir, o)

@@ -44,6 +44,7 @@ var crossChecks = []struct {
 	{loadedTrial, (*contradictions).windowed},
 	{loadedTrial, (*contradictions).changes},
 	{completeTrial, (*contradictions).memory},
+	{completeTrial, (*contradictions).traced},
 	{completeTrial, (*contradictions).machine},
 }
 

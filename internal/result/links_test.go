@@ -30,7 +30,7 @@ func TestBlocksWithoutTrials(t *testing.T) {
 
 // writes are the calls that change a directory which another person may have made.
 var writes = map[string]func(*result.Dir) error{
-	"add":  func(d *result.Dir) error { return result.Add(d.Path(), "report.html", []byte("<p>\n")) },
+	"add": func(d *result.Dir) error { return result.Add(d.Path(), "report.html", []byte("<p>\n")) },
 	"resume": func(d *result.Dir) error {
 		r, err := result.Resume(d.Path(), []byte(experimentText), d.Environment())
 		if err != nil {

@@ -41,6 +41,10 @@ func (c *contradictions) sliced(r *Record, rows []Slice) {
 	count, sum := 0, Slice{}
 	own, all := map[metric.Plane]int64{}, map[metric.Plane]int64{}
 	for _, row := range rows {
+		if !row.Own && row.Intended+row.OK > 0 {
+			c.addf("its slice %d is of another treatment and has %d requests", row.Slice, max(row.Intended, row.OK))
+			return
+		}
 		sum.Add(&row.SliceCount)
 		if row.Own {
 			count++
@@ -59,6 +63,7 @@ func (c *contradictions) sliced(r *Record, rows []Slice) {
 		return
 	}
 	began := r.Load.Start.Add(-time.Duration(r.Load.WarmupSeconds * float64(time.Second)))
+	c.tracedSlices(r, rows, began)
 	c.edges(r, began.Add(rows[0].Begin), began.Add(rows[len(rows)-1].End), sliceEdge, "of the slices")
 }
 

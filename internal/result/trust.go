@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -27,12 +26,22 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	wrong := printable.Texts(r.Refutations(d.TrialFile(t.ID, SlicesFile)), func(f Refutation) string { return f.File + ": " + f.Message })
+	var wrong, times []string
+	for _, f := range Refuted(d, &r) {
+		if text := f.File + ": " + f.Message; f.File == MeasuredFile || f.File == LatencyFile {
+			times = append(times, text)
+		} else {
+			wrong = append(wrong, text)
+		}
+	}
 	switch {
 	case slices.Contains(changed, RecordFile) || slices.Contains(changed, SlicesFile):
 		r.invalidate(Warning{Code: RecordAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})
 	case len(changed) > 0:
 		r.Warnings = append(r.Warnings, Warning{Code: LatencyAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: latencies of this trial are withheld",
+			Hint: restore, Withholds: true, Metrics: metric.From(metric.LatencyLog)})
+	case len(times) > 0:
+		r.Warnings = append(r.Warnings, Warning{Code: LatencyAltered, Message: strings.Join(times, "; ") + ": latencies of this trial are withheld",
 			Hint: restore, Withholds: true, Metrics: metric.From(metric.LatencyLog)})
 	}
 	if len(wrong) > 0 {

@@ -23,12 +23,15 @@ type timeline struct {
 	back   map[string]time.Duration
 	rates  map[int]float64  // answers by second of the load
 	looks  []*result.Sample // of all tasks
+	nodes  []result.NodeReading
+	p50    map[int]float64 // response time by second of the load, ms
+	ends   []result.Event  // why the trial failed or is invalid
 }
 
 // events reads the events of a trial and compares them with its record.
 func (f *findings) events(d *result.Dir, r *result.Record) {
 	file := path.Join(result.TrialsDir, r.ID, result.EventsFile)
-	line := timeline{cpu: map[string]int64{}, back: map[string]time.Duration{}, rates: map[int]float64{}}
+	line := timeline{cpu: map[string]int64{}, back: map[string]time.Duration{}, rates: map[int]float64{}, p50: map[int]float64{}}
 	n := 0
 	for e, err := range d.Events(r.ID) {
 		if errors.Is(err, fs.ErrNotExist) {
@@ -48,6 +51,11 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 		f.problem(file, "the trial is recorded, and its last event is missing")
 	}
 	f.samePhases(file, r, &line)
+	f.outcome(file, r, &line)
+	f.traces(file, r, &line)
+	f.node(file, r, &line)
+	f.medians(d, r, &line)
+	f.judged(d, r, &line)
 	for _, t := range r.Tasks {
 		if r.Disturbed() {
 			break // a process that was ended starts again from zero
@@ -68,13 +76,19 @@ func (l *timeline) add(e result.Event) {
 		l.phases = append(l.phases, e.Phase)
 	case result.KindDone:
 		l.done = true
+	case result.KindError, result.KindInvalid:
+		l.ends = append(l.ends, e)
 	case result.KindProgress:
 		if e.Progress != nil {
 			l.rates[e.Progress.Second] = e.Progress.Rate
+			l.p50[e.Progress.Second] = e.Progress.P50MS
 		}
 	case result.KindSample:
 		if e.Sample == nil {
 			return
+		}
+		if !e.Sample.Node.At.IsZero() {
+			l.nodes = append(l.nodes, e.Sample.Node)
 		}
 		if len(e.Sample.Tasks) > 0 {
 			l.looks = append(l.looks, e.Sample)
@@ -104,7 +118,17 @@ const edgeSeconds = 0.5
 
 // answers compares the answers of the record with the answers of the seconds of the window.
 func (f *findings) answers(file string, r *result.Record, l *timeline) {
-	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.BacklogStart == nil || r.Load.Workers > 1 || !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.BacklogStart == nil || r.Load.Workers > 1 {
+		return
+	}
+	if !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+		all, seconds := 0.0, 0
+		for s, rate := range l.rates {
+			all, seconds = all+rate, max(seconds, s+1)
+		}
+		if seconds == len(l.rates) && float64(seconds) >= r.Load.WarmupSeconds+r.Load.MeasureSeconds && all < float64(r.Load.Completed) {
+			f.problem(file, fmt.Sprintf("its seconds have %.0f answers in all, and load.completed is %d", all, r.Load.Completed))
+		}
 		return
 	}
 	first, n := r.Load.Window()
@@ -142,6 +166,9 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 		sums, err := hdrlog.ReadFile(d.TrialFile(r.ID, name), window, nil)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
+			if name == result.LatencyFile && r.Manifested && r.Load.BacklogEnd != nil && r.Load.Completed > 0 {
+				f.problem(file, "it is missing, and the load of the trial wrote one")
+			}
 			continue
 		case err != nil:
 			var of *hdrlog.Error

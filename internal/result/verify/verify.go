@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -68,14 +69,22 @@ type Options struct {
 	// Expand makes the plan of an experiment file again. The error is the reason why it
 	// cannot be made here.
 	Expand func(experimentFile string) (*plan.Plan, error)
+	// Judge makes the validity checks of a trial again that rest on its record, its slices and the median of its response
+	// times. It returns the codes of the checks that were made, and the warnings found. Nil makes none.
+	Judge func(experimentFile string) (Judge, error)
 	// Tare is the version that Expand is of: another may make another plan.
 	Tare string
 }
 
+// Judge is a function that judges the trials of one experiment.
+type Judge func(r *result.Record, rows []result.Slice, p50 time.Duration) (checked []string, found []result.Warning)
+
 // findings collects what was found about one part of the directory.
 type findings struct {
-	list  []Finding
-	files int
+	list    []Finding
+	files   int
+	judge   Judge
+	foreign bool // the run is of another version of tare
 }
 
 // Dir verifies the results directory at path. The error is of a directory that cannot be
@@ -103,12 +112,17 @@ func Dir(path string, o Options) (*Result, error) {
 		}
 	}
 	whole.unplanned(d)
+	judge, foreign := Judge(nil), d.Environment().Tare != o.Tare
+	if o.Judge != nil && d.Environment().Platform != imported {
+		judge, _ = o.Judge(filepath.Join(d.Path(), result.ExperimentFile)) // [findings.plan] has a note of the error
+	}
 	parts := make([]findings, len(p.Trials))
 	recorded := make([]bool, len(p.Trials))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range p.Trials {
 		group.Go(routine.Guarded(func() error {
+			parts[i].judge, parts[i].foreign = judge, foreign
 			recorded[i] = parts[i].trial(d, t, stopped, l)
 			return nil
 		}))
@@ -195,7 +209,7 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int, l list) bool 
 		f.problem(in(result.RecordFile), "the run ended before this block")
 	}
 	f.digests(d, &r, sum, l)
-	for _, refuted := range r.Refutations(d.TrialFile(t.ID, result.SlicesFile)) {
+	for _, refuted := range result.Refuted(d, &r) {
 		f.problem(in(refuted.File), refuted.Message)
 	}
 	for _, message := range r.Regressions() {

@@ -173,15 +173,19 @@ func (t *trial) checked() []result.Warning {
 	t.load.mu.Lock()
 	s.p50 = medianP50(t.load.progress)
 	t.load.mu.Unlock()
-	var warnings []result.Warning
+	return s.warnings(t.setup.Experiment.Platform.Kind, nil)
+}
+
+// warnings makes the checks with these codes, or all without any.
+func (s seen) warnings(platform string, codes []string) (warnings []result.Warning) {
 	found := map[string]bool{}
 	for _, c := range checks {
-		if found[c.code] {
+		if found[c.code] || codes != nil && !slices.Contains(codes, c.code) {
 			continue
 		}
 		if message := c.find(s); message != "" {
 			found[c.code] = true
-			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(t.setup.Experiment.Platform.Kind),
+			warnings = append(warnings, result.Warning{Code: c.code, Message: message, Hint: c.hintOn(platform),
 				Invalidates: c.effect == invalidates, Withholds: c.effect == withholds, Metrics: c.metrics})
 		}
 	}

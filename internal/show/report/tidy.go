@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -29,11 +30,11 @@ func writeCSV(w io.Writer, r *answer.Report) error {
 	}
 	for _, t := range r.Trials {
 		for _, m := range metric.Known(t.Metrics) {
-			row := []string{r.Experiment, t.ID, strconv.Itoa(t.Ordinal), strconv.Itoa(t.Block), t.Treatment}
+			row := []string{noFormula(r.Experiment), noFormula(t.ID), strconv.Itoa(t.Ordinal), strconv.Itoa(t.Block), noFormula(t.Treatment)}
 			for _, f := range factors {
 				level := ""
 				if v, ok := t.Factors[f]; ok {
-					level = Level(v)
+					level = noFormula(Level(v))
 				}
 				row = append(row, level)
 			}
@@ -48,6 +49,14 @@ func writeCSV(w io.Writer, r *answer.Report) error {
 		return fmt.Errorf("write report as CSV: %w", err)
 	}
 	return nil
+}
+
+// noFormula is a text that no spreadsheet takes for a formula: others name experiments and levels.
+func noFormula(text string) string {
+	if _, err := strconv.ParseFloat(text, 64); err != nil && text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
+		return "'" + text
+	}
+	return text
 }
 
 // factorNames are all factors of the report but the A/A mark, in the order of labels.

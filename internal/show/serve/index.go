@@ -20,7 +20,7 @@ import (
 const (
 	deepest     = 3     // levels below a directory given at which runs are found
 	mostEntries = 50000 // of a scan
-	maxList = 64 << 20
+	maxList     = 64 << 20
 )
 
 // index finds runs below the directories given. It opens them as roots: names that lead out of them

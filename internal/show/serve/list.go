@@ -95,7 +95,7 @@ func (s *Server) row(of run) row {
 	switch x.State = "finished"; {
 	case !ended && result.Writing(of.root.Root, of.name):
 		x.State = "running"
-	case !ended:
+	case !ended, sum.Missing > 0:
 		x.State = "interrupted"
 	}
 	switch {

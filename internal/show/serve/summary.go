@@ -31,6 +31,7 @@ type summary struct {
 	Meshes     []string  `json:"meshes"`
 	Planned    int       `json:"planned"`
 	Used       int       `json:"used"`
+	Missing    int       `json:"missing,omitempty"` // trials that an interrupted run did not make
 	Warnings   int       `json:"warnings"`
 	Answer     string    `json:"answer,omitempty"` // the first sentence of the report
 	Gates      string    `json:"gates,omitempty"`  // their outcome in a sentence, empty without gates
@@ -203,7 +204,7 @@ func summarize(path string) summary {
 		s.Error = err.Error()
 		return s
 	}
-	s.Used, s.Planned, s.Warnings = r.Count.Used, r.Count.Planned, len(r.Warnings)
+	s.Used, s.Planned, s.Missing, s.Warnings = r.Count.Used, r.Count.Planned, r.Count.Missing, len(r.Warnings)
 	h := live.HeadlineOf(r)
 	if len(h.Answer) > 0 {
 		s.Answer = h.Answer[0]
