@@ -173,7 +173,7 @@ func TestSeedIsFreshAndRecorded(t *testing.T) {
 	url := hello(t)
 	seeds := map[uint64]bool{}
 	run := func(args ...string) load.Report {
-		out, err := runLoadCommand(t, append(args, url, "-r", "400", "-z", "0.25", "--warmup", "0", "--calibrate", "0", "-o", "json")...)
+		out, err := runLoadCommand(t, append(args, url, "-r", "400", "-z", "0.25", "--warmup", "0", "-o", "json")...)
 		var r load.Report
 		must.OK(t, errors.Join(err, json.Unmarshal([]byte(out), &r)))
 		if r.Intended != 100 {

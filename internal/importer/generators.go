@@ -44,7 +44,7 @@ var formats = []format{
 		records: []recordFormat{{heads: []string{generator.OhaCSVHeader}, each: generator.EachOhaRecord, omits: true}}},
 	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta), marks: []string{"[total, rate", `{"latencies":{"total":`, `{"attack":`},
 		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true, fields: []string{`"latencies"`, `"timestamp"`, `"latency"`}},
-	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant", marks: []string{"Thread calibration:"}},
+	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant", marks: []string{"Thread calibration:", "  Detailed Percentile spectrum:"}},
 	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed", marks: []string{"  Thread Stats "}},
 	{name: "k6", doc: "text of k6's summary, --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, marks: []string{`"http_reqs"`, "http_reqs.."}, fields: []string{`"http_reqs"`, `"metrics"`},
 		records: []recordFormat{{heads: []string{"metric_name,"}, each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},

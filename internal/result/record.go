@@ -183,8 +183,8 @@ type ByHand struct {
 
 // Start is one stop and start of a pod. Parts are app, sidecar, through (both) and outbound (a call of another service).
 type Start struct {
-	GoneMS  map[string]float64 `json:"goneMs"`  // from SIGTERM until the process had ended, by part
-	Lost    int                `json:"lost"`    // requests that failed from SIGTERM until the pod had ended
+	GoneMS  map[string]float64 `json:"goneMs"`            // from SIGTERM until the process had ended, by part
+	Lost    int                `json:"lost"`              // requests that failed from SIGTERM until the pod had ended
 	FirstMS map[string]float64 `json:"firstMs"`           // from exec to the first answer, by part
 	LeastMS map[string]float64 `json:"leastMs,omitempty"` // from exec until the last request before it was sent that failed, by part
 }

@@ -68,8 +68,8 @@ func (v Platform) refreshOf(x *experiment.Experiment) time.Duration {
 
 // Names of the meters of a cluster, as platform.meter has them.
 const (
-	MeterKubelet    = experiment.Kubelet
-	MeterNodeAgent  = experiment.NodeAgent
+	MeterKubelet   = experiment.Kubelet
+	MeterNodeAgent = experiment.NodeAgent
 )
 
 // ClusterMeters are in order of preference.

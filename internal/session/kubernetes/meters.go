@@ -20,8 +20,8 @@ import (
 )
 
 var openers = map[string]func(context.Context, MeterSource) (ClusterMeter, error){
-	session.MeterKubelet:    openKubelets,
-	session.MeterNodeAgent:  openNodeAgents,
+	session.MeterKubelet:   openKubelets,
+	session.MeterNodeAgent: openNodeAgents,
 }
 
 // MeterSource has the parts of a meter.

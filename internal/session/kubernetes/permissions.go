@@ -37,7 +37,7 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 	}
 	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0 || x.Starts > 0, Changes: x.Changing(), BackgroundPods: experiment.MaxBackgroundPods(x) > 0, LeaseNamespace: cluster.SystemNamespace,
 		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == session.MeterKubelet) && !x.ByNodeAgent(),
-		Copied: x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
+		Copied:   x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
 	for _, step := range steps {
 		if step.Unknown != nil {
 			return nil, hint.Wrap(fmt.Errorf("the permissions for its charts are unknown: %w", step.Unknown), "meshes: {NAME: {charts: DIR}} has charts on this machine")
