@@ -97,6 +97,9 @@ func (f *findings) node(file string, r *result.Record, l *timeline) {
 	}
 }
 
+// ownGenerator is the load generator that writes a latency log and the medians of seconds in every trial.
+const ownGenerator = "tare"
+
 const (
 	// medianShare bounds the difference of the median of a second in events and log.
 	medianShare = 0.25
@@ -108,7 +111,7 @@ const (
 
 // medians compares the latency log with the medians that the load reported by the second, and its beginning with the load's.
 func (f *findings) medians(d *result.Dir, r *result.Record, l *timeline) {
-	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.Workers > 1 || r.Load.Generator != "tare" {
+	if r.Error != "" || r.Load == nil || r.Load.BacklogEnd == nil || r.Load.Workers > 1 || r.Load.Generator != ownGenerator {
 		return
 	}
 	file := path.Join(result.TrialsDir, r.ID, result.LatencyFile)
