@@ -31,7 +31,7 @@ func (c *CommandLine) orNewest(dirs []string) ([]string, error) {
 func (c *CommandLine) curves(dirs []string) ([]string, error) {
 	dirs, err := c.orNewest(dirs)
 	if err != nil {
-		return nil, hint.Usage(err, "measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[200, 500, 1000]' --out runs/curve")
+		return nil, hint.Usage(err, "measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve")
 	}
 	return dirs, nil
 }

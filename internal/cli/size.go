@@ -45,8 +45,9 @@ func newSizeCommand(c *CommandLine) *cobra.Command {
 		Use:   "size --rate N [RUN]",
 		Short: "Say which requests and limits a proxy needs at a rate",
 		Long: `size prints what to write into values.yaml for a proxy: requests and limits of CPU and
-memory at --rate, with headroom. It reads a run with at least three rates and three
+memory at --rate, with headroom. It reads a run with at least four rates and three
 blocks (repetitions), which tare plan --for curve proposes; without one, the newest.
+Three rates fit any curve: the range between them is wider.
 
 The rows requests and limits are the result. Deployments of one image differ: in
 brackets is what one more may need. What was not measured is refused, with the command
@@ -65,8 +66,9 @@ proxy of a node is sized for the node with most pods, with --pods FILE: a line f
 pod, the name of its node. Then --rate is through the proxy of a mean node.
 
 A curve goes through the rates of each block. Its form is the one that best predicts
-blocks left out of the fit.`,
-		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[200, 500, 1000]' --out runs/curve
+blocks left out of the fit. If all blocks deviate from each form alike, the range is
+that of any bend between the measured rates, and the rate to measure next is printed.`,
+		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve
   tare size --from runs/curve --rate 800
   tare size --from runs/curve --rate 800 --headroom 50% --prices examples/prices-gcp.yaml
   tare size --from runs/istio-curve --rate 800 --connections 200 --format values

@@ -114,7 +114,7 @@ func CostsOf(sources []Source) (all []*Costs, err error) {
 		return !c.hasCurves() && slices.ContainsFunc(measured, func(other *Costs) bool { return other.control == c.control && other.hasCurves() })
 	})
 	if len(all) == 0 {
-		return nil, hint.New("measure a mesh on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the runs has a proxy of a service that calls no other")
+		return nil, hint.New("measure a mesh on one service: tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]'", "no valid trial of the runs has a proxy of a service that calls no other")
 	}
 	return all, nil
 }

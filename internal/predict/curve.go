@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -36,16 +37,26 @@ type Curve struct {
 	Confidence float64 `json:"confidence"` // of bands
 	Points     []Point `json:"points"`     // that it was fitted to
 
-	form   form
-	fits   [][]float64 // of each block
-	blocks []int       // their numbers
-	free   float64     // degrees of freedom of Noise
+	fitted
+	rivals []fitted // other forms of the rate that the blocks do not exclude
+	misfit float64  // largest deviation from the form that the blocks agree about, as a share; 0 if that is noise
+	blocks []int    // numbers of the blocks
+	free   float64  // degrees of freedom of Noise
+}
+
+// fitted is a form with the factors of each block.
+type fitted struct {
+	form form
+	fits [][]float64
 }
 
 // form is a shape of cost: the sum of terms with a factor each.
 type form struct {
 	name, reason string
 	terms        []term
+	ends         func(levels []float64) (low, high []float64) // weights of the lowest and the highest cost that is possible, nil for one
+	others       string                                       // reason of the terms of other axes than the rate
+	bent         string                                       // what the last term of the rate does to the work of a request, whatever its cause; of a negative factor the opposite
 }
 
 // term is a part of a cost. Levels are shares of the highest of their axis, the rate first.
@@ -54,11 +65,20 @@ type term func(levels []float64) float64
 func fixed([]float64) float64             { return 1 }
 func perRequest(levels []float64) float64 { return levels[0] }
 
+// Bends of a curve over the rate.
+const (
+	falls = "falls"
+	grows = "grows"
+)
+
+// bend is the third term of the forms of the rate that have one.
+const bend = 2
+
 // rateForms are tried in this order: a later one must predict better than those before it.
 var rateForms = []form{
-	{"line", "fixed work, and the same work for every request", []term{fixed, perRequest}},
-	{"wake-ups", "fixed work, work for every request, and wake-ups, which requests share as they become more", []term{fixed, perRequest, func(x []float64) float64 { return math.Sqrt(x[0]) }}},
-	{"contention", "fixed work, and work for every request that grows as requests wait for one another", []term{fixed, perRequest, func(x []float64) float64 { return x[0] * x[0] }}},
+	{name: "line", reason: "fixed work, and the same work for every request", terms: []term{fixed, perRequest}},
+	{name: "wake-ups", reason: "fixed work, work for every request, and wake-ups, which requests share as they become more", bent: falls, terms: []term{fixed, perRequest, func(x []float64) float64 { return math.Sqrt(x[0]) }}},
+	{name: "contention", reason: "fixed work, and work for every request that grows as requests wait for one another", bent: grows, terms: []term{fixed, perRequest, func(x []float64) float64 { return x[0] * x[0] }}},
 }
 
 // formsOver returns the forms of the rate, each without and with work that grows with every other axis: work of its own,
@@ -77,7 +97,8 @@ func formsOver(axes []Axis) []form {
 				{reason: "work of every request that grows with " + a.Name, terms: []term{ofRequests}},
 				{reason: "work, also of every request, that grows with " + a.Name, terms: []term{own, ofRequests}},
 			} {
-				all = append(all, form{f.name, f.reason + "; " + more.reason, slices.Concat(f.terms, more.terms)})
+				others := f.others + "; " + more.reason
+				all = append(all, form{f.name, f.reason, slices.Concat(f.terms, more.terms), nil, others, f.bent})
 			}
 		}
 	}
@@ -93,6 +114,8 @@ func neededOf(levels int) int { return levels - max(1, levels/4) }
 const (
 	minBlocks = 3
 	minRates  = 3
+	// knownRates is the number from which the form between the rates can be excluded: one more than a form has terms.
+	knownRates = 4
 )
 
 // Fit chooses the form that best predicts the deployments that it was not fitted to. The comparison leaves out each
@@ -122,22 +145,90 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 		c.fitMean(blocks)
 		return c, nil
 	}
-	var chosen []float64
+	if !c.choose(blocks, needed) {
+		return nil, errors.New("the costs are no numbers above zero")
+	}
+	return c, nil
+}
+
+// candidate is a form that could be that of the curve.
+type candidate struct {
+	form
+	errs []float64 // squared errors of each block, predicted from the others
+	fit  fit
+}
+
+// choose sets the form, its rivals and the fits. A form that the blocks exclude is left out. Without any other, and with
+// too few rates to exclude one, the curve is known at the rates alone.
+func (c *Curve) choose(blocks [][]Point, needed int) (ok bool) {
+	places, numbers := numbered(blocks)
+	var best, nearest *candidate // nearest: also of forms that are excluded
+	var all []candidate
 	for _, f := range formsOver(c.Axes) {
 		if len(f.terms) > needed { // a deployment would not determine it, or it would go through every point
 			continue
 		}
 		errs, ok := c.predicted(f, blocks)
-		if ok && (chosen == nil || surelyLess(errs, chosen)) {
-			chosen, c.form = errs, f
+		if !ok {
+			continue
+		}
+		next := candidate{f, errs, c.fitOf(f, blocks, numbers)}
+		if nearest == nil || surelyLess(errs, nearest.errs) {
+			nearest = &next
+		}
+		if next.fit.excluded() {
+			continue
+		}
+		all = append(all, next)
+		if best == nil || surelyLess(errs, best.errs) {
+			best = &next
 		}
 	}
-	if chosen == nil {
-		return nil, errors.New("the costs are no numbers above zero")
+	if nearest == nil {
+		return false
 	}
-	c.Form, c.Reason, c.Points = c.form.name, c.form.reason, slices.Concat(blocks...)
-	c.fit(blocks)
-	return c, nil
+	c.Points = slices.Concat(blocks...)
+	few := c.Axes[0].Name == experiment.RateFactor && c.Axes[0].Levels < knownRates
+	excluded := best == nil && nearest.fit.most() > slightMisfit
+	if (excluded || few) && len(places) == c.Axes[0].Levels {
+		c.fitBetween(nearest, few, places)
+		return true
+	}
+	if best == nil {
+		best, c.misfit = nearest, nearest.fit.most()
+	}
+	c.form, c.fits, c.blocks, c.Form = best.form, best.fit.fits, best.fit.blocks, best.name
+	c.Noise, c.free = best.fit.noise()
+	for _, r := range all {
+		if r.name != best.name && r.others == best.others && !surelyLess(best.errs, r.errs) {
+			c.rivals = append(c.rivals, fitted{r.form, r.fit.fits})
+		}
+	}
+	c.Reason = c.reason()
+	return true
+}
+
+// reason is the reason of the form, if its factors have the signs of work and no other form bends as well. Otherwise it is
+// the bend alone.
+func (c *Curve) reason() string {
+	reason := c.form.reason
+	if c.misfit > 0 {
+		reason = fmt.Sprintf("of unknown form: the nearest misses it by up to %.1f %%, in the blocks alike", 100*c.misfit)
+	} else if c.form.bent != "" {
+		rival := slices.ContainsFunc(c.rivals, func(r fitted) bool { return r.form.bent != "" })
+		var perRequest, bent []float64
+		for _, k := range c.fits {
+			perRequest, bent = append(perRequest, k[bend-1]), append(bent, k[bend])
+		}
+		way := c.form.bent
+		if stats.Mean(bent) < 0 {
+			way = map[string]string{falls: grows, grows: falls}[way]
+		}
+		if rival || way != c.form.bent || stats.Mean(perRequest) < 0 {
+			reason = fmt.Sprintf("fixed work, and work for every request that %s with the rate, for an unknown reason", way)
+		}
+	}
+	return reason + c.form.others
 }
 
 // predicted returns for each block the mean squared error, as a share, of the form fitted to the others.
@@ -149,7 +240,7 @@ func (c *Curve) predicted(f form, blocks [][]Point) (errs []float64, ok bool) {
 				others = append(others, b...)
 			}
 		}
-		k, ok := c.fitted(f, others)
+		k, ok := c.fitTo(f, others)
 		if !ok {
 			return nil, false
 		}
@@ -167,32 +258,9 @@ func (c *Curve) predicted(f form, blocks [][]Point) (errs []float64, ok bool) {
 	return errs, true
 }
 
-// fit fits each block, and sets the deviation of trials from the curves.
-func (c *Curve) fit(blocks [][]Point) {
-	var sum float64
-	for _, b := range blocks {
-		k, ok := c.fitted(c.form, b)
-		if !ok {
-			continue
-		}
-		c.fits, c.blocks = append(c.fits, k), append(c.blocks, b[0].Block)
-		for _, p := range b {
-			ratio := p.Cost / c.value(c.form, k, p.At)
-			off := ratio - 1
-			if ratio > 0 { // in logarithms, one disturbed trial is not most of the noise
-				off = math.Log(ratio)
-			}
-			sum += off * off
-		}
-		c.free += float64(len(b) - len(k))
-	}
-	c.free = max(1, c.free)
-	c.Noise = math.Sqrt(sum / c.free)
-}
-
 // fitMean fits the mean of each block. Unlike the costs of other forms, some may be 0.
 func (c *Curve) fitMean(blocks [][]Point) {
-	c.form = form{"mean", "the same at every load", []term{fixed}}
+	c.form = form{name: "mean", reason: "the same at every load", terms: []term{fixed}}
 	c.Form, c.Reason, c.Points = c.form.name, c.form.reason, slices.Concat(blocks...)
 	var sum, squares float64
 	for _, b := range blocks {
@@ -229,23 +297,47 @@ func (c *Curve) At(at ...float64) (Band, error) {
 		}
 		return Band{}, &OutsideError{Axis: a, At: at[i]}
 	}
+	b := c.bandOf(c.fitted, c.parts(c.form, at))
+	for _, r := range c.rivals {
+		b.widen(c.bandOf(r, c.parts(r.form, at)))
+	}
+	if c.form.ends != nil {
+		low, high := c.form.ends(c.shares(at))
+		b.widen(c.bandOf(c.fitted, low))
+		b.widen(c.bandOf(c.fitted, high))
+	}
+	return b.add(betweenRates * c.misfit * b.Estimate), nil
+}
+
+// bandOf is the band of a sum of the factors of a form with weights.
+func (c *Curve) bandOf(f fitted, weights []float64) Band {
 	var costs []float64
-	for _, k := range c.fits {
-		costs = append(costs, c.value(c.form, k, at))
+	for _, k := range f.fits {
+		costs = append(costs, weighted(k, weights))
 	}
 	mean, n, sd := stats.Mean(costs), float64(len(costs)), stats.SD(costs)
 	half := stats.HalfWidth(sd, len(costs), c.Confidence)
 	noise := c.Noise * mean
-	v := newDeployment(sd*sd, c.fitVariance(c.parts(c.form, at)), noise*noise)
+	v := newDeployment(sd*sd, min(c.fitVariance(f.form, weights), noise*noise), noise*noise) // ends may vary more than a trial
 	v.add(variance{blocks: sd * sd / n})
 	another := v.halfWidth(n-1, c.free, c.Confidence)
-	return Band{mean, max(0, mean-half), mean + half, max(0, mean-another), mean + another}, nil
+	return Band{mean, max(0, mean-half), mean + half, max(0, mean-another), mean + another}
+}
+
+// widen widens the band to that of another form which the blocks do not exclude.
+func (b *Band) widen(by Band) {
+	b.Low, b.High, b.NewLow, b.NewHigh = min(b.Low, by.Low), max(b.High, by.High), min(b.NewLow, by.NewLow), max(b.NewHigh, by.NewHigh)
+}
+
+// add widens the band by a bound on both sides.
+func (b Band) add(bound float64) Band {
+	return Band{b.Estimate, max(0, b.Low-bound), b.High + bound, max(0, b.NewLow-bound), b.NewHigh + bound}
 }
 
 // fitVariance is the variance that the noise of trials causes in the curve of one deployment: in a sum of its factors with
 // weights.
-func (c *Curve) fitVariance(weights []float64) float64 {
-	normal, ok := c.normal(c.form, c.Points)
+func (c *Curve) fitVariance(f form, weights []float64) float64 {
+	normal, ok := c.normal(f, c.Points)
 	if !ok {
 		return 0
 	}
@@ -302,8 +394,8 @@ func surelyLess(errs, others []float64) bool {
 	return stats.Mean(less) > stats.SD(less)/math.Sqrt(float64(len(less)))
 }
 
-// fitted returns the factors of the least-squares fit of points, with errors as shares of the cost.
-func (c *Curve) fitted(f form, points []Point) ([]float64, bool) {
+// fitTo returns the factors of the least-squares fit of points, with errors as shares of the cost.
+func (c *Curve) fitTo(f form, points []Point) ([]float64, bool) {
 	normal, ok := c.normal(f, points)
 	if !ok {
 		return nil, false
@@ -333,25 +425,35 @@ func (c *Curve) normal(f form, points []Point) ([][]float64, bool) {
 	return normal, true
 }
 
-func (c *Curve) value(f form, factors, at []float64) (sum float64) {
-	for i, x := range c.parts(f, at) {
-		sum += factors[i] * x
+func (c *Curve) value(f form, factors, at []float64) float64 {
+	return weighted(factors, c.parts(f, at))
+}
+
+func weighted(factors, weights []float64) (sum float64) {
+	for i, w := range weights {
+		sum += factors[i] * w
 	}
 	return sum
 }
 
 // parts are the terms of a form at a level of each axis.
 func (c *Curve) parts(f form, at []float64) (parts []float64) {
+	shares := c.shares(at)
+	for _, t := range f.terms {
+		parts = append(parts, t(shares))
+	}
+	return parts
+}
+
+// shares are levels as shares of the highest of their axis.
+func (c *Curve) shares(at []float64) []float64 {
 	shares := make([]float64, len(at))
 	for i, a := range c.Axes {
 		if a.To > 0 {
 			shares[i] = at[i] / a.To
 		}
 	}
-	for _, t := range f.terms {
-		parts = append(parts, t(shares))
-	}
-	return parts
+	return shares
 }
 
 // solved solves linear equations by elimination with pivots.

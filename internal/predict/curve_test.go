@@ -175,9 +175,9 @@ func TestCurvesRefuse(t *testing.T) {
 // The changes of the experiment make a run enough for a curve, also if as many blocks have an invalid trial again.
 func TestChangesAreEnoughForCurves(t *testing.T) {
 	for want, few := range map[string]FewError{
-		"blocks=6":                      {Rates: 3, Loads: 3, Blocks: 1, Complete: 1},
-		"blocks=7":                      {Rates: 3, Loads: 6, Blocks: 5, Complete: 1},
-		"factors.rate=[100, 300, 1000]": {Rates: 1, Loads: 1, Blocks: 4, Complete: 4},
+		"blocks=6":                           {Rates: 3, Loads: 3, Blocks: 1, Complete: 1},
+		"blocks=7":                           {Rates: 3, Loads: 6, Blocks: 5, Complete: 1},
+		"factors.rate=[100, 220, 490, 1000]": {Rates: 1, Loads: 1, Blocks: 4, Complete: 4},
 	} {
 		if got := few.Changes(); len(got) != 1 || got[0] != want {
 			t.Errorf("%+v: %q, want %s", few, got, want)
@@ -198,7 +198,7 @@ func TestPublishedCurve(t *testing.T) {
 		negative bool
 	}{{0.13, false}, {0.04, true}, {0.025, true}} {
 		f := rateForms[i]
-		k, ok := c.fitted(f, points)
+		k, ok := c.fitTo(f, points)
 		if !ok {
 			t.Fatalf("%s has no fit", f.name)
 		}

@@ -53,17 +53,16 @@ type Design struct {
 }
 
 const (
-	fewestRates = 4 // one more than the largest form has terms
-	mostRates   = 7
-	candidates  = 14 // of rates between both ends, at equal ratios
-	fixedShare  = 0.2
+	mostRates  = 7
+	candidates = 14 // of rates between both ends, at equal ratios
+	fixedShare = 0.2
 )
 
 // BestDesign returns the rates between two ends, and the blocks, with the narrowest bands of the mean. blocks is how many
 // blocks of a number of rates there is time for. The rates are best for the form for which they are worst (minimax of
 // the G-optimal designs of Kiefer and Wolfowitz, 1960), with a fifth of the cost at the highest rate fixed.
 func BestDesign(from, to float64, d Deviations, blocks func(rates int) int, confidence float64) (best Design, ok bool) {
-	for n := fewestRates; n <= mostRates; n++ {
+	for n := knownRates; n <= mostRates; n++ {
 		b := blocks(n)
 		if b < minBlocks {
 			continue
@@ -115,13 +114,13 @@ func worstVariance(rates, places []float64) (worst float64) {
 		n := len(f.terms)
 		for _, place := range places {
 			// The variance is x'(X'X)^-1 x, with the terms of each rate as shares of its cost.
-			x := c.shares(f, place)
+			x := c.costShares(f, place)
 			normal := make([][]float64, n)
 			for i := range normal {
 				normal[i] = append(make([]float64, n), x[i])
 			}
 			for _, rate := range rates {
-				r := c.shares(f, rate)
+				r := c.costShares(f, rate)
 				for i := range n {
 					for j := range n {
 						normal[i][j] += r[i] * r[j]
@@ -142,8 +141,8 @@ func worstVariance(rates, places []float64) (worst float64) {
 	return worst
 }
 
-// shares are the terms of a form at a rate, as shares of a cost with a fixed part.
-func (c *Curve) shares(f form, rate float64) []float64 {
+// costShares are the terms of a form at a rate, as shares of a cost with a fixed part.
+func (c *Curve) costShares(f form, rate float64) []float64 {
 	parts := c.parts(f, []float64{rate})
 	cost := fixedShare + (1-fixedShare)*rate/c.Axes[0].To
 	for i := range parts {

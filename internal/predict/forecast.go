@@ -85,7 +85,7 @@ type Amount struct {
 
 // Causes are half widths of intervals from one cause alone. The square of an interval's half width is the sum of their squares.
 type Causes struct {
-	Curve      float64 `json:"curve"`      // the mean of the deployments that were measured, common to all sidecars
+	Curve      float64 `json:"curve"`      // the mean of the deployments that were measured, common to all sidecars, and what their form leaves open
 	Deployment float64 `json:"deployment"` // how much a new deployment deviates
 	Graph      float64 `json:"graph"`      // calls per request that were counted in a sample
 	// Range is from what is only bounded: CPU of sidecars below the measured rates, latency between sidecars with different rates.
@@ -336,12 +336,13 @@ func (e estimator) amount(proxies []proxy, w weights) Amount {
 	deployment.add(apart.times(1 - e.common))
 	curve, _ := spread(priced, func(value func(part) float64) float64 { return sum(proxies, value) })
 	estimate := sum(proxies, mean)
+	gap := sum(proxies, func(x part) float64 { return x.curve.gap(x.at) })
 	var graph float64
 	for _, counted := range e.more {
 		by := sum(counted, mean) - estimate
 		graph += by * by
 	}
-	return e.newAmount(estimate+assumed, curve, deployment, graph, Causes{Range: unsure, Connections: connections, Called: assumed}, priced)
+	return e.newAmount(estimate+assumed, curve, deployment, graph, Causes{Curve: gap, Range: unsure, Connections: connections, Called: assumed}, priced)
 }
 
 // newOne is the variance of a sum of parts in one more deployment.
@@ -373,7 +374,7 @@ func (e estimator) fitVariance(parts []part, sum func(value func(part) float64) 
 				return v
 			}) - middle) / step
 		}
-		v := x.curve.fitVariance(by)
+		v := x.curve.fitVariance(x.curve.form, by)
 		apart, together = apart+v, together+math.Sqrt(v)
 	}
 	return e.common*together*together + (1-e.common)*apart
@@ -394,7 +395,7 @@ func (e estimator) newAmount(estimate, curve float64, deployment variance, graph
 	}
 	half := func(variance float64) float64 { return factor * math.Sqrt(variance) }
 	c := bounds
-	c.Curve, c.Deployment, c.Graph = half(curve), half(deployment.sum()), half(graph)
+	c.Curve, c.Deployment, c.Graph = c.Curve+half(curve), half(deployment.sum()), half(graph)
 	all := c.half()
 	return Amount{estimate, max(0, estimate-all), estimate + all, c}
 }
@@ -570,7 +571,8 @@ func (g Graph) Command(flow Flow, dir string) string {
 	if dir != "" {
 		file = filepath.Join(dir, result.ExperimentFile)
 	}
-	command := fmt.Sprintf("tare run %s --set 'factors.rate=[%g, %g, %g]'", printable.ShellWord(file), down, twoDigits(math.Sqrt(down*up)), up)
+	third := math.Cbrt(up / down)
+	command := fmt.Sprintf("tare run %s --set 'factors.rate=%s'", printable.ShellWord(file), list([]float64{down, twoDigits(down * third), twoDigits(up / third), up}))
 	if fresh := g.mostFresh(flow); fresh > 0 {
 		command += fmt.Sprintf(" --set 'factors.connectionRate=[0, %g]'", math.Floor(min(math.Ceil(fresh), down))) // a connection has a request
 	}

@@ -32,6 +32,15 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 	}
 	block := run.Plan.TrialTime * time.Duration(len(run.Plan.Treatments))
 	blocks := run.Count().Blocks
+	if at, ok := unknown(rates, all); ok {
+		with := slices.Concat(rates, []float64{at})
+		slices.Sort(with)
+		steps = append(steps, Step{
+			What:  fmt.Sprintf("the rate %g itself, because the form of the CPU between the measured rates is unknown", at),
+			Set:   []string{"factors.rate=" + list(with)},
+			Takes: block / time.Duration(len(rates)) * time.Duration(len(with)*blocks),
+		})
+	}
 	if beyond(all, s) {
 		top := rates[len(rates)-1]
 		more := []float64{twoDigits(top * math.Sqrt2), twoDigits(top * 2)}
@@ -77,6 +86,19 @@ func ratesOf(run *compare.Run) (rates []float64) {
 	}
 	slices.Sort(rates)
 	return rates
+}
+
+// unknown returns the rate of the run at which a proxy has the rate of its size, if that is between measured ones and no
+// form is known.
+func unknown(rates []float64, all []Size) (rate float64, ok bool) {
+	for _, size := range all {
+		if size.Proxy == ControlPlane || size.Curve.Form != formBetween || slices.Contains(levelsOf(size.Curve.Points, 0), size.Place[0]) {
+			continue
+		}
+		rate = math.Round(size.Place[0] * rates[len(rates)-1] / size.Curve.Axes[0].To)
+		return rate, !slices.Contains(rates, rate)
+	}
+	return 0, false
 }
 
 // beyond reports whether a proxy at its rate with the headroom is above the measured rates.

@@ -128,7 +128,7 @@ func Sizes(run *compare.Run, s Sizing) (all []Size, err error) {
 		return nil, hint.New("write the requests/s through one proxy: --rate 800", "the run has no waypoint and no gateway, and a %s needs a rate", left[0])
 	}
 	if all == nil {
-		return nil, hint.New("measure a mesh at several rates, such as --set 'factors.rate=[100, 300, 1000]'", "no valid trial of the run has a proxy of its own and a rate")
+		return nil, hint.New("measure a mesh at several rates, such as --set 'factors.rate=[100, 220, 490, 1000]'", "no valid trial of the run has a proxy of its own and a rate")
 	}
 	return all, nil
 }

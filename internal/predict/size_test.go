@@ -365,6 +365,16 @@ func TestNextRuns(t *testing.T) {
 	if want := []time.Duration{7 * 6 * 10 * time.Second, 3 * 5 * 6 * 10 * time.Second, 5 * 12 * 10 * time.Second}; !slices.Equal(takes, want) {
 		t.Errorf("runs take %v, want %v", takes, want)
 	}
+	form, place := all[0].Curve.Form, all[0].Place
+	all[0].Curve.Form, all[0].Place = "between", []float64{1000} // of each of two proxies
+	if first := predict.Next(run, s, all)[0]; first.Set[0] != "factors.rate=[200, 400, 800, 1600, 2000, 3200]" || first.Takes != 6*6*10*time.Second {
+		t.Errorf("without a form: %+v, want the rate itself", first)
+	}
+	all[0].Place = []float64{800}
+	if first := predict.Next(run, s, all)[0]; first.Set[0] != want[0] {
+		t.Errorf("at a measured rate: %+v", first)
+	}
+	all[0].Curve.Form, all[0].Place = form, place
 	all[0].RequestCPU = 0.1
 	run.File.Platform.Kind = mesh.OnKubernetes // refuses a limit below the mesh's own request
 	if set := predict.Next(run, s, all)[1].Set; set[1] != "meshes.envoy-50m={from: envoy, resources: {requests: {cpu: 50m}, limits: {cpu: 50m}}}" {

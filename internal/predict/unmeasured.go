@@ -134,7 +134,7 @@ func (e *FewError) Error() string {
 // Changes are the changes of the experiment with which a run is enough for a curve.
 func (e *FewError) Changes() (all []string) {
 	if e.Rates < minRates {
-		all = append(all, "factors.rate=[100, 300, 1000]")
+		all = append(all, "factors.rate=[100, 220, 490, 1000]")
 	}
 	if e.Complete < minBlocks {
 		all = append(all, fmt.Sprintf("blocks=%d", max(2*minBlocks, minBlocks+e.Blocks-e.Complete))) // as many fail again

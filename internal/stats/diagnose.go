@@ -171,7 +171,7 @@ func Heterogeneity(blocks [][]float64) *float64 {
 		}
 	}
 	epsilon := math.Min(1, math.Max(1/df1, trace*trace/(df1*squares)))
-	p := fSurvival(epsilon*df1, epsilon*df2, between/df1/(within/df2))
+	p := FSurvival(epsilon*df1, epsilon*df2, between/df1/(within/df2))
 	return &p
 }
 

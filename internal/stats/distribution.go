@@ -55,8 +55,8 @@ func (nu tDistribution) quantile(p float64) float64 {
 	return -math.Sqrt(n * (1 - t) / t)
 }
 
-// fSurvival is the probability beyond x of the F distribution with d1 and d2 degrees of freedom.
-func fSurvival(d1, d2, x float64) float64 {
+// FSurvival is the probability beyond x of the F distribution with d1 and d2 degrees of freedom.
+func FSurvival(d1, d2, x float64) float64 {
 	return 1 - mathext.RegIncBeta(d1/2, d2/2, d1*x/(d1*x+d2))
 }
 

@@ -23,7 +23,7 @@ func TestSameAsGonum(t *testing.T) {
 		same("cdf", s.cdf(x), want.CDF(x))
 		same("survival", s.survival(x), want.Survival(x))
 		same("quantile", s.quantile(p), want.Quantile(p))
-		same("F", fSurvival(1+df, 2*df, x*x), distuv.F{D1: 1 + df, D2: 2 * df}.Survival(x*x))
+		same("F", FSurvival(1+df, 2*df, x*x), distuv.F{D1: 1 + df, D2: 2 * df}.Survival(x*x))
 
 		n := 2 + r.IntN(40)
 		a, b := make([]float64, n), make([]float64, n)

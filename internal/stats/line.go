@@ -96,7 +96,7 @@ func lackOfFit(points []Point, residual float64) *float64 {
 		return nil
 	}
 	f := math.Max(0, residual-pure) / between / (pure / within)
-	p := fSurvival(between, within, f)
+	p := FSurvival(between, within, f)
 	return &p
 }
 
