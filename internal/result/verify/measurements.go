@@ -166,8 +166,8 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 		sums, err := hdrlog.ReadFile(d.TrialFile(r.ID, name), window, nil)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if name == result.LatencyFile && r.Manifested && r.Load.Generator == ownGenerator && r.Load.BacklogEnd != nil && r.Load.Completed > 0 {
-				f.problem(file, "it is missing, and the load of the trial wrote one")
+			if name == result.LatencyFile && exists(d, path.Join(result.TrialsDir, r.ID, result.MeasuredFile)) {
+				f.problem(file, "it is missing, and "+result.MeasuredFile+" was made of it")
 			}
 			continue
 		case err != nil:
