@@ -28,7 +28,7 @@ func (c *compared) withinBounds(x *estimator, treatment, baseline map[int]figure
 		return
 	}
 	low, high := stats.MeanInterval(least, x.confidence), stats.MeanInterval(greatest, x.confidence)
-	c.Ratio, c.OnRatio = nil, false
+	c.Ratio, c.OnRatio, c.Equivalence = nil, false, nil
 	c.Difference = &stats.Interval{Estimate: c.Difference.Estimate, Low: low.Low, High: high.High}
 	switch {
 	case c.P == nil:

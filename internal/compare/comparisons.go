@@ -37,7 +37,7 @@ func (run *Run) Compare() *Comparisons {
 	c := &Comparisons{all: slices.Concat(parts...)}
 	c.questions = run.questions(c.all, byTreatment)
 	c.Families = run.estimator.adjust(c.all, c.questions)
-	limit(c.all, byTreatment)
+	limit(c.all, c.questions, byTreatment)
 	return c
 }
 

@@ -157,8 +157,15 @@ func (w gateTest) judge(run *Run, treatment, baseline string, trials map[string]
 		}
 		return w.open(0), 0
 	}
-	p := run.estimator.pairs(w.gate.Metric, byBlock(trials[treatment]), byBlock(trials[baseline]))
+	t, b := byBlock(trials[treatment]), byBlock(trials[baseline])
+	p := run.estimator.pairs(w.gate.Metric, t, b)
 	d, distance = w.decide(p.treatment, p.baseline)
+	if d.Outcome == Breached || d.Outcome == Holds {
+		against := extremes(p, w.gate.Metric, t, b, (d.Outcome == Holds) == w.gate.Upper)
+		if other, _ := w.decide(against.treatment, against.baseline); other.Outcome != d.Outcome {
+			d.Outcome, d.Why = Undecided, "the value itself is known within limits only, and the limit of the gate is between them"
+		}
+	}
 	d.Lost = lostPairs(run, w.gate.Metric, treatment, baseline)
 	return d, distance
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -34,9 +35,29 @@ func widened(i stats.Interval, by figures.Limit) stats.Interval {
 	return stats.Interval{Estimate: i.Estimate, Low: &low, High: &high}
 }
 
+// extremes are pairs whose change is as high, or as low, as the known limits and bounds of their values allow.
+func extremes(p pairs, name string, treatment, baseline map[int]figures.Measured, high bool) pairs {
+	at := func(m figures.Measured, high bool) float64 {
+		v, l := m.Metrics[name], m.Limits[name]
+		if most, bounded := metric.UpperBoundOf(name); bounded && high {
+			return max(v, m.Metrics[most])
+		}
+		if high {
+			return v + l.Above
+		}
+		return v - l.Below
+	}
+	var q pairs
+	for _, block := range p.blocks {
+		q.treatment, q.baseline = append(q.treatment, at(treatment[block], high)), append(q.baseline, at(baseline[block], !high))
+	}
+	return q
+}
+
 // limit puts the known limits of both sides into the interval of each comparison. A difference whose interval then contains zero
 // is not shown. Both sides of an A/A pair have the same limits, which cancel.
-func limit(cs []compared, byTreatment map[string][]figures.Measured) {
+func limit(cs []compared, questions []asked, byTreatment map[string][]figures.Measured) {
+	limits := map[[2]string]figures.Limit{} // of differences, by treatment and metric
 	for i := range cs {
 		c := &cs[i]
 		if c.Control || c.Difference == nil {
@@ -47,7 +68,7 @@ func limit(cs []compared, byTreatment map[string][]figures.Measured) {
 		if by == (figures.Limit{}) {
 			continue
 		}
-		c.Limit = &by
+		c.Limit, limits[[2]string{c.Treatment, c.Metric}] = &by, by
 		difference := widened(*c.Difference, by)
 		c.Difference = &difference
 		if width, ok := difference.HalfWidth(); ok && by.Above+by.Below > unclearShare*2*width {
@@ -60,9 +81,38 @@ func limit(cs []compared, byTreatment map[string][]figures.Measured) {
 			low := *c.Ratio.Low * (1 - t.Below/treatment) / (1 + b.Above/baseline)
 			high := *c.Ratio.High * (1 + t.Above/treatment) / (1 - b.Below/baseline)
 			c.Ratio = &stats.Interval{Estimate: c.Ratio.Estimate, Low: &low, High: &high}
+		} else {
+			c.Ratio, c.OnRatio = nil, false
 		}
-		if c.Difference.Known() && !c.Difference.Excludes(0) && (c.Verdict == Higher || c.Verdict == Lower) {
+		if e := c.Equivalence; e != nil && (c.Ratio == nil || !c.Ratio.Known() || *c.Ratio.Low < 1/(1+e.Margin) || *c.Ratio.High > 1+e.Margin) {
+			c.Equivalence = &Equivalence{Margin: e.Margin}
+		}
+		c.Verdict = unlessZero(c.Verdict, c.Difference)
+		if c.Verdict == Same && (c.Equivalence == nil || !c.Equivalence.Within) {
 			c.Verdict = NotShown
 		}
 	}
+	for _, q := range questions {
+		for i := range q.pooled {
+			p, mean := &q.pooled[i], figures.Limit{}
+			for _, t := range q.Treatments {
+				l, n := limits[[2]string{t, p.Metric}], float64(len(q.Treatments))
+				mean.Below, mean.Above = mean.Below+l.Below/n, mean.Above+l.Above/n
+			}
+			if mean == (figures.Limit{}) || p.Difference == nil {
+				continue
+			}
+			difference := widened(*p.Difference, mean)
+			p.Difference, p.Ratio = &difference, nil
+			p.Verdict = unlessZero(p.Verdict, p.Difference)
+		}
+	}
+}
+
+// unlessZero is a verdict on a difference whose interval became wider.
+func unlessZero(v Verdict, difference *stats.Interval) Verdict {
+	if difference.Known() && !difference.Excludes(0) && (v == Higher || v == Lower) {
+		return NotShown
+	}
+	return v
 }

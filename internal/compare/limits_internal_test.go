@@ -27,7 +27,7 @@ func TestLimitsWidenIntervals(t *testing.T) {
 		{Comparison: Comparison{Treatment: "envoy", Baseline: "none", Metric: name, Difference: interval(10, 30, 50), Verdict: Higher}},
 		{Comparison: Comparison{Treatment: "envoy", Baseline: "none", Metric: name, Difference: interval(80, 100, 120), Verdict: Higher, Control: true}},
 	}
-	limit(cs, by)
+	limit(cs, nil, by)
 	for i, want := range []struct {
 		low, high float64
 		verdict   Verdict
@@ -42,5 +42,31 @@ func TestLimitsWidenIntervals(t *testing.T) {
 	}
 	if len(cs[0].Warnings) != 1 || cs[0].Warnings[0].Code != "idle-unclear" || len(cs[2].Warnings) != 0 {
 		t.Errorf("warnings %v and %v", cs[0].Warnings, cs[2].Warnings)
+	}
+}
+
+// A gate of at most 5 µs more: blocks of 3 ±0.1 µs hold it. With 4 µs of deferred work that may be missing it is undecided, and so
+// is a breach by 7 µs of which 4 may be idle.
+func TestGatesWithinLimits(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "data")
+	for _, c := range []struct {
+		change float64
+		limit  figures.Limit
+		want   Outcome
+	}{
+		{3, figures.Limit{}, Holds}, {3, figures.Limit{Above: 1}, Holds}, {3, figures.Limit{Above: 4}, Undecided}, {3, figures.Limit{Below: 4}, Holds},
+		{7, figures.Limit{}, Breached}, {7, figures.Limit{Below: 1}, Breached}, {7, figures.Limit{Below: 4}, Undecided}, {7, figures.Limit{Above: 4}, Breached},
+	} {
+		trials := map[string][]figures.Measured{}
+		for block := 1; block <= 12; block++ {
+			noise := 0.1 * float64(block%3-1)
+			trials["b"] = append(trials["b"], figures.Measured{Trial: figures.Trial{Block: block, Metrics: map[string]float64{name: 100 + c.change + noise}}, Limits: map[string]figures.Limit{name: c.limit}})
+			trials["a"] = append(trials["a"], figures.Measured{Trial: figures.Trial{Block: block, Metrics: map[string]float64{name: 100}}})
+		}
+		w := gateTest{gate: Gate{Metric: name, Upper: true, Limit: 5}, looks: 12, breach: decisionError, last: true}
+		run := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 12}}
+		if d, _ := w.judge(run, "b", "a", trials); d.Outcome != c.want {
+			t.Errorf("%+v: %s, want %s: %s", c, d.Outcome, c.want, d.Why)
+		}
 	}
 }

@@ -375,10 +375,11 @@ const (
 	minBlocks  = 8
 )
 
-// fewBursts withholds the CPU of a treatment whose work without requests came in too few bursts for an interval. The number of
-// trials with bursts is that of equal trials with the same sum and sum of squares.
+// fewBursts withholds the CPU of the parts of which the work of a plane without requests is a large share, and came in too few
+// bursts for an interval. The number of trials with bursts is that of equal trials with the same sum and sum of squares.
 func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warning {
-	var sum, squares, own, cost float64
+	var sum, squares, own float64
+	cost := map[metric.Plane]float64{} // s of CPU in own slices
 	for _, t := range trials {
 		s := at[t]
 		sum, squares = sum+s.all, squares+s.all*s.all
@@ -386,7 +387,9 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 		for _, row := range t.rows {
 			if row.Own {
 				inside += (row.End - row.Begin).Seconds()
-				cost += float64(row.CPU[plane]) / 1e9
+				for p, ns := range row.CPU {
+					cost[p] += float64(ns) / 1e9
+				}
 			}
 		}
 		if s.outside > 0 {
@@ -394,14 +397,24 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 		}
 	}
 	n := float64(len(trials))
-	if n < stats.MinN || squares == 0 || own < burstShare*cost {
+	if n < stats.MinN || squares == 0 || sum*sum/squares >= min(minBlocks, n/2) {
+		return nil
+	}
+	var of []string
+	for _, part := range metric.Parts() {
+		all := 0.0
+		for _, p := range part.Planes {
+			all += cost[p]
+		}
+		if slices.Contains(part.Planes, plane) && own >= burstShare*all {
+			of = append(of, metric.Of(metric.CPUPerRequest, part.Name), metric.Of(metric.CPUCores, part.Name), metric.Of(metric.CPUPer1000, part.Name))
+		}
+	}
+	if of == nil {
 		return nil
 	}
 	seen := sum * sum / squares
-	if seen >= min(minBlocks, n/2) {
-		return nil
-	}
-	return &Warning{Code: "cpu-bursts", Withholds: true, Metrics: []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000},
+	return &Warning{Code: "cpu-bursts", Withholds: true, Metrics: of,
 		Message: fmt.Sprintf("plane %s used %.2g s of CPU without requests, in bursts in about %.0f of %.0f blocks: an interval needs %d blocks with bursts", plane, sum, max(1, seen), n, minBlocks),
 		Hint:    fmt.Sprintf("raise phases.measure or blocks %.0f times", math.Ceil(minBlocks/seen))}
 }

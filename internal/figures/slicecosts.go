@@ -13,7 +13,7 @@ import (
 // SliceCosts are the CPU of each own slice per answered request, µs, in their order.
 type SliceCosts map[string][]float64 // by part
 
-// noiseParts are the parts whose noise is divided.
+// SliceParts are the parts whose noise is divided.
 var SliceParts = []string{"data", "total", "app"}
 
 // sliceFigures are the costs of the slices of a trial of a round. Nil means that it has none.
