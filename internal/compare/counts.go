@@ -3,6 +3,7 @@ package compare
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -13,9 +14,9 @@ import (
 )
 
 // eventsOf are the events that a metric counts among the requests of a trial. They are not ok if the metric is not a
-// count of this trial: its load has no schedule, or faults cause failures, which then are not independent.
+// count of this trial: its load has no schedule, or faults or changes cause failures, which then are not independent.
 func eventsOf(name string, r *result.Record) (c stats.Count, ok bool) {
-	if r.Error != "" || r.Load == nil || len(r.FaultTimes()) > 0 {
+	if r.Error != "" || r.Load == nil || len(r.FaultTimes()) > 0 || len(r.Changes) > 0 || !countable(r) {
 		return c, false
 	}
 	l := r.Load
@@ -36,6 +37,19 @@ func eventsOf(name string, r *result.Record) (c stats.Count, ok bool) {
 		return c, false
 	}
 	return c, c.N > 0
+}
+
+// ofRequests are the codes that invalidate a trial because of its requests.
+var ofRequests = []string{"errors", "rate-missed", "requests-not-conserved"}
+
+// countable reports whether the requests of a trial count: it is valid, or invalid because of them alone.
+func countable(r *result.Record) bool {
+	for _, w := range r.Warnings {
+		if w.Invalidates && !slices.Contains(ofRequests, w.Code) {
+			return false
+		}
+	}
+	return true
 }
 
 // counts are the events of two treatments, by trial.

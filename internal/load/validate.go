@@ -99,7 +99,7 @@ func (p Profile) Validate() error {
 // validateArrivals adds the mistakes in arrivals, rates and shares.
 func (p *Profile) validateArrivals(m *mistakes) {
 	m.refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
-		"arrivals %q are none of %s, %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform, Replay)
+		"arrivals %q are none of %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform)
 	m.refuse(len(p.Instants) > 0 && (p.Arrivals != Replay), "instants need arrivals %s", Replay)
 	m.refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
 	m.refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")

@@ -141,7 +141,7 @@ func (r *reflected) explain(err error) error {
 	case codes.OK:
 		return nil
 	case codes.Unimplemented:
-		return hint.New("give the definition of the service: --proto FILE, with --import-path DIR for its imports, or --protoset FILE",
+		return hint.New("give the definition of the service: --proto FILE, with --import-path DIR for its imports",
 			"%s has no reflection service", r.host)
 	case codes.Unauthenticated, codes.PermissionDenied:
 		return hint.New("-H 'authorization: …' adds credentials, and --proto FILE needs no reflection", "reflection on %s: %s", r.host, s.Message())

@@ -13,6 +13,9 @@ func ParseAB(r io.Reader) (Outcome, error) {
 	var broken map[string]int64
 	whole := false
 	l, err := readLabelled(r, o.Generator, func(line string) {
+		if v, ok := strings.CutPrefix(line, "This is ApacheBench, Version "); ok {
+			o.Version, _, _ = strings.Cut(v, " ")
+		}
 		f := strings.Fields(line)
 		switch {
 		case len(f) > 1 && f[0] == "(Connect:":
@@ -43,7 +46,6 @@ func ParseAB(r io.Reader) (Outcome, error) {
 	if _, complete := l["Complete requests"]; !ok || !complete {
 		return o, none(o.Generator, "line of complete requests: the run was aborted")
 	}
-	o.Version, _, _ = strings.Cut(strings.TrimPrefix(l["This is ApacheBench, Version"], " "), " ")
 	o.Elapsed = span(seconds)
 	if rate, ok := l.number("Requests per second", plainUnits); ok {
 		o.Rate = asRate(rate)

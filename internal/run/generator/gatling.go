@@ -19,7 +19,7 @@ var gatlingLost = regexp.MustCompile(`(?i)Exception|Premature close|timeout|time
 // EachGatlingRecord reads simulation.log of Gatling 2 to 3.11, whose columns are separated by tabs. A line of a request ends
 // with the name, the times of its start and end in ms since 1970, OK or KO, and a message. It has no status of a good answer.
 func EachGatlingRecord(r io.Reader, each func(Record)) error {
-	runs, last := 0, ""
+	runs, records, last := 0, 0, ""
 	end := endOf{r: r}
 	err := eachLine(&end, "gatling", func(line string) error {
 		last = line
@@ -31,6 +31,9 @@ func EachGatlingRecord(r io.Reader, each func(Record)) error {
 		}
 		if cells[0] != "REQUEST" {
 			return nil
+		}
+		if records++; records > maxRecords {
+			return tooMany("gatling")
 		}
 		at := len(cells) - 1
 		for at > 2 && cells[at] != "OK" && cells[at] != "KO" {
@@ -44,7 +47,7 @@ func EachGatlingRecord(r io.Reader, each func(Record)) error {
 		if err := errors.Join(err1, err2); err != nil {
 			return err
 		}
-		if start < 0 || end < start || end > 1e13 {
+		if start < 0 || end < start || end > 9e12 {
 			return fmt.Errorf("a request from %d to %d", start, end)
 		}
 		rec, err := recordOf(time.Duration(start)*time.Millisecond, float64(end-start)/1e3, 0)

@@ -13,7 +13,8 @@ import (
 // EachJMeterXMLRecord reads JMeter's JTL as XML. A sample within another one is a part of it, as in CSV, unless that one sums up
 // a transaction.
 func EachJMeterXMLRecord(r io.Reader, each func(Record)) error {
-	d := xml.NewDecoder(&bounded{r: bufio.NewReader(r)})
+	token, records := &tokens{r: bufio.NewReader(r)}, 0
+	d := xml.NewDecoder(token)
 	fail := func(err error) error {
 		line, _ := d.InputPos()
 		return fmt.Errorf("read output of jmeter: line %d: %w", line, err)
@@ -21,14 +22,15 @@ func EachJMeterXMLRecord(r io.Reader, each func(Record)) error {
 	roots := 0
 	var within []bool // for each open element, whether its samples are parts of one
 	for {
-		token, err := d.Token()
+		token.read = 0
+		next, err := d.Token()
 		if errors.Is(err, io.EOF) && len(within) == 0 {
 			return nil
 		}
 		if err != nil {
 			return fail(err)
 		}
-		switch t := token.(type) {
+		switch t := next.(type) {
 		case xml.EndElement:
 			within = within[:len(within)-1]
 		case xml.StartElement:
@@ -39,6 +41,9 @@ func EachJMeterXMLRecord(r io.Reader, each func(Record)) error {
 			}
 			part := len(within) > 0 && within[len(within)-1]
 			if name := t.Name.Local; !part && (name == "httpSample" || name == "sample") {
+				if records++; records > maxRecords {
+					return tooMany("jmeter")
+				}
 				transaction, err := jmeterSample(t.Attr, each)
 				if err != nil {
 					return fail(err)
@@ -50,6 +55,21 @@ func EachJMeterXMLRecord(r io.Reader, each func(Record)) error {
 			}
 		}
 	}
+}
+
+// tokens fails on a token longer than [maxRow] before the token is in memory.
+type tokens struct {
+	r    io.Reader
+	read int // since the last token
+}
+
+func (b *tokens) Read(p []byte) (int, error) {
+	if b.read > maxRow {
+		return 0, fmt.Errorf("an element or text is longer than %d bytes", maxRow)
+	}
+	n, err := b.r.Read(p[:min(len(p), maxRow)])
+	b.read += n
+	return n, err
 }
 
 // jmeterSample reads the attributes of a sample. A transaction is no request of its own.

@@ -139,7 +139,7 @@ var jmeterLayouts = []string{"2006/01/02 15:04:05", "2006-01-02 15:04:05", "01/0
 // jmeterTime is the time of a row since 1970.
 func jmeterTime(text string) (time.Duration, error) {
 	if ms, err := strconv.ParseInt(text, 10, 64); err == nil {
-		if ms < 0 || ms > 1e13 {
+		if ms < 0 || ms > 9e12 {
 			return 0, fmt.Errorf("timeStamp %.40q is out of range", text)
 		}
 		return time.Duration(ms) * time.Millisecond, nil

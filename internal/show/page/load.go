@@ -63,7 +63,7 @@ func WriteLoad(w io.Writer, l Load) error {
 	answer := loadpage.Answer(p, r)
 	d := document{Name: name, Headline: answer[0], Answer: answer, Band: loadBand(l), Tare: r.Version, Schema: "one load", Command: "tare load"}
 	for _, text := range r.Generator.Limits {
-		d.Warnings = append(d.Warnings, warning{Code: "generator-limit", Message: text, Hint: "reserve a CPU for the generator, --processes, or a lower rate"})
+		d.Warnings = append(d.Warnings, warning{Code: "generator-limit", Message: text, Hint: "reserve a CPU for the generator, or use more --workers or a lower rate"})
 	}
 	for _, text := range r.Warnings {
 		if !slices.Contains(r.Generator.Limits, text) {
