@@ -287,7 +287,7 @@ var sliced = []forgery{
 	}},
 }
 
-// Every forgery whose digests were made anew is found by verification: something else in the directory refutes it. Reports
+// Every forgery whose digests were made again is found by verification: something else in the directory refutes it. Reports
 // withhold the figures that cheap checks refute.
 func TestForgeries(t *testing.T) {
 	for _, c := range []struct {
@@ -306,7 +306,7 @@ func TestForgeries(t *testing.T) {
 				must.OK(t, os.CopyFS(dir, os.DirFS(whole)))
 				trial := filepath.Join(dir, "trials", c.trial)
 				change(t, filepath.Join(trial, result.RecordFile), func(r object) { f.change(t, trial, r) })
-				anew(t, dir, trial)
+				again(t, dir, trial)
 				d := must.Get(result.Open(dir))(t)
 				found := must.Get(verify.Dir(dir, verify.Options{Tare: d.Environment().Tare, Expand: planOf(), Judge: judgeOf}))(t)
 				if found.Problems() == 0 {
@@ -322,8 +322,8 @@ func TestForgeries(t *testing.T) {
 	}
 }
 
-// anew computes the digests of a trial and of its directory again, as a person who knows the format can.
-func anew(t *testing.T, dir, trial string) {
+// again computes the digests of a trial and of its directory again, as a person who knows the format can.
+func again(t *testing.T, dir, trial string) {
 	t.Helper()
 	again := func(path string) {
 		change(t, path, func(v object) {
