@@ -99,6 +99,17 @@ func TestBandsHoldWhatNoFormHas(t *testing.T) {
 	}
 }
 
+// More blocks narrow the part of a band that is noise: not what three rates leave open.
+func TestMoreBlocksLeaveTheFormOpen(t *testing.T) {
+	points := plantedPoints(rand.New(rand.NewPCG(31, 32)), planted["wake-ups"], 6, []float64{100, 1000, 2000}, 0.001, 0.001)
+	curve := must.Get(Fit(points, []string{"rate"}, 0.95))(t)
+	size := Size{Curve: curve, Place: []float64{250}, CPU: must.Get(curve.At(250))(t)}
+	// From 0.0858 to 0.1104 cores, by the lines through both neighbours and through the next two rates: ±12.5 % of the middle.
+	if half, gap := widest([]Size{size}); math.Abs(gap-0.125) > 0.004 || half < gap || half-gap > 0.005 {
+		t.Errorf("±%.4f, of which the form leaves ±%.4f open, want ±0.125", half, gap)
+	}
+}
+
 // A cause is printed for a form that beats each other bend, and has factors of work.
 func TestReasonsNeedRivalsAndWork(t *testing.T) {
 	rates := []float64{100, 220, 490, 1100, 2000}

@@ -66,8 +66,8 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 		step.Set = append(step.Set, "factors.mesh=["+strings.Join(names, ", ")+"]", fmt.Sprintf("baseline={mesh: %s}", name))
 		steps = append(steps, step)
 	}
-	if half := widest(all); half > wide && blocks > 1 {
-		narrowed := half * stats.HalfWidth(1, 2*blocks, run.Confidence()) / stats.HalfWidth(1, blocks, run.Confidence())
+	if half, gap := widest(all); half-gap > wide && blocks > 1 { // no block narrows what the form leaves open
+		narrowed := gap + (half-gap)*stats.HalfWidth(1, 2*blocks, run.Confidence())/stats.HalfWidth(1, blocks, run.Confidence())
 		steps = append(steps, Step{
 			What:  fmt.Sprintf("%d blocks in place of %d: average CPU to ±%.0f%% in place of ±%.0f%%", 2*blocks, blocks, 100*narrowed, 100*half),
 			Set:   []string{fmt.Sprintf("blocks=%d", 2*blocks)},
@@ -122,14 +122,18 @@ func unlimited(all []Size) (first *Size) {
 	return first
 }
 
-// widest is half of the widest band of CPU, as a share.
-func widest(all []Size) (half float64) {
+// widest is half of the band of CPU that blocks could narrow most, as a share, and what its form leaves open of it.
+func widest(all []Size) (half, gap float64) {
 	for _, size := range all {
-		if size.Proxy != ControlPlane {
-			half = max(half, (size.CPU.High-size.CPU.Low)/2/size.CPU.Estimate)
+		if size.Proxy == ControlPlane {
+			continue
+		}
+		h, g := (size.CPU.High-size.CPU.Low)/2/size.CPU.Estimate, size.Curve.gap(size.Place)/size.CPU.Estimate
+		if h-g > half-gap {
+			half, gap = h, g
 		}
 	}
-	return half
+	return half, gap
 }
 
 func list(rates []float64) string {
