@@ -289,7 +289,7 @@ func (w warmer) costs() []spent {
 }
 
 // beganCold compares the CPU of a request in the warm-up with the median of the second half of the measure phase, as a
-// multiple of it. It is not cold if all that was used beyond may be of the first request of each connection.
+// multiple of it. Work before the load without requests is left out.
 func (w warmer) beganCold() (times float64, cold bool) {
 	t := w.t
 	p := &t.load.profile
@@ -301,6 +301,14 @@ func (w warmer) beganCold() (times float64, cold bool) {
 	for _, task := range t.journal.record.Tasks {
 		if compared(task.Plane) && task.Missing == "" {
 			used += task.Start.CPU
+		}
+	}
+	if t.sliced != nil { // idle work of the time before the load is of no request
+		idle := usesOf(t.sliced.quiet.Before, 0)
+		for _, task := range t.sliced.tasks {
+			if compared(task.Plane) {
+				used -= idle[task.ID].CPU
+			}
 		}
 	}
 	return coldStart(spent{used, p.Rate * loaded.Seconds()}, w.costs())
@@ -364,6 +372,9 @@ func notWarm(s seen) string {
 			100*s.fall.share, loaded.Round(time.Second), untilWarm(loaded, s.fall.share).Round(time.Second))
 	case p != nil && !p.Steady && len(p.Loads) >= 2:
 		n := len(p.Loads)
+		if p.Loads[n-1].CPUMicros >= (1-warmFall)*p.Loads[n-2].CPUMicros {
+			return fmt.Sprintf("%v of load (the limit) had too few requests to show that the CPU of a request no longer falls", loaded.Round(time.Second))
+		}
 		return fmt.Sprintf("the CPU of a request still fell, from %.0f to %.0f µs, after %v of load (the limit): the program is warm after about %v",
 			p.Loads[n-2].CPUMicros, p.Loads[n-1].CPUMicros, loaded.Round(time.Second), untilWarm(loaded, 1-p.Loads[n-1].CPUMicros/p.Loads[n-2].CPUMicros).Round(time.Second))
 	}

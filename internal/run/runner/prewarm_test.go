@@ -128,6 +128,7 @@ func TestNotWarm(t *testing.T) {
 		{seen{fall: fall{share: 0.05, p: 1e-5}}, ""},
 		{seen{fall: fall{share: 0.3, p: 1e-5}, cold: true}, ""},
 		{seen{record: &result.Record{Prewarm: falling}}, "still fell, from 1000 to 880 µs, after 1m0s of load (the limit): the program is warm after about 4m0s"},
+		{seen{record: &result.Record{Prewarm: &result.Prewarm{Seconds: 57, Loads: []result.PrewarmLoad{{Requests: 100, CPUMicros: 500}, {Requests: 100, CPUMicros: 510}}}}}, "1m0s of load (the limit) had too few requests to show"},
 		{seen{record: &result.Record{Prewarm: &result.Prewarm{Steady: true}}}, ""},
 	} {
 		if c.s.record == nil {
