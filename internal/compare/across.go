@@ -374,7 +374,7 @@ func (a *Across) noneFor(g Gate) error {
 	levels := map[string]bool{}
 	for _, c := range a.Changes {
 		for f, v := range c.Factors {
-			levels[fmt.Sprintf("%s=%v", f, v)] = true
+			levels[f+"="+LevelText(v)] = true
 		}
 	}
 	names := slices.Sorted(maps.Keys(levels))

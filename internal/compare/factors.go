@@ -65,8 +65,11 @@ func levelList(m map[string]string) string {
 
 // LevelText is a level of a factor as text: numbers without exponent.
 func LevelText(v any) string {
-	if f, ok := v.(float64); ok {
-		return strconv.FormatFloat(f, 'f', -1, 64)
+	switch v := v.(type) {
+	case nil:
+		return "unknown"
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
 	return fmt.Sprint(v)
 }

@@ -94,7 +94,7 @@ func differing(p []string, places [][]string) []string {
 }
 
 // ListFiles walks directories in the order of the paths, and returns each file
-// once. It skips paths that contain one of these words.
+// once. It skips symbolic links below a directory, and paths that contain one of these words.
 func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 	var files []string
 	seen := map[string]bool{}
@@ -130,6 +130,8 @@ func (s *Study) ListFiles(paths []string, without ...string) ([]string, error) {
 				return filepath.SkipDir
 			case d.Type().IsRegular():
 				add(path)
+			case d.Type()&fs.ModeSymlink != 0:
+				s.Skipped = append(s.Skipped, path+": it is a symbolic link")
 			}
 			return nil
 		})

@@ -29,7 +29,11 @@ func TestNamedLinks(t *testing.T) {
 			t.Errorf("%s: %q, %v", path, files, err)
 		}
 	}
-	if files, err := (&Study{}).ListFiles([]string{foreign, own}); err != nil || len(files) != 1 {
+	s := &Study{}
+	if files, err := s.ListFiles([]string{foreign, own}); err != nil || len(files) != 1 {
 		t.Errorf("the links of a directory are followed: %q, %v", files, err)
+	}
+	if len(s.Skipped) != 2 || !strings.HasSuffix(s.Skipped[0], "foreign/results.json: it is a symbolic link") {
+		t.Errorf("skipped: %q", s.Skipped)
 	}
 }

@@ -46,6 +46,9 @@ func (l *Load) FailureText() string {
 			counts["status "+status] += n
 		}
 	}
+	if len(counts) == 0 {
+		return "no cause is recorded"
+	}
 	most := printable.MostFirst(counts)
 	return strings.Join(printable.Texts(most[:min(len(most), 4)], func(cause string) string { return fmt.Sprintf("%s (%d)", cause, counts[cause]) }), ", ")
 }

@@ -13,7 +13,8 @@ var translations = []struct {
 	from *regexp.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`json: cannot unmarshal (\S+) into Go struct field [^\s.]*\.(\S+) of type .*`), "found JSON of type $1 in field $2, expected another type"},
+	{regexp.MustCompile("cannot unmarshal !!(\\S+)(?: `[^`]*`)? into \\S+"), "found $1, expected another type"},
+	{regexp.MustCompile(`(?:json: )?cannot unmarshal (\S+) into Go struct field [^\s.]*\.(\S+) of type .*`), "found JSON of type $1 in field $2, expected another type"},
 	{regexp.MustCompile(`json: cannot unmarshal (\S+?)(?: \S+)? into Go value of type .*`), "found JSON of type $1, expected another type"},
 	{regexp.MustCompile(`invalid character ('(?:[^'\\]|\\.)+') (?:looking for beginning of [a-z]+(?: key string)?|after [a-z:]+(?:[ -][a-z:]+)*|in (?:string literal|string escape code|\\u hexadecimal character escape|numeric literal|exponent of numeric literal|literal [a-z]+(?: \(expecting '.'\))?))`), "not JSON at $1"},
 	{regexp.MustCompile(`unexpected end of JSON input`), "the JSON ends too early"},

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // The errors are real ones of the libraries.
@@ -24,6 +26,7 @@ func TestTranslate(t *testing.T) {
 	}{
 		{decoded(`[1]`, &struct{ A inner }{}), "found JSON of type array, expected another type"},
 		{decoded(`{"A": {"B": "x"}}`, &struct{ A inner }{}), "found JSON of type string in field A.B, expected another type"},
+		{yaml.Unmarshal([]byte("a: 1\nb: [1]"), &struct{ B int }{}), "unmarshal errors:\n  line 2: found seq, expected another type"},
 		{decoded(`300`, new(int8)), "found JSON of type number, expected another type"},
 		{decoded(`{"A": 3}`, &struct{ A map[string]any }{}), "found JSON of type number in field A, expected another type"},
 		{decoded(`nope`, &anything), "not JSON at 'o'"},

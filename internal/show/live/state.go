@@ -153,7 +153,7 @@ func (s *state) retimed(trial time.Duration) []string {
 	if (trial - before).Abs() <= before/10 {
 		return nil
 	}
-	return []string{fmt.Sprintf("about %s in all, with the counter refresh interval of this cluster", round(time.Duration(s.run.Trials-s.run.Recorded)*trial))}
+	return []string{fmt.Sprintf("about %s in all, since trials take longer than planned or end sooner", round(time.Duration(s.run.Trials-s.run.Recorded)*trial))}
 }
 
 // closing is the line a trial leaves behind.

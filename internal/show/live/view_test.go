@@ -71,7 +71,7 @@ trial 2 of 3  002-envoy-b1  6s left
 func TestTimesCorrected(t *testing.T) {
 	var s state
 	s.apply(story()[0])
-	for trial, want := range map[time.Duration]string{2 * time.Second: "about 6s in all, with the counter refresh interval of this cluster", 2100 * time.Millisecond: ""} {
+	for trial, want := range map[time.Duration]string{2 * time.Second: "about 6s in all, since trials take longer than planned or end sooner", 2100 * time.Millisecond: ""} {
 		s.run.TrialTime = 8 * time.Second
 		if want == "" {
 			s.run.TrialTime = 2 * time.Second
