@@ -29,7 +29,7 @@ func Write(w io.Writer, namespace string, subject Subject) error {
 		}
 		role{"tare", namespace, inRole(true), subject}.write(&b)
 		b.WriteString("---\n")
-		role{"tare-nodes", "", ofNodes, subject}.write(&b)
+		role{"tare-nodes-" + namespace, "", ofNodes, subject}.write(&b) // another namespace's manifest must not replace it
 	} else {
 		b.WriteString("# Trials create their own namespaces, whose names are not known in advance.\n")
 		role{"tare", "", Needed(false), subject}.write(&b)

@@ -43,6 +43,7 @@ func makeNamespace(t *testing.T, c *cluster.Cluster) (namespace, user string) {
 	var manifest bytes.Buffer
 	must.OK(t, rbac.Write(&manifest, namespace, rbac.Subject{Kind: "User", Name: user}))
 	kubectl(t, manifest.String(), "apply", "-f", "-")
+	t.Cleanup(func() { kubectl(t, manifest.String(), "delete", "--ignore-not-found", "-f", "-") }) // a part of it is in no namespace
 	return namespace, user
 }
 
