@@ -406,7 +406,7 @@ func TestRouteChange(t *testing.T) {
 			}
 			(*into)[tr.ID] = e.Estimate
 		}
-		if flaps := tr.Metrics["change_flaps/route-changed"].Estimate; (flaps > 0.1) != (tr.ID == "flapping") {
+		if flaps := tr.Metrics["change_flaps/route-changed"].Estimate; (flaps > 0.5) != (tr.ID == "flapping") { // a busy machine sends late
 			t.Errorf("%s: %v flaps per change", tr.ID, flaps)
 		}
 		if e, known := tr.Metrics["change_cpu_ms/route-changed-control"]; known && (tr.ID == "none" || tr.ID == "delayed-500ms") {
@@ -688,8 +688,9 @@ func TestReloadsRun(t *testing.T) {
 	}
 	for _, tr := range r.Treatments {
 		last, known := tr.Metrics["change_last_old_ms/route-changed"]
-		if made := tr.Metrics["changes_made/route-changed"].Estimate; !known || last.Estimate <= 0 || made != 30 {
-			t.Errorf("%s: %v changes with the last old answer after %v ms (%v), want 30", tr.ID, made, last.Estimate, known)
+		most, bounded := tr.Metrics["change_last_old_most_ms/route-changed"]
+		if made := tr.Metrics["changes_made/route-changed"].Estimate; !known || !bounded || last.Estimate < 0 || most.Estimate <= last.Estimate || made != 30 {
+			t.Errorf("%s: %v changes with the last old answer after %v to %v ms (%v, %v), want 30", tr.ID, made, last.Estimate, most.Estimate, known, bounded)
 		}
 	}
 }

@@ -176,7 +176,7 @@ func TestLadderOfMTLS(t *testing.T) {
 	path, libraries := programtest.Server(t, "nginx")
 	t.Parallel()
 	env := []string{"PATH=" + filepath.Dir(path) + string(filepath.ListSeparator) + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + libraries}
-	r, _ := carriedOutWith(t, env, "mtls-ladder.yaml", "blocks=3", "validity={rateShortfall: 0.5, lateness: 5s}")
+	r, _ := carriedOutWith(t, env, "mtls-ladder.yaml", "blocks=5", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if len(r.Ladders) != 1 || fmt.Sprint(r.Ladders[0].Steps) != "[none nginx nginx-mtls]" {
 		t.Fatalf("%+v", r.Ladders)
 	}

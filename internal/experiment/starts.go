@@ -34,6 +34,6 @@ func (v startRules) validate() {
 
 func startRows() []fieldRow {
 	return []fieldRow{
-		{"starts", "Stops and starts of the entry's pod after the load of each trial; on a cluster of all its replicas at once. Requests every ms (on a cluster 5 ms) show when application and sidecar answer, and every 5 ms what is lost.", 0, between(0, maxStarts, "")},
+		{"starts", "Stops and starts of the entry's pod after the load of each trial; on a cluster of all its replicas at once. Requests every 5 ms show when application and sidecar answer, and what is lost.", 0, between(0, maxStarts, "")},
 	}
 }

@@ -79,16 +79,13 @@ func (p placing) recorded() *result.Placing {
 }
 
 // learn takes over the period of a treatment's bursts for the blocks that follow, if at least two and half of its trials
-// have them: a single burst may be of the machine. Work that was seen after the load is deferred work at once.
+// have them: a single burst may be of the machine.
 func (r *run) learn(of *result.Record) {
 	if of.Error != "" {
 		return
 	}
 	seen := append(r.bursts[of.Treatment], of.BurstSeconds)
 	r.bursts[of.Treatment] = seen
-	if slices.ContainsFunc(of.Warnings, func(w result.Warning) bool { return w.Code == "work-deferred" }) {
-		r.period = max(r.period, min(maxPeriod, time.Duration(of.BurstSeconds*float64(time.Second))))
-	}
 	with := slices.DeleteFunc(slices.Sorted(slices.Values(seen)), func(seconds float64) bool { return seconds == 0 })
 	if n := len(with); n >= 2 && 2*n >= len(seen) {
 		r.period = max(r.period, time.Duration(min(with[n/2], maxPeriod.Seconds())*float64(time.Second)))
