@@ -246,7 +246,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (late bool) {
 }
 
 // bursts returns the numbers of bursts that the time without requests, and the part of it directly after the load, would have
-// at the rate of the slices of others. The number of bursts there is that of equal parts with the same sum and sum of squares.
+// at the rate of the slices of others. The number of bursts there is the number of equal parts with the same sum and sum of squares.
 func bursts(trials []*sliced, at map[*sliced]signs) (without, after float64) {
 	var sum signs
 	for _, t := range trials {
@@ -376,7 +376,7 @@ const (
 )
 
 // fewBursts withholds the CPU of the parts of which the work of a plane without requests is a large share, and came in too few
-// bursts for an interval. The number of trials with bursts is that of equal trials with the same sum and sum of squares.
+// bursts for an interval. The number of trials with bursts is the number of equal trials with the same sum and sum of squares.
 func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warning {
 	var sum, squares, own float64
 	cost := map[metric.Plane]float64{} // s of CPU in own slices
