@@ -14,10 +14,11 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwa
 # What `go test -json` prints of every call, for durations and for tools/left.sh; REPORT.repeated has the tests run again.
 REPORTS := bin/tests
 # $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command. A failed
-# test is repeated at most twice, and no test if more than two failed. $(call ended,REPORT) follows it: a process that
+# test is repeated at most twice when the others have ended, and no test if more than eight failed: a machine that is too
+# busy for one experiment is for several. $(call ended,REPORT) follows it: a process that
 # died fails the run, although the tests of its repetition pass.
 RERUN     :=
-tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) '$(CURDIR)/tools/memory.sh' $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=2 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
+tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) '$(CURDIR)/tools/memory.sh' $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
 ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
 # Shows the tests that were repeated in the reports of a pattern, and those that repeated an experiment that a busy machine
 # disturbed (their attribute).
