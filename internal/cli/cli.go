@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/session"
@@ -79,7 +80,9 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 	if errors.Is(err, context.Canceled) && errors.Is(context.Cause(ctx), console.ErrNoReader) {
 		err = console.ErrNoReader // a pipe without a reader is not an interrupt
 	}
-	code := console.Exit(c.Err, "tare", err)
+	var message strings.Builder
+	code := console.Exit(&message, "tare", err)
+	fmt.Fprint(c.Err, printable.WithoutPasswords(message.String(), args))
 	if c.lastLine != "" {
 		fmt.Fprintf(c.Err, "\n%s\n", c.lastLine)
 	}

@@ -143,6 +143,9 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if note := read.Note(); note != "" {
 		f.notef("left out of %s: %s", name, note)
 	}
+	if note := read.HostNote(); note != "" {
+		f.notef("%s: %s", name, note)
+	}
 	if read.Recorded && base != "" { // the URL is only the host of the requests
 		p.Targets = nil
 	}

@@ -37,6 +37,7 @@ func (e *Error) Error() string {
 // Limits of the files of a results directory that are read whole, in bytes.
 const (
 	maxExperiment = strict.MaxBytes
+	maxLog        = 1 << 50 // logs are never whole in memory
 	// maxJSON is far above the largest import: a day of samples of 1000 tasks.
 	maxJSON = 1 << 30
 )

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -130,16 +131,27 @@ func (h *held) writeJSON(name string, v any) error {
 	return h.write(name, b)
 }
 
-// write replaces a file atomically: after a crash it is either old or new. The steps are: temporary name, fsync,
-// rename, fsync of the directory.
+// write replaces a file atomically.
 func (h *held) write(name string, b []byte) error {
+	return h.replace(name, func(w io.Writer) error {
+		_, err := w.Write(b)
+		return err
+	})
+}
+
+// errUnchanged of a function of replace leaves the file as it is.
+var errUnchanged = errors.New("the file is as before")
+
+// replace replaces a file atomically by what a function writes: after a crash it is either old or new. The steps are:
+// temporary name, fsync, rename, fsync of the directory.
+func (h *held) replace(name string, content func(io.Writer) error) error {
 	tmp := temporary(name)
 	if err := h.remove(tmp); err != nil { // of a killed program
 		return err
 	}
 	f, err := h.exclusive(tmp)
 	if err == nil {
-		_, err = f.Write(b)
+		err = content(f)
 		if err == nil {
 			err = f.Sync()
 		}
@@ -150,6 +162,9 @@ func (h *held) write(name string, b []byte) error {
 	}
 	if err != nil {
 		_ = h.Remove(tmp)
+		if errors.Is(err, errUnchanged) {
+			return nil
+		}
 		return storage("write", h.path(name), err)
 	}
 	return h.sync(path.Dir(name))

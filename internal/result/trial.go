@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -167,14 +168,22 @@ func (td *TrialDir) redact() error {
 			}
 			return err
 		}
-		text, err := regular.ReadFile(td.held.path(name), maxJSON)
-		if err != nil || !secret.In(text) {
+		file, err := regular.Open(td.held.path(name), maxLog)
+		if err != nil {
 			return err
 		}
+		defer file.Close()
 		info, err := e.Info()
-		if err == nil {
-			err = td.held.write(name, secret.Redact(text))
+		if err != nil {
+			return err
 		}
+		err = td.held.replace(name, func(w io.Writer) error {
+			found, err := secret.Copy(w, file)
+			if err == nil && !found {
+				err = errUnchanged
+			}
+			return err
+		})
 		if err == nil {
 			err = td.held.Chmod(name, info.Mode().Perm())
 		}

@@ -37,6 +37,9 @@ func Targets(path string, texts *template.Reader, instants bool, notef func(form
 	if note := read.Note(); note != "" {
 		notef("left out of %s: %s", path, note)
 	}
+	if note := read.HostNote(); note != "" {
+		notef("%s: %s", path, note)
+	}
 	if texts != nil { // their tables lie beside path, and the experiment may not
 		for i := range read.Calls {
 			if err := read.Calls[i].Rebase(filepath.Dir(path)); err != nil {

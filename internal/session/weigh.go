@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -267,6 +268,8 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("no program to measure"), "write `tare weigh -- PROGRAM {port}`, or --url http://127.0.0.1:8080 for one that runs")
 	case len(args) > 0 && o.URL != "":
 		return nil, hint.Usage(errors.New("both a program and --url"), "remove one of the two")
+	case len(args) > 0 && strings.Contains(args[0], "//") && strings.Contains(args[0], ":"):
+		return nil, hint.Usage(fmt.Errorf("%s is a URL, and not a program", printable.URL(args[0])), "measure a program that runs on this machine with --url, or send load to any server with `tare load`")
 	case o.Time < 10*time.Second || o.Time > 24*time.Hour:
 		return nil, hint.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.Time), "")
 	case slices.Equal(o.Meshes, []string{"none"}):

@@ -92,16 +92,17 @@ func TestWeighRefuses(t *testing.T) {
 		args  []string
 		flags func(*Weigh)
 	}{
-		"no program":        {nil, nil},
-		"and --url":         {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
-		"--time 1s is":      {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
-		"the baseline":      {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
-		"Name: value":       {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
-		"without a mesh":    {[]string{"./server"}, func(o *Weigh) { o.Env = []string{"A=b"} }},
-		"that tare starts":  {nil, func(o *Weigh) { o.URL, o.Meshes, o.Prefix = "http://127.0.0.1:1", nil, "nice" }},
-		"not NAME=value":    {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A"} }},
-		"--beside is empty": {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
-		"--rate is -1":      {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
+		"no program":          {nil, nil},
+		"and --url":           {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
+		"--time 1s is":        {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
+		"the baseline":        {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
+		"Name: value":         {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
+		"without a mesh":      {[]string{"./server"}, func(o *Weigh) { o.Env = []string{"A=b"} }},
+		"that tare starts":    {nil, func(o *Weigh) { o.URL, o.Meshes, o.Prefix = "http://127.0.0.1:1", nil, "nice" }},
+		"not NAME=value":      {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A"} }},
+		"--beside is empty":   {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
+		"//xxxxx@h/ is a URL": {[]string{"http://u:p ss@h/"}, nil},
+		"--rate is -1":        {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
 		must.Fail(t, must.Err(flagsOf(tc.flags).file(tc.args)), want)
 	}

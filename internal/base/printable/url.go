@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 )
 
@@ -18,6 +19,19 @@ func URL(raw string) string {
 		return "xxxxx" + raw[at:]
 	}
 	return scheme + "://xxxxx" + raw[at:]
+}
+
+// WithoutPasswords replaces what may be passwords of URLs in arguments of a command line wherever a text repeats it.
+func WithoutPasswords(text string, arguments []string) string {
+	for _, a := range arguments {
+		if _, rest, ok := strings.Cut(a, "//"); ok {
+			if at := strings.LastIndexByte(rest, '@'); at > 0 {
+				quoted := strconv.Quote(rest[:at])
+				text = strings.NewReplacer(rest[:at]+"@", "xxxxx@", quoted[1:len(quoted)-1]+"@", "xxxxx@").Replace(text)
+			}
+		}
+	}
+	return text
 }
 
 // ParseURL is [url.Parse] with errors that contain no password.

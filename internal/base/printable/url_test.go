@@ -24,3 +24,12 @@ func TestURLWithoutPassword(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestTextWithoutPasswords(t *testing.T) {
+	arguments := []string{"weigh", "http://u:S3 CRET@h/", `--url=http://u:S"3@h`, "image@sha256:12", "//u:S4@h"}
+	text := `start u:S3 CRET@h: exec "http://u:S3 CRET@h/", "http://u:S\"3@h", image@sha256:12, //u:S4@h`
+	want := `start xxxxx@h: exec "http://xxxxx@h/", "http://xxxxx@h", image@sha256:12, //xxxxx@h`
+	if got := WithoutPasswords(text, arguments); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -1,6 +1,9 @@
 package secret
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestRedact(t *testing.T) {
 	Add(`pass"word 77`)
@@ -22,6 +25,24 @@ func TestRedact(t *testing.T) {
 	} {
 		if got := string(RedactJSON([]byte(text))); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
+// A stream is redacted as its whole text is, wherever its pieces end.
+func TestCopy(t *testing.T) {
+	Add("s3cret-value")
+	Add("value-of-another")
+	for _, before := range []int{0, piece - 20, piece - 12, piece - 11, piece - 1, piece, 2*piece - 6} {
+		for _, part := range []string{"s3cret-value", "s3cret-values3cret-value", "s3cret-value-of-another", strings.Repeat("value-of-another ", piece/8)} {
+			text := strings.Repeat("x", before) + part + strings.Repeat("y", piece)
+			var out strings.Builder
+			if found, err := Copy(&out, strings.NewReader(text)); err != nil || !found {
+				t.Fatal(found, err)
+			}
+			if got, want := out.String(), string(Redact([]byte(text))); got != want {
+				t.Errorf("%.30s after %d bytes: %d bytes, want %d", part, before, len(got), len(want))
+			}
 		}
 	}
 }

@@ -37,14 +37,15 @@ type accessLog struct {
 }
 
 // accessLogs are nginx's and Apache's common and combined formats, also with the virtual host first, Envoy's default,
-// HAProxy's and those of load balancers of AWS. Of the fields after the request only Envoy's authority is used.
+// HAProxy's and those of load balancers of AWS. Of the fields after the request only Envoy's authority is used. Headers that
+// HAProxy captures have no names: the last one of requests that is a domain name is taken for the Host.
 var accessLogs = []accessLog{
 	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\] "((?:[^"\\]|\\.)*)" (?:\d{3}|-) `), "02/Jan/2006:15:04:05 -0700", true,
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), true, regexp.MustCompile(`^([A-Za-z][\w.-]*:\d+) \S+ \S+ .{1,100} ?\[`)},
 	{regexp.MustCompile(`^\[(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)\] "(.*?) (?:HTTP/[0-9.]+|-)" \d+ `), time.RFC3339Nano, false,
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, regexp.MustCompile(`" \d+ .*?"[^"]*" "[^"]*" "[^"]*" "([^"]+)" "[^"]*"`)},
 	{regexp.MustCompile(`^(?:.{0,200} )?\S+ \[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}\.\d{3})\] \S+ \S+ [-+\d/]+ (?:\d{3}|-1) .* "([^"]*)"?$`), "02/Jan/2006:15:04:05.000", false,
-		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), false, nil},
+		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), false, regexp.MustCompile(` \d+/\d+ \{(?:[^{}]*\|)?((?i:[a-z0-9-]+\.)+[A-Za-z]{2,24}(?::\d+)?)(?:\|[^{}]*)?\} (?:\{[^{}]*\} )?"[^"]*"?$`)},
 	{regexp.MustCompile(`^(?:(?:https?|h2|grpcs?|wss?) )?(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z) \S+ \S+:\d+ (?:\S+ ){5,8}"(.*?)(?: -| HTTP/[0-9.]+)? ?" "`), time.RFC3339Nano, false,
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, nil},
 }
@@ -132,12 +133,11 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	g := gather{Source: Source{Recorded: true}}
+	g := gather{Source: Source{Recorded: true, Hosts: map[string]int{}}}
 	var seconds []time.Time // of each request, by the log
 	n, odd, read := 0, 0, 0
 	whole := true
 	var columns columnLog
-	hosts := map[string]bool{}
 	var first strict.Problem // line of something else, after the first request
 	for lines.Scan() {
 		n++
@@ -187,8 +187,9 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		c := Call{URL: onto(base, u).String(), Call: load.Call{Name: pattern(l.method, u.EscapedPath()), Method: l.method}}
 		if hostName.MatchString(l.host) {
 			c.Headers = []string{"Host: " + l.host}
+		} else {
+			l.host = ""
 		}
-		hosts[l.host] = true
 		if _, err := load.ParseTarget(c.URL); err != nil {
 			g.omit(omitRequest)
 			continue
@@ -197,6 +198,7 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 			at.Message, at.Tip = err.Error(), "take a shorter part of the log"
 			return nil, at
 		}
+		g.Hosts[l.host]++
 		whole = whole && l.whole
 		seconds = append(seconds, l.at)
 	}
@@ -211,7 +213,7 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	if whole {
 		spread(g.At, seconds)
 	}
-	if len(hosts) > 1 { // otherwise figures of equal paths would be one
+	if len(g.Hosts) > 1 { // otherwise figures of equal paths would be one
 		for i := range g.Calls {
 			if c := &g.Calls[i]; len(c.Headers) > 0 {
 				c.Name = strings.TrimPrefix(c.Headers[0], "Host: ") + " " + c.Name

@@ -30,6 +30,8 @@ type Source struct {
 	At    []time.Duration
 	// Recorded reports a recording: an HTTP archive or an access log.
 	Recorded bool
+	// Hosts counts the requests of a log by the Host of their lines, empty for none.
+	Hosts map[string]int
 	// Omitted counts requests and lines by the reason why they are omitted.
 	Omitted map[string]int
 }
@@ -37,6 +39,25 @@ type Source struct {
 // Note lists what is omitted, the most frequent first. It is empty if nothing is.
 func (s *Source) Note() string {
 	return printable.Listed(printable.Texts(printable.MostFirst(s.Omitted), func(why string) string { return fmt.Sprintf("%s (%d)", why, s.Omitted[why]) }), maxReasons)
+}
+
+// HostNote lists the Hosts that requests of a log have. It is empty for other files.
+func (s *Source) HostNote() string {
+	var sent []string
+	for _, host := range printable.MostFirst(s.Hosts) {
+		if host != "" {
+			sent = append(sent, fmt.Sprintf("%s (%d)", host, s.Hosts[host]))
+		}
+	}
+	switch {
+	case len(s.Hosts) == 0:
+		return ""
+	case len(sent) == 0:
+		return "no line has a Host: requests have that of the URL"
+	case s.Hosts[""] > 0:
+		return fmt.Sprintf("Host of each line: %s. %d without one have that of the URL", printable.Listed(sent, maxReasons), s.Hosts[""])
+	}
+	return "Host of each line: " + printable.Listed(sent, maxReasons)
 }
 
 // maxReasons bounds a note.

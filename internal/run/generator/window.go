@@ -18,6 +18,9 @@ import (
 // every request the window is exact. Otherwise the counts are the whole run's,
 // scaled to the window, with a warning. p.Start is the start of the process.
 func (t traits) result(o Outcome, p load.Profile) (result.Load, error) {
+	if err := o.Impossible(); err != nil {
+		return result.Load{}, err
+	}
 	l := result.Load{
 		Generator: t.name, Version: o.Version, Loop: loopClosed,
 		AskedRate: p.Rate, Connections: p.Connections,

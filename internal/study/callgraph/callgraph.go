@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/predict"
@@ -224,7 +225,7 @@ func (c *counts) application(file string) (a Application, err error) {
 		}
 	}
 	if len(c.messages) > 0 {
-		c.note("%d pairs of services exchange messages: the traffic to the queue is left out, and calls because of messages are not", len(c.messages))
+		c.note("%s of services with messages between them: the traffic to the queue is left out, and calls because of messages are not", printable.Counted(len(c.messages), "pair"))
 	}
 	if c.perTime {
 		a.Rates = map[string]float64{}
