@@ -6,7 +6,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -39,6 +42,40 @@ func TestOutputWithoutReader(t *testing.T) {
 	_ = cmd.Wait()
 	if cmd.ProcessState.ExitCode() != console.NoReader || stderr.Len() > 0 {
 		t.Errorf("%v, %q", cmd.ProcessState, stderr.String())
+	}
+}
+
+// Output that cannot be written is a failure of every command: of its help, and of what it prints without a run.
+func TestFullOutput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds programs")
+	}
+	bin, run := filepath.Join(programs(t), "tare"), results(t)
+	quickstart, err := filepath.Abs("../../examples/quickstart.yaml")
+	must.OK(t, err)
+	jtl := filepath.Join(t.TempDir(), "a.jtl")
+	must.OK(t, os.WriteFile(jtl, []byte("timeStamp,elapsed,label,responseCode,success\n1700000000000,5,a,200,true\n1700000001000,5,a,200,true\n"), 0o600))
+	calls := [][]string{{"version"}, {"--version"}, {}, {"plan", quickstart}, {"plan", "--format", "json", quickstart}, {"schema"}, {"list", "meshes"}, {"list", "apps"}, {"list", "metrics"}, {"completion", "bash"},
+		{"report", run}, {"report", "--format", "csv", run}, {"report", "--all", run}, {"verify", run}, {"verify", "--format", "json", run}, {"compare", run, run},
+		{"import", "jmeter", jtl, "--out", filepath.Join(t.TempDir(), "o")}, {"import", "jmeter", jtl, "--report", "--out", filepath.Join(t.TempDir(), "o")}}
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		calls = append(calls, append(strings.Fields(cmd.CommandPath())[1:], "--help"))
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(testLine(t, nil).Root())
+	for _, args := range calls {
+		full := must.Get(os.OpenFile("/dev/full", os.O_WRONLY, 0))(t)
+		cmd := exec.Command(bin, args...)
+		var stderr bytes.Buffer
+		cmd.Stdout, cmd.Stderr = full, &stderr
+		_ = cmd.Run()
+		must.OK(t, full.Close())
+		if cmd.ProcessState.ExitCode() != console.Failed {
+			t.Errorf("tare %q: %v, %s", args, cmd.ProcessState, stderr.String())
+		}
 	}
 }
 

@@ -561,7 +561,7 @@ func (v view) subject(tr compare.Treatment) string {
 	} else {
 		others += words
 	}
-	return strings.TrimSuffix(name+" ("+others+")", " ()")
+	return strings.TrimSuffix(cmp.Or(name, tr.ID, unnamed)+" ("+others+")", " ()")
 }
 
 // effectAnswer is the effect of a treatment on the median and on memory.

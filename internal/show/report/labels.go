@@ -118,7 +118,7 @@ func (l labels) against(t compare.Treatment, r *answer.Report) string {
 			return s
 		}
 	}
-	return t.Baseline
+	return cmp.Or(t.Baseline, "the baseline")
 }
 
 // pairWords name the two treatments of a comparison: "envoy against no mesh", "no mesh against itself" for an A/A pair.
@@ -163,9 +163,9 @@ const controlSuffix = " (again)"
 
 // withControl names a treatment: "envoy, rate 100", "no mesh (again), rate 100".
 func (l labels) withControl(t compare.Treatment) string {
-	s := l.describe(t.Factors)
+	s := l.phrase(t.Factors, l.factors)
 	if s == "" {
-		return t.ID
+		return cmp.Or(t.ID, unnamed)
 	}
 	if t.Control {
 		first, rest, _ := strings.Cut(s, ", ")
@@ -174,8 +174,11 @@ func (l labels) withControl(t compare.Treatment) string {
 	return s
 }
 
-// describe returns a treatment in one phrase: "envoy, rate 1000".
-func (l labels) describe(f plan.Factors) string { return l.phrase(f, l.factors) }
+// unnamed is a treatment in a sentence if it has neither factors nor an identifier.
+const unnamed = "this treatment"
+
+// describe returns a treatment in one phrase, which is never empty: "envoy, rate 1000".
+func (l labels) describe(f plan.Factors) string { return cmp.Or(l.phrase(f, l.factors), unnamed) }
 
 func (l labels) phrase(f plan.Factors, factors []string) string {
 	var words []string
@@ -183,6 +186,8 @@ func (l labels) phrase(f plan.Factors, factors []string) string {
 		v, ok := f[name]
 		switch {
 		case !ok:
+		case Level(v) == "":
+			words = append(words, name+` ""`)
 		case l.named(name, v) != "":
 			words = append(words, l.named(name, v))
 		case name == experiment.MeshFactor:
