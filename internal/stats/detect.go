@@ -80,6 +80,19 @@ func BlocksToShow(r Result, alpha float64) (int, bool) {
 	return 0, false
 }
 
+// AtLevel is a symmetric interval of n observations, widened to one minus level. p is the p-value of the estimate
+// against none: the interval excludes none only if p is below level. It is never narrower than i.
+func AtLevel(i Interval, none, p, level float64, n int) Interval {
+	if !i.Known() || n < MinN || !(p > 0 && p < 1) || !(level > 0 && level < 1) {
+		return i
+	}
+	df := float64(n - 1)
+	half := math.Abs(i.Estimate-none) * tQuantile(df, 1-level/2) / tQuantile(df, 1-p/2)
+	wide := Interval{Estimate: i.Estimate}
+	wide.set(math.Min(*i.Low, i.Estimate-half), math.Max(*i.High, i.Estimate+half))
+	return wide
+}
+
 // ShareFor is the true difference, in standard deviations, that n pairs find at level
 // alpha with the given power. Not ok below [MinN] pairs.
 func ShareFor(n int, alpha, power float64) (float64, bool) {

@@ -28,9 +28,8 @@ type card struct {
 // band is how far the answer can be trusted.
 func band(s Source) []card {
 	n := s.Report.Count
-	trials := card{Good: n.Used == n.Planned, Title: report.AllValid(n.Planned), Text: printable.Counted(n.Blocks, "repetition")}
+	trials := card{Good: n.Used == n.Planned, Title: report.TrialsUsed(s.Report), Text: printable.Counted(n.Blocks, "repetition")}
 	if !trials.Good {
-		trials.Title = fmt.Sprintf("%d of %s are used", n.Used, printable.Counted(n.Planned, "trial"))
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	if withheld := report.WithheldTimes(s.Report); withheld != "" {

@@ -184,7 +184,7 @@ func TestUsedTrialsAreCounted(t *testing.T) {
 		}
 	}
 	_, text := written(t, s)
-	for _, want := range []string{`class="bad"><b>15 of 20 trials are used`, "invalid: 5", "<code>cpu-stolen</code>", "Fix: the cure"} {
+	for _, want := range []string{`class="bad"><b>15 of 20 trials used`, "invalid: 5", "<code>cpu-stolen</code>", "Fix: the cure"} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("no %q", want)
 		}

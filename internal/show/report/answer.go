@@ -19,77 +19,93 @@ import (
 // The metrics of the answer.
 var (
 	answerCost   = metric.Of(metric.CPUPerRequest, "total")
+	dataCost     = metric.Of(metric.CPUPerRequest, string(metric.Data))
 	answerMedian = metric.Of(metric.Latency, "p50")
 	answerMemory = metric.Of(metric.Memory, string(metric.Data))
 )
 
-// capital begins a sentence.
+// capital begins a sentence of words. Names stay as they are written.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // mostAnswers is the largest number of treatments in a sentence.
 const mostAnswers = 6
 
-// mostResults is the number of results in an answer: the most important one and the next one.
-const mostResults = 2
-
-// Answer is the result in at most five lines: the most important one, at most two lines of doubts about it, the next
-// result, and how many trials count and what they could show. It is empty where nothing was compared.
-func Answer(r *answer.Report) []string {
-	if r.Method == compare.AsPublished {
-		return nil
-	}
-	v := newView(r)
-	lines := results(v)
-	if len(lines) == 0 {
-		return nil
-	}
-	other := otherAnswers(r)
-	lines = slices.Concat(other, lines)
-	lines = lines[:min(len(lines), max(mostResults, len(other)+1))]
-	if len(other) == 0 {
-		lines = slices.Insert(lines, 1, doubtsOf(v)...)
-	}
-	return append(lines, trustAnswer(v))
-}
-
 // otherAnswers warn, before any figure, of treatments whose clients got other answers.
-func otherAnswers(r *answer.Report) (lines []string) {
+func otherAnswers(r *answer.Report) (all []Claim) {
 	for _, w := range r.Warnings {
-		if w.Code == answer.AnswersDiffer && len(lines) < mostAnswers {
-			lines = append(lines, "Warning: "+w.Message+". The figures compare different work.")
+		if w.Code == answer.AnswersDiffer && len(all) < mostAnswers {
+			all = append(all, plain(otherWork, "Warning: "+w.Message+". The figures compare different work.")...)
 		}
 	}
-	return lines
+	return all
 }
 
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
-func results(v view) []string {
-	boundaries := boundaryAnswers(v)
-	lines := slices.Concat(gateAnswers(v.r), trendAnswers(v), failureAnswers(v), changeAnswers(v), startAnswers(v), slopeAnswers(v), v.capacityAnswers(), boundaries)
+func results(v view) []Claim {
+	boundaries := plain(boundaryClaim, boundaryAnswers(v)...)
+	all := slices.Concat(plain(gateClaim, gateAnswers(v.r)...), moneyClaims(v), plain(trendClaim, trendAnswers(v)...), plain(failureClaim, failureAnswers(v)...), plain(changeClaim, changeAnswers(v)...),
+		plain(startClaim, startAnswers(v)...), plain(slopeClaim, slopeAnswers(v)...), capacityClaims(v), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
-		return append(lines, ladderAnswers(v)...)
+		return append(all, plain(ladderClaim, ladderAnswers(v)...)...)
 	case len(boundaries) > 0: // the total has another boundary
-		return lines
+		return all
 	}
-	lines = append(lines, costAnswers(v, len(lines) > 0)...)
-	if len(lines) == 0 {
-		return timeAnswers(v)
+	all = append(all, costClaims(v, len(all) > 0)...)
+	if len(all) == 0 {
+		return timeClaims(v)
 	}
-	return lines
+	return all
 }
 
-// costAnswers are the CPU time of a request with the treatments that change it. after: the run has another result, so that
-// only shown differences are one.
-func costAnswers(v view, after bool) []string {
-	if lines := crossingAnswers(v); lines != nil {
-		return lines
+// moneyClaims are what the treatments add to the bill of the first scenario of given prices.
+func moneyClaims(v view) (all []Claim) {
+	c := v.r.Cost
+	if c == nil || len(c.Prices.Scenarios) == 0 {
+		return nil
 	}
-	var costs []ranked
+	for _, x := range c.Scenarios {
+		if x.Scenario != c.Prices.Scenarios[0].Name || x.Bill != answer.AddedBill || x.Money == nil || x.Money.Estimate <= 0 {
+			continue
+		}
+		tr := v.treatment(x.Treatment)
+		all = append(all, Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: x.Money}.say(sentenceWords{
+			"scenario": x.Scenario, "subject": v.subject(tr), "amount": amountWithin(*x.Money, quantity{unit: c.Prices.Currency, scale: 1}), "bill": string(x.Bill)}))
+	}
+	return all
+}
+
+// costs are the comparisons of the CPU of a request: in all, of the data plane and of the program. Those of a question are means
+// over its levels.
+type costs struct{ total, data, app compare.Comparison }
+
+func costsOf(v view, tr compare.Treatment) (c costs, ok bool) {
+	c.total, ok = v.compared(tr.ID, answerCost)
+	c.data, _ = v.compared(tr.ID, dataCost)
+	c.app, _ = v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.App)))
+	return c.judged(v, v.isMetered(tr, c.data)), ok
+}
+
+// judged are the comparisons with the intervals of their verdicts. A metered data plane has its own.
+func (c costs) judged(v view, metered bool) costs {
+	c.total, c.app = c.total.Judged(v.r.Confidence), c.app.Judged(v.r.Confidence)
+	if !metered {
+		c.data = c.data.Judged(v.r.Confidence)
+	}
+	return c
+}
+
+// costClaims are the CPU time of a request with the treatments that change it. after: the run has another result, so that
+// only shown differences are one.
+func costClaims(v view, after bool) []Claim {
+	if lines := crossingAnswers(v); lines != nil {
+		return plain(levelClaim, lines...)
+	}
+	var all []row
 	var compared []compare.Treatment
 	asked := map[string]bool{}
 	for _, tr := range v.r.Treatments {
-		c, ok := v.compared(tr.ID, answerCost)
+		c, ok := costsOf(v, tr)
 		if !ok || tr.Control || tr.Reference {
 			continue
 		}
@@ -97,26 +113,23 @@ func costAnswers(v view, after bool) []string {
 		switch q := v.questionOf(tr.ID); {
 		case q != nil && len(q.Pooled) > 0:
 			if !asked[q.ID] {
-				costs = append(costs, v.sweepAnswer(*q))
+				all = append(all, v.sweepRow(*q))
 			}
 			asked[q.ID] = true
-		case !after || isShown(c.Verdict):
-			costs = append(costs, v.costAnswer(tr, c))
+		case !after || isShown(c.total.Verdict) || v.isMetered(tr, c.data):
+			all = append(all, v.costRow(tr, c))
 		}
 	}
-	lines := inOrder(costs)
+	lines := ranking(v, all, costHead)
 	if len(compared) != 1 {
 		return lines
 	}
 	for _, w := range v.r.Warnings {
 		if w.Code == answer.MemoryGrows && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
-			lines = append(lines, capital(w.Message)+".")
+			lines = append(lines, plain(trendClaim, w.Message+".")...)
 		}
 	}
-	if s := v.effectAnswer(compared[0]); s != "" {
-		lines = append(lines, s)
-	}
-	return lines
+	return append(lines, effectClaims(v, compared[0])...)
 }
 
 // grows reports whether the memory of a treatment surely grew. Programs that have just begun do.
@@ -129,68 +142,65 @@ func grows(v view, treatment string) bool {
 	return false
 }
 
-// ranked is a result of a treatment. Shown differences have the lowest rank, and among them large ones come first.
-type ranked struct {
-	rank        int
-	size        float64
-	line, short string // a sentence, and a part of one
-	name, base  string // of the comparison
-	totals      totals
-	over        string // levels of a mean, "" for none
-	apart       bool   // the levels have no common size
+// row is a result of a treatment: a sentence, and a row of a ranking.
+type row struct {
+	Claim
+	size   float64 // of the difference
+	short  string  // amount in a ranking
+	name   string
+	base   string // words of the baseline
+	totals totals
+	over   string // levels of a mean, "" for none
+	apart  bool   // the levels have no common size
 }
 
-// inOrder are the sentence of the most important result, and one of the others.
-func inOrder(all []ranked) []string {
-	slices.SortStableFunc(all, func(a, b ranked) int { return cmp.Or(a.rank-b.rank, cmp.Compare(b.size, a.size)) })
-	if s := dearestWords(all); s != "" {
-		return []string{s, all[0].line}
+// ranking are the sentences of one or two results, shown and large ones first. Of more, it is one line each, the least first and
+// those without a verdict last, after the baseline.
+func ranking(v view, all []row, head func([]row) string) (claims []Claim) {
+	few := len(all) <= 2
+	slices.SortStableFunc(all, func(a, b row) int {
+		if few {
+			return cmp.Or(verdictRank(a.Relation)-verdictRank(b.Relation), cmp.Compare(math.Abs(b.size), math.Abs(a.size)))
+		}
+		return cmp.Or(verdictRank(a.Relation)/2-verdictRank(b.Relation)/2, cmp.Compare(a.size, b.size))
+	})
+	if few {
+		for _, x := range all {
+			claims = append(claims, x.Claim)
+		}
+		return claims
 	}
-	var lines, others []string
-	for _, x := range all[:min(len(all), 2)] {
-		lines = append(lines, x.line)
-	}
-	if len(all) <= 2 {
-		return lines
-	}
-	for _, x := range all[1:] {
+	claims = plain(rankedHead, head(all))
+	for i, x := range all {
+		if i == mostRanked {
+			return append(claims, plain(rankedRow, fmt.Sprintf("%d more are below", len(all)-i))...)
+		}
+		words := sentenceWords{"subject": x.name, "amount": x.short}
+		if isShown(x.Relation) && x.totals.baseline > 0 && !x.apart {
+			words["times"] = fmt.Sprintf(", %s times as much in all", timesWords(x.totals.times()))
+		}
 		if x.base != all[0].base {
-			x.short += " (against " + x.base + ")"
+			words["against"] = " (against " + x.base + ")"
 		}
-		others = append(others, x.short)
+		x.Form = rankedRow
+		claims = append(claims, x.say(words))
 	}
-	return []string{lines[0], "The others: " + strings.Join(firstOf(others, mostAnswers-1), "; ") + "."}
+	return claims
 }
 
-// dearestWords compares three treatments or more in one sentence, if one baseline costs less than all that have a verdict. The
-// least cost is first: "Without a mesh a request needs the least CPU, 125 µs: 260 µs with nginx (2.1 times), 549 µs with envoy (4.4 times)."
-// Otherwise it is "".
-func dearestWords(all []ranked) string {
-	shown := slices.DeleteFunc(slices.Clone(all), func(x ranked) bool { return x.rank > 0 })
-	if len(all) < 3 || len(shown) < 2 || slices.ContainsFunc(all, func(x ranked) bool { return x.apart || x.base != all[0].base || x.over != all[0].over }) ||
-		slices.ContainsFunc(shown, func(x ranked) bool { return x.totals.baseline <= 0 || x.totals.times() <= 1 }) {
-		return ""
+// mostRanked is the largest number of rows of a ranking.
+const mostRanked = 8
+
+// costHead begins a ranking of the CPU of a request.
+func costHead(all []row) string {
+	does, base := "each adds", all[0]
+	if !slices.ContainsFunc(all, func(x row) bool { return x.Metric == answerCost }) {
+		does = "the proxies use"
 	}
-	slices.SortStableFunc(shown, func(a, b ranked) int { return cmp.Compare(a.totals.times(), b.totals.times()) })
-	var need, open []string
-	for _, x := range shown {
-		need = append(need, fmt.Sprintf("%s %s (%s times)", threeDigits(x.totals.treatment), with(x.name), timesWords(x.totals.times())))
+	if slices.ContainsFunc(all, func(x row) bool { return x.base != base.base }) || base.totals.baseline <= 0 {
+		return "CPU that each adds to a request, least first" + base.over + ":"
 	}
-	words := threeDigits(shown[0].totals.baseline) + ": " + strings.Join(need, ", ")
-	if last := len(need) - 1; last > 2 {
-		words = fmt.Sprintf("%s: %s to %s", threeDigits(shown[0].totals.baseline), need[0], need[last])
-	}
-	words += all[0].over + "."
-	base := with(all[0].base)
-	for _, x := range all {
-		if x.rank > 0 {
-			open = append(open, x.name)
-		}
-	}
-	if open == nil {
-		return fmt.Sprintf("%s a request needs the least CPU, %s", capital(base), words)
-	}
-	return fmt.Sprintf("%s a request needs less CPU, %s Not certain: %s.", capital(base), words, strings.Join(firstOf(open, mostAnswers), ", "))
+	return fmt.Sprintf("%s a request needs %s of CPU%s; %s, least first:", capital(with(base.base)), threeDigits(base.totals.baseline), base.over, does)
 }
 
 // firstOf are the first n parts of a sentence, and how many more there are. It leaves out none if there is one more.
@@ -240,40 +250,47 @@ func Unanswered(r *answer.Report) string {
 
 // answerSection is the answer, before everything else, or the reason why there is none.
 func answerSection(t text) {
-	lines := Answer(t.view.r)
-	if len(lines) == 0 && t.view.short && t.view.r.Method != compare.AsPublished {
-		lines = []string{Unanswered(t.view.r)}
+	claims := Claims(t.view.r)
+	if len(claims) == 0 && t.view.short && t.view.r.Method != compare.AsPublished {
+		claims = plain(noVerdict, Unanswered(t.view.r))
 	}
-	writeAnswer(t, lines)
-	if len(lines) > 0 && !t.page.markdown {
+	writeAnswer(t, claims)
+	if len(claims) > 0 && !t.page.markdown {
 		t.page.line("")
 	}
 }
 
-// writeAnswer writes the lines of an answer, the first one in bold or in the colour of the gates.
-func writeAnswer(t text, lines []string) {
+// writeAnswer writes claims, the first one in bold or in the colour of the gates.
+func writeAnswer(t text, claims []Claim) {
 	style := bold
 	if len(t.view.r.Decisions) > 0 {
 		style = outcomeStyles[t.view.r.Decided()]
 	}
-	for i, s := range lines {
-		if i == 0 {
-			t.page.styled(style, func() { t.page.prose(s) })
-			continue
+	for i, c := range claims {
+		switch {
+		case i == 0:
+			t.page.styled(style, func() { t.page.prose(c.Sentence) })
+		case c.Form == rankedRow:
+			t.page.item(c.Sentence)
+			if t.page.markdown && (i+1 == len(claims) || claims[i+1].Form != rankedRow) {
+				t.page.line("")
+			}
+		default:
+			t.page.prose(c.Sentence)
 		}
-		t.page.prose(s)
 	}
 }
 
-// capacityAnswers compare the highest rates with an objective.
-func (v view) capacityAnswers() []string {
-	var all []ranked
+// capacityClaims compare the highest rates with an objective.
+func capacityClaims(v view) []Claim {
+	var all []row
 	for _, tr := range v.r.Treatments {
 		c, ok := v.compared(tr.ID, metric.Capacity)
 		if !ok || tr.Control || tr.Reference {
 			continue
 		}
-		x := ranked{rank: verdictRank(c.Verdict), base: v.label.against(tr, v.r)}
+		c = c.Judged(v.r.Confidence)
+		x := row{Claim: Claim{Form: rateOpen, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Ratio, OfRatio: true}, name: v.subject(tr), base: v.label.against(tr, v.r)}
 		rates := highestRate(v, tr.ID) + " requests/s"
 		if c.PairsLost == 0 || c.BlocksNeeded > 0 { // otherwise the ratio is not of these means
 			rates += fmt.Sprintf(" instead of %s %s", highestRate(v, tr.Baseline), with(x.base))
@@ -282,19 +299,21 @@ func (v view) capacityAnswers() []string {
 			rates += ", at " + objective
 		}
 		if c.Ratio != nil {
-			x.size = math.Abs(math.Log(c.Ratio.Estimate))
+			x.size = math.Log(c.Ratio.Estimate)
 		}
-		subject, of := with(v.subject(tr)), capacityVerdict(v, c)
-		x.short = subject + " " + of
-		if isShown(c.Verdict) {
-			x.line = fmt.Sprintf("the highest rate is %s: %s.", of, rates)
-		} else {
-			x.line = fmt.Sprintf("the highest rate is %s: %s.", rates, of)
+		words := sentenceWords{"subject": x.name, "rates": rates, "change": capacityVerdict(v, c)}
+		switch {
+		case isShown(c.Verdict):
+			x.Form = rateMoved
+		case c.Verdict != compare.Insufficient:
+			words["settle"] = v.settle(c)
 		}
-		x.line = capital(subject) + " " + x.line
+		x.short, x.Claim = words["change"], x.say(words)
 		all = append(all, x)
 	}
-	return inOrder(all)
+	return ranking(v, all, func(all []row) string {
+		return fmt.Sprintf("The highest rate %s is %s requests/s; the others:", with(all[0].base), highestRate(v, all[0].Baseline))
+	})
 }
 
 // capacityVerdict compares a highest rate with the baseline's: "87 % lower (84 to 90)", or the reason for no verdict.
@@ -302,11 +321,8 @@ func capacityVerdict(v view, c compare.Comparison) string {
 	if c.Ratio == nil || c.Verdict == compare.Insufficient {
 		return insufficientWords(v.r, c, "")
 	}
-	if !isShown(c.Verdict) && c.BlocksNeeded > 0 {
-		return fmt.Sprintf("not certain yet after %d of about %s", c.N, printable.Counted(c.BlocksNeeded, "repetition"))
-	}
 	if !isShown(c.Verdict) {
-		return fmt.Sprintf("no difference is shown%s (%s)", adjusted(*c.Ratio, 1), ratioWithin(*c.Ratio))
+		return fmt.Sprintf("no difference is shown (%s)", ratioWithin(*c.Ratio))
 	}
 	percent := func(of float64) string { return rough(100 * math.Abs(of-1)) }
 	s, from, to := percent(c.Ratio.Estimate)+" % higher", c.Ratio.Low, c.Ratio.High
@@ -335,50 +351,89 @@ func (v view) compared(treatment, name string) (compare.Comparison, bool) {
 	return compare.Comparison{}, false
 }
 
-// costAnswer is a treatment's CPU time per request against its baseline.
-func (v view) costAnswer(tr compare.Treatment, c compare.Comparison) ranked {
+// isMetered reports whether a treatment adds a data plane to a baseline without one: its CPU is read, not a difference of two runs.
+func (v view) isMetered(tr compare.Treatment, data compare.Comparison) bool {
+	base, added := v.treatment(tr.Baseline).Metrics[dataCost], data.Difference
+	return !ofApplications(v, tr) && added != nil && added.Known() && data.Verdict != compare.Insufficient && base.N > 0 && base.Estimate == 0 && added.Estimate > 0
+}
+
+// costRow is a treatment's CPU time per request against its baseline.
+func (v view) costRow(tr compare.Treatment, c costs) row {
 	name, base := v.subject(tr), v.label.against(tr, v.r)
-	x := rankedCost(v, name, base, c.Verdict, c.Difference)
-	x.totals = totalsOf(v, tr)
-	switch {
-	case c.Verdict == compare.Insufficient:
-		x.line = fmt.Sprintf("%s: %s.", name, insufficientWords(v.r, c, " on CPU per request"))
-	case isShown(c.Verdict):
-		x.line = v.costSentence(sidecarsOf(v, tr, name), base, c.Verdict, c.Difference, "", x.totals) + partsAnswer(v, tr)
-	default:
-		x.line = v.costSentence(name, base, c.Verdict, c.Difference, "", x.totals) + partsAnswer(v, tr)
+	return v.costOf(tr, sidecarsOf(v, tr, name), name, base, c, "", totalsOf(v, tr))
+}
+
+// costOf is the claim about the CPU of a request. over are the levels of a mean.
+func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, over string, of totals) row {
+	x := row{Claim: Claim{Form: noVerdict, Subject: tr.ID, Baseline: tr.Baseline, Metric: answerCost, Relation: c.total.Verdict, Amount: c.total.Difference}, name: name, base: base, over: over, totals: of}
+	q := quantityOf(answerCost)
+	words := sentenceWords{"subject": subject, "over": over, "add": "adds", "save": "saves", "use": "uses", "run": strings.TrimPrefix(strings.Replace(with(base), "without", "a run without", 1), "with "), "parts": partsAnswer(v, tr)}
+	if strings.Contains(subject+" ", " sidecars ") {
+		words["add"], words["save"], words["use"] = "add", "save", "use"
 	}
+	shown := isShown(c.total.Verdict) && c.total.Difference != nil
+	if shown {
+		words["totals"] = of.words(subject, base, *c.total.Difference)
+	} else {
+		x.totals = totals{baseline: of.baseline}
+	}
+	switch {
+	case v.isMetered(tr, c.data):
+		x.Form, x.Metric, x.Relation, x.Amount = metered, dataCost, compare.Higher, c.data.Difference
+		words["program"] = v.restWords(tr, c)
+		if shown {
+			x.Form = meteredOf
+		} else {
+			x.totals = totals{baseline: of.baseline, treatment: 0}
+		}
+	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
+		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
+		words["reason"], x.short = x.Reason, "no verdict"
+		x.Claim = x.say(words)
+		return x
+	case shown:
+		x.Form = map[compare.Verdict]Kind{compare.Higher: addedClaim, compare.Lower: savedClaim}[c.total.Verdict]
+	default:
+		x.Form = openClaim
+		words["settle"] = v.settle(c.total)
+	}
+	words["amount"] = amountWithin(*x.Amount, q)
+	x.size, x.short = x.Amount.Estimate, signedWithin(*x.Amount, q)
+	switch x.Form {
+	case openClaim:
+		words["amount"] = signedWithin(*x.Amount, q)
+		x.short += ", no difference shown"
+	case metered, meteredOf:
+		x.short = words["amount"]
+	}
+	x.Claim = x.say(words)
 	return x
 }
 
-// rankedCost is the rank of a cost, and its part of a sentence: "istio +300 µs (254 to 346)".
-func rankedCost(v view, name, base string, verdict compare.Verdict, of *stats.Interval) ranked {
-	x := ranked{rank: verdictRank(verdict), name: name, base: base, short: name + ": no difference shown"}
-	switch {
-	case verdict == compare.Insufficient:
-		x.short = name + ": no verdict"
-	case !isShown(verdict):
-	case of != nil:
-		sign := "+"
-		if of.Estimate < 0 {
-			sign = "-"
-		}
-		x.size, x.short = math.Abs(of.Estimate), name+" "+sign+amountWithin(*of, quantityOf(answerCost))
+// restWords are the changes beside the data plane: "; the program itself changed by -96 ±469 µs, not distinguishable".
+func (v view) restWords(tr compare.Treatment, c costs) (words string) {
+	q := quantityOf(answerCost)
+	if control, ok := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Control))); ok && isShown(control.Verdict) && control.Difference.Estimate > 0 {
+		words = fmt.Sprintf("; the control plane uses %s", amountWithin(*control.Difference, q))
 	}
-	return x
+	switch {
+	case c.app.Difference == nil || nothing(c.app.Difference) || c.app.Verdict == compare.Insufficient:
+		return words
+	case isShown(c.app.Verdict):
+		return words + fmt.Sprintf("; the program itself uses %s %s", amountWithin(*c.app.Difference, q), map[compare.Verdict]string{compare.Higher: "more", compare.Lower: "less"}[c.app.Verdict])
+	}
+	return words + fmt.Sprintf("; the program itself changed by %s, not distinguishable", signedWithin(*c.app.Difference, q))
 }
 
 // partsAnswer is what a variant of an application changes in the program, and what it adds beside it. It is "" unless a process
 // beside the program has a cost.
 func partsAnswer(v view, tr compare.Treatment) string {
-	within, ok := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.App)))
-	beside, has := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Data)))
-	if !ofApplications(v, tr) || !ok || !has || within.Difference == nil || beside.Difference == nil || beside.Difference.Estimate == 0 {
+	c, _ := costsOf(v, tr)
+	if !ofApplications(v, tr) || c.app.Difference == nil || c.data.Difference == nil || c.data.Difference.Estimate == 0 {
 		return ""
 	}
 	q := quantityOf(answerCost)
-	text := func(c compare.Comparison) string { return difference(*c.Difference, q.scale) + q.differenceUnit() }
-	return fmt.Sprintf(" The program itself: %s; beside it: %s.", text(within), text(beside))
+	return fmt.Sprintf(" The program itself: %s; beside it: %s.", signedWithin(*c.app.Difference, q), signedWithin(*c.data.Difference, q))
 }
 
 // ofApplications reports whether a treatment and its baseline differ in the application.
@@ -414,24 +469,6 @@ func numberWord(n int) string {
 		return words[n]
 	}
 	return fmt.Sprint(n)
-}
-
-// costSentence is a difference in CPU, over levels if there are several, with both totals.
-func (v view) costSentence(subject, base string, verdict compare.Verdict, added *stats.Interval, over string, of totals) string {
-	if added == nil || verdict == compare.Insufficient {
-		return fmt.Sprintf("%s: too few trials for a verdict on CPU per request.", subject)
-	}
-	q := quantityOf(answerCost)
-	switch verdict {
-	case compare.Higher, compare.Lower:
-		verb, request := verbOf(subject, verdict)
-		return fmt.Sprintf("%s %s %s of CPU %s%s%s.", subject, verb, amountWithin(*added, q), request, over, of.words(subject, base, *added))
-	}
-	s := noDifference(subject, base) + over + adjusted(*added, 0)
-	if between := bounds(*added, q.scale, signed); between != "" {
-		s += fmt.Sprintf(" (%s %s%s)", difference(*added, q.scale), between, q.unitText())
-	}
-	return s + "."
 }
 
 // totals are the CPU time of a request without and with a treatment, in microseconds: the means over the blocks that have both.
@@ -519,20 +556,6 @@ func verbOf(subject string, verdict compare.Verdict) (verb, request string) {
 	return verb, request
 }
 
-// noDifference is a comparison without a shown difference in CPU: "…, compared with a run without a mesh".
-func noDifference(subject, base string) string {
-	return fmt.Sprintf("%s: no difference in CPU per request is shown, compared with %s", subject, strings.TrimPrefix(strings.Replace(with(base), "without", "a run without", 1), "with "))
-}
-
-// adjusted is the reason why no difference is shown by an interval without the value of no difference: one of many
-// comparisons excludes it by chance.
-func adjusted(of stats.Interval, none float64) string {
-	if of.Known() && (*of.Low > none || *of.High < none) {
-		return " among all comparisons"
-	}
-	return ""
-}
-
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".
 func with(base string) string {
 	if rest, ok := strings.CutPrefix(base, "no "); ok {
@@ -564,45 +587,38 @@ func (v view) subject(tr compare.Treatment) string {
 	return strings.TrimSuffix(cmp.Or(name, tr.ID, unnamed)+" ("+others+")", " ()")
 }
 
-// effectAnswer is the effect of a treatment on the median and on memory.
-func (v view) effectAnswer(tr compare.Treatment) string {
-	var parts []string
-	if c, ok := v.compared(tr.ID, answerMedian); ok {
-		switch {
-		case isShown(c.Verdict):
+// effectClaims are the effects of a treatment on the median and on memory.
+func effectClaims(v view, tr compare.Treatment) (all []Claim) {
+	if c, ok := v.compared(tr.ID, answerMedian); ok && c.Verdict != compare.Insufficient {
+		c = c.Judged(v.r.Confidence)
+		x := Claim{Form: medianOpen, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Ratio, OfRatio: true}
+		words := sentenceWords{"ratio": ratioText(c.Ratio)}
+		if isShown(c.Verdict) && c.Difference != nil {
 			q := quantityOf(answerMedian)
 			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
-			s := fmt.Sprintf("the median response goes from %s%s to %s%s", before, q.unitText(), after, q.unitText())
-			if c.Difference != nil {
-				sign := map[compare.Verdict]string{compare.Higher: "+", compare.Lower: "-"}[c.Verdict]
-				s += ", by " + sign + amountWithin(*c.Difference, q)
-			}
-			parts = append(parts, s)
-		case c.Verdict != compare.Insufficient:
-			parts = append(parts, "no difference in the median response is shown")
+			x.Form = medianMoves
+			words["from"], words["to"], words["amount"] = before+q.unitText(), after+q.unitText(), signedAmount(*c.Difference, q)
 		}
+		all = append(all, x.say(words))
 	}
-	memory, taker := answerMemory, "the data plane"
+	memory, of := answerMemory, " of the data plane"
 	if ofApplications(v, tr) {
-		memory, taker = metric.Of(metric.Memory, "total"), tr.ID
+		memory, of = metric.Of(metric.Memory, "total"), " in all"
 	}
-	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil {
-		amount := amountWithin(*c.Difference, quantityOf(memory))
-		grows := ""
+	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil && isShown(c.Verdict) {
+		x := Claim{Form: map[compare.Verdict]Kind{compare.Higher: memoryMore, compare.Lower: memoryLess}[c.Verdict], Subject: tr.ID, Baseline: tr.Baseline, Metric: memory, Relation: c.Verdict, Amount: c.Difference}
+		words := sentenceWords{"of": of, "amount": amountWithin(*c.Difference, quantityOf(memory))}
 		if g := growingApart(v.r, c); g != "" {
-			grows = ", " + g
+			words["grows"] = ", " + g
 		}
-		switch c.Verdict {
-		case compare.Higher:
-			parts = append(parts, fmt.Sprintf("%s takes %s more memory%s", taker, amount, grows))
-		case compare.Lower:
-			parts = append(parts, fmt.Sprintf("%s takes %s less memory%s", taker, amount, grows))
-		}
+		all = append(all, x.say(words))
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return capital(strings.Join(parts, "; ")) + "."
+	return all
+}
+
+// signedAmount is [amountWithin] with its sign.
+func signedAmount(i stats.Interval, q quantity) string {
+	return map[bool]string{true: "-", false: "+"}[i.Estimate < 0] + amountWithin(i, q)
 }
 
 // value is a treatment's estimate of a metric.

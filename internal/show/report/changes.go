@@ -107,7 +107,7 @@ func withoutKind(c column, kind string) column {
 }
 
 // changeAnswers are the times of changes and the requests that they cost, a sentence each for a kind. The kinds by which requests
-// fail come first, by the number of failures.
+// fail come first, by the number of failures. Failures precede times.
 func changeAnswers(v view) (lines []string) {
 	kinds := slices.Clone(metric.ChangeKinds())
 	worst := map[string]float64{}
@@ -121,7 +121,7 @@ func changeAnswers(v view) (lines []string) {
 	slices.SortStableFunc(kinds, func(a, b metric.ChangeKind) int { return cmp.Compare(worst[b.Name], worst[a.Name]) })
 	for _, kind := range kinds {
 		failures := changeFailures(v, kind.Name, kind.One)
-		if failures != "" && worst[kind.Name] > 0 {
+		if failures != "" {
 			lines = append(lines, failures)
 		}
 		for _, q := range metric.ChangeQuantiles {
@@ -138,9 +138,6 @@ func changeAnswers(v view) (lines []string) {
 		}
 		if s := changeUnchanged(v, kind.Name, kind.One); s != "" {
 			lines = append(lines, s)
-		}
-		if failures != "" && worst[kind.Name] == 0 {
-			lines = append(lines, failures)
 		}
 		if s := changeCPU(v, kind.Name); s != "" {
 			lines = append(lines, fmt.Sprintf("%s costs %s.", strings.ToUpper(kind.One[:1])+kind.One[1:], s))

@@ -15,7 +15,7 @@ func writeComment(w io.Writer, r *answer.Report) error {
 	p := newPage(Options{}, true, "###")
 	p.heading("tare: " + outcomesInWords(r.Decisions))
 	for _, s := range otherAnswers(r) {
-		p.prose(s)
+		p.prose(s.Sentence)
 		p.line("")
 	}
 	gatesTable(p, r.Decisions)

@@ -68,7 +68,7 @@ func changeInterval(d compare.Decision) string {
 func writeDecision(w io.Writer, r *answer.Report) error {
 	t := text{page: newPage(Options{}, false, ""), view: newView(r)}
 	for _, s := range otherAnswers(r) {
-		t.page.prose(s)
+		t.page.prose(s.Sentence)
 	}
 	for _, d := range r.Decisions {
 		for _, s := range decisionLines(d) {

@@ -186,7 +186,7 @@ func addPooled(g grid, t text, q compare.Question) {
 		if i < 0 {
 			continue
 		}
-		p := q.Pooled[i]
+		p := q.Pooled[i].Judged(t.view.r.Confidence)
 		if nothing(p.Difference) {
 			continue
 		}

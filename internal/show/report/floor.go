@@ -45,7 +45,7 @@ func floorComparisons(t text) []compare.Comparison {
 		}
 		for _, c := range t.view.comparisons(tr.ID) {
 			if c.Difference != nil {
-				cs = append(cs, c)
+				cs = append(cs, c.Judged(t.view.r.Confidence))
 			}
 		}
 	}

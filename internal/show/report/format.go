@@ -49,7 +49,7 @@ type Options struct {
 func Formats(o Options) []Format {
 	all := []Format{
 		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *answer.Report) error { return writeText(w, r, o) }},
-		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeJSON[*answer.Report]},
+		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeReport},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *answer.Report) error { return writeMarkdown(w, r, o) }},
 		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: writeDecision},
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
@@ -96,6 +96,14 @@ func Names[T any](all []Form[T]) []string {
 func Write[T any](w io.Writer, v T, all []Form[T], name string) error {
 	i := slices.IndexFunc(all, func(f Form[T]) bool { return f.Name == name })
 	return all[i].Write(w, v)
+}
+
+// writeReport is the JSON format of a report, with the claims that the other formats have.
+func writeReport(w io.Writer, r *answer.Report) error {
+	return writeJSON(w, struct {
+		*answer.Report
+		Claims []Claim `json:"claims"`
+	}{r, Claims(r)})
 }
 
 // writeJSON is the JSON format of everything that this package writes.

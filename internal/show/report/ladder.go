@@ -123,7 +123,9 @@ func (v view) ladderAnswer(l compare.Ladder) string {
 	}
 	m := l.Metrics[i]
 	if c, ok := v.compared(last, answerCost); ok && c.Baseline == l.Steps[0] && !isShown(c.Verdict) {
-		return v.costSentence(subject, first, c.Verdict, m.Whole, "", totals{})
+		tr := v.treatment(last)
+		c.Difference = m.Whole
+		return v.costOf(tr, subject, subject, first, costs{total: c.Judged(v.r.Confidence)}, "", totals{}).Sentence
 	}
 	verb := "add %s of CPU to a request"
 	if m.Whole.Estimate < 0 {

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // crossingAnswers are two sentences where the cheaper of two treatments depends on the level: at each level those that no
@@ -271,32 +272,41 @@ func levelIn(factor string, level any, first bool) string {
 	return factorWords(factor) + " " + words
 }
 
-// sweepAnswer is the CPU time per request of a question over several levels: the mean of levels that are alike, otherwise at two of them.
-func (v view) sweepAnswer(q compare.Question) ranked {
+// sweepRow is the CPU time per request of a question over several levels: the mean of levels that are alike, otherwise at two of them.
+func (v view) sweepRow(q compare.Question) row {
 	name, base, _ := strings.Cut(v.questionWords(q), " against ")
-	subject := sidecarsOf(v, v.treatment(q.Treatments[0]), name)
+	first := v.treatment(q.Treatments[0])
+	subject := sidecarsOf(v, first, name)
 	levels := "level"
 	if f, ok := varying(v, q); ok && (f == experiment.RateFactor || strings.HasSuffix(f, "Size")) {
 		levels = factorWords(f)
 	}
 	over := "over " + printable.Counted(len(q.Treatments), levels)
-	i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == answerCost })
-	if i < 0 {
-		return ranked{rank: 2, base: base, short: name + " without a mean", line: fmt.Sprintf("%s: no mean %s, since no block has all levels.", subject, over)}
+	mean := func(name string) (c compare.Comparison) {
+		if i := slices.IndexFunc(q.Pooled, func(p compare.Pooled) bool { return p.Metric == name }); i >= 0 {
+			p := q.Pooled[i].Judged(v.r.Confidence)
+			c = compare.Comparison{Metric: name, Difference: p.Difference, Ratio: p.Ratio, N: p.N, Verdict: p.Verdict}
+		}
+		return c
 	}
-	p := q.Pooled[i]
-	x := rankedCost(v, name, base, p.Verdict, p.Difference)
-	x.over = ", on average " + over
+	c := costs{mean(answerCost), mean(dataCost), mean(metric.Of(metric.CPUPerRequest, string(metric.App)))}
+	if c.total.Metric == "" {
+		x := row{Claim: Claim{Form: noVerdict, Subject: first.ID, Baseline: first.Baseline, Metric: answerCost, Relation: compare.Insufficient, Reason: fmt.Sprintf("no mean %s, since no block has all levels", over)}, name: name, base: base, short: "without a mean"}
+		x.Claim = x.say(sentenceWords{"subject": subject, "reason": x.Reason})
+		return x
+	}
+	var of totals
 	n := float64(len(q.Treatments))
 	for _, id := range q.Treatments {
-		of := totalsOf(v, v.treatment(id))
-		x.totals.baseline, x.totals.treatment = x.totals.baseline+of.baseline/n, x.totals.treatment+of.treatment/n
+		one := totalsOf(v, v.treatment(id))
+		of.baseline, of.treatment = of.baseline+one.baseline/n, of.treatment+one.treatment/n
 	}
-	x.line = v.costSentence(subject, base, p.Verdict, p.Difference, x.over, x.totals)
-	if of := apartWords(v, q); isShown(p.Verdict) && of != "" {
-		verb, request := verbOf(subject, p.Verdict)
-		x.apart, x.short = true, fmt.Sprintf("%s %s %s", name, strings.TrimSuffix(verb, "s")+"s", strings.Replace(of, " %s", "", 1))
-		x.line = fmt.Sprintf("%s %s %s.", subject, verb, fmt.Sprintf(of, "of CPU "+request))
+	x := v.costOf(first, subject, name, base, c, ", on average "+over, of)
+	x.Subject, x.Baseline = q.ID, ""
+	if of := apartWords(v, q); isShown(c.total.Verdict) && of != "" {
+		verb, request := verbOf(subject, c.total.Verdict)
+		x.apart, x.short = true, strings.Replace(of, " %s", "", 1)
+		x.Claim = Claim{Form: levelClaim, Subject: q.ID, Metric: answerCost, Relation: c.total.Verdict, Amount: c.total.Difference, Sentence: fmt.Sprintf("%s %s %s.", subject, verb, fmt.Sprintf(of, "of CPU "+request))}
 	}
 	return x
 }

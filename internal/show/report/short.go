@@ -19,8 +19,11 @@ const (
 	fewWarnings  = 4  // of the section of warnings, below which it is left out
 )
 
-// warningsRank is the rank of the warnings.
-const warningsRank = 3
+// Ranks of sections. The differences are the result: they are in every short text.
+const (
+	differencesRank = 0
+	warningsRank    = 3
+)
 
 // shortSection is a section of the short text.
 type shortSection struct {
@@ -33,9 +36,9 @@ type shortSection struct {
 // room before the warnings. Over several levels the means come before the treatments, the first of which would all be
 // baselines.
 func sectionsOf(r *answer.Report) []shortSection {
-	figures := []shortSection{{4, 14, treatmentsSection}, {5, 14, differencesSection}}
+	figures := []shortSection{{4, 14, treatmentsSection}, {differencesRank, 14, differencesSection}}
 	if sweeps(r) > 0 {
-		figures = []shortSection{{2, 14, differencesSection}, {2, 20, treatmentsSection}}
+		figures = []shortSection{{differencesRank, 14, differencesSection}, {2, 20, treatmentsSection}}
 	}
 	return slices.Concat([]shortSection{
 		{1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {1, 14, failuresSection}, {2, 14, changesSection}, {2, 10, changePartsSection}, {2, 12, controlTimesSection}, {2, 14, startsSection}, {1, 24, backgroundSlopesSection}, {2, 14, boundariesSection},
@@ -45,7 +48,7 @@ func sectionsOf(r *answer.Report) []shortSection {
 // WriteAnswer writes the lines of [Answer], folded.
 func WriteAnswer(w io.Writer, r *answer.Report, o Options) error {
 	p := newPage(o, false, "")
-	writeAnswer(text{p, view{r: r, o: o}}, Answer(r))
+	writeAnswer(text{p, view{r: r, o: o}}, Claims(r))
 	return p.writeTo(w, "answer")
 }
 
@@ -79,14 +82,17 @@ func writeShort(w io.Writer, r *answer.Report, o Options) error {
 	room := shortLines - len(body) - len(closing) - len(rest) - 2 // two empty lines
 	sections := sectionsOf(r)
 	parts := make([][][]byte, len(sections))
-	for rank := 1; rank <= 6; rank++ {
+	for rank := differencesRank; rank <= 6; rank++ {
 		for i, s := range sections {
 			if s.rank != rank {
 				continue
 			}
 			few := fewLines
-			if s.rank == warningsRank {
+			switch s.rank {
+			case warningsRank:
 				few = fewWarnings
+			case differencesRank:
+				few = 0
 			}
 			parts[i] = cut(lines(s.write), min(s.most, room-1), few)
 			if len(parts[i]) > 0 {
@@ -127,14 +133,16 @@ func cut(lines [][]byte, n, few int) [][]byte {
 	return append(kept, fmt.Appendf(nil, "  … %s with --all", printable.Counted(len(lines)-len(kept), "more line")))
 }
 
-// closingSection repeats the result at the end of a long text. A short text has the most important one only.
+// closingSection repeats the result at the end of a long text. A short text has the first one only.
 func closingSection(t text) {
-	if lines := Answer(t.view.r); len(lines) > 0 {
-		t.page.line("")
-		lines[0] = "In short: " + lines[0]
-		if t.view.short {
-			lines = lines[:1]
-		}
-		writeAnswer(t, lines)
+	claims := Claims(t.view.r)
+	if len(claims) == 0 {
+		return
 	}
+	t.page.line("")
+	rest := claims[len(firstResult(claims)):]
+	if t.view.short {
+		rest = nil
+	}
+	writeAnswer(t, append([]Claim{inShort(claims)}, rest...))
 }

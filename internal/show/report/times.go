@@ -6,7 +6,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // answerTimes are the times of a request. The first known one is the result of a run without CPU times.
@@ -15,10 +14,10 @@ var answerTimes = []struct{ metric, name string }{
 	{metric.Of(metric.Latency, "mean"), "mean response time"}, {metric.Of(metric.ServiceTime, "mean"), "mean service time"},
 }
 
-// timeAnswers are the results of runs without CPU times, as other load generators leave them: the time of a request, and the
+// timeClaims are the results of runs without CPU times, as other load generators leave them: the time of a request, and the
 // failures and the rate that differ.
-func timeAnswers(v view) []string {
-	var all []ranked
+func timeClaims(v view) []Claim {
+	var all []row
 	var compared []compare.Treatment
 	for _, tr := range v.r.Treatments {
 		if tr.Control || tr.Reference || tr.Baseline == "" {
@@ -26,21 +25,21 @@ func timeAnswers(v view) []string {
 		}
 		for _, t := range answerTimes {
 			if c, ok := v.compared(tr.ID, t.metric); ok {
-				all, compared = append(all, timeAnswer(v, tr, c, t.name)), append(compared, tr)
+				all, compared = append(all, timeRow(v, tr, c.Judged(v.r.Confidence), t.name)), append(compared, tr)
 				break
 			}
 		}
 	}
-	lines := inOrder(all)
 	if len(all) == 0 && v.imported() {
-		return knownAnswers(v)
+		return plain(knownClaim, knownAnswers(v)...)
 	}
+	claims := ranking(v, all, func(all []row) string {
+		return fmt.Sprintf("Response times against %s, least first:", all[0].base)
+	})
 	if len(compared) == 1 {
-		if s := outcomeAnswer(v, compared[0]); s != "" {
-			lines = append(lines, s)
-		}
+		claims = append(claims, plain(outcomeClaim, outcomeAnswer(v, compared[0]))...)
 	}
-	return lines
+	return claims
 }
 
 // knownAnswers are the figures of treatments without a baseline: "hey: the median service time is 1.10 ms, 25000 answers per
@@ -69,32 +68,30 @@ func knownAnswers(v view) (lines []string) {
 			break
 		}
 	}
-	return lines[:min(len(lines), mostResults)]
+	return lines[:min(len(lines), 2)]
 }
 
-// timeAnswer is the time of a treatment's request against its baseline.
-func timeAnswer(v view, tr compare.Treatment, c compare.Comparison, name string) ranked {
-	subject, base, q := v.subject(tr), v.label.against(tr, v.r), quantityOf(c.Metric)
-	x := rankedCost(v, subject, base, c.Verdict, nil)
+// timeRow is the time of a treatment's request against its baseline.
+func timeRow(v view, tr compare.Treatment, c compare.Comparison, name string) row {
+	q := quantityOf(c.Metric)
+	x := row{Claim: Claim{Form: timeNone, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Difference}, name: v.subject(tr), base: v.label.against(tr, v.r), short: "no verdict"}
 	before, after := apart(v.value(tr.Baseline, c.Metric)*q.scale, v.value(tr.ID, c.Metric)*q.scale)
-	both := fmt.Sprintf("%s%s %s, %s%s %s", before, q.unitText(), with(base), after, q.unitText(), with(subject))
+	words := sentenceWords{"subject": x.name, "name": name, "both": fmt.Sprintf("%s%s %s, %s%s %s", before, q.unitText(), with(x.base), after, q.unitText(), with(x.name))}
 	switch {
 	case c.Difference == nil || c.Verdict == compare.Insufficient:
-		x.line = fmt.Sprintf("%s: the %s is %s. %s.", subject, name, both, capital(insufficientWords(v.r, c, "")))
+		x.Reason = strings.TrimPrefix(insufficientWords(v.r, c, ""), "no verdict: ")
+		words["reason"] = x.Reason
 	case isShown(c.Verdict):
-		verb, preposition, amount := "adds", "to", amountWithin(*c.Difference, q)
-		if c.Verdict == compare.Lower {
-			verb, preposition = "saves", "of"
-		}
-		x.size, x.short = abs(*c.Difference), subject+" "+difference(*c.Difference, q.scale)+q.unitText()
-		x.line = fmt.Sprintf("%s %s %s %s the %s: %s.", subject, verb, amount, preposition, name, both)
+		x.Form = map[compare.Verdict]Kind{compare.Higher: timeAdded, compare.Lower: timeSaved}[c.Verdict]
+		words["amount"] = amountWithin(*c.Difference, q)
+		x.size, x.short = c.Difference.Estimate, signedWithin(*c.Difference, q)
 	default:
-		x.line = fmt.Sprintf("%s: no difference in the %s is shown: %s.", subject, name, both)
+		x.Form, x.Amount, x.OfRatio, x.short = timeOpen, c.Ratio, true, "no difference shown"+ratioText(c.Ratio)
+		words["ratio"], words["settle"] = ratioText(c.Ratio), v.settle(c)
 	}
+	x.Claim = x.say(words)
 	return x
 }
-
-func abs(i stats.Interval) float64 { return max(i.Estimate, -i.Estimate) }
 
 // outcomeAnswer is the change of failures and of the rate, "" where no difference is shown.
 func outcomeAnswer(v view, tr compare.Treatment) string {

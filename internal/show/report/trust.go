@@ -109,13 +109,24 @@ func WarningTitle(r *answer.Report) string {
 }
 
 // messageOf is a warning's message as a sentence.
-func messageOf(_ view, w figures.Warning) string {
+func messageOf(v view, w figures.Warning) string {
 	words, _, _ := strings.Cut(w.Message, " (trial ")
-	return capital(withoutTerms.Replace(words)) + "."
+	return sentenceOf(v, withoutTerms.Replace(words)) + "."
+}
+
+// sentenceOf begins a sentence, but a name stays as it is written.
+func sentenceOf(v view, s string) string {
+	first, _, _ := strings.Cut(s, " ")
+	for _, tr := range v.r.Treatments {
+		if strings.TrimRight(first, ":,") == tr.ID || slices.Contains(strings.Fields(v.label.describe(tr.Factors)), strings.TrimRight(first, ":,")) {
+			return s
+		}
+	}
+	return capital(s)
 }
 
 // aboutCapacity reports whether a run is about the highest rate.
-func aboutCapacity(v view) bool { return len(v.capacityAnswers()) > 0 }
+func aboutCapacity(v view) bool { return len(capacityClaims(v)) > 0 }
 
 // generatorLimit is a doubt about the highest rate of treatments whose trials the generator limited.
 func generatorLimit(v view, w figures.Warning) string {
@@ -137,20 +148,16 @@ func generatorLimit(v view, w figures.Warning) string {
 	return fmt.Sprintf("The load generator sent late in %d of %s: the highest rates may be its limit.", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))
 }
 
-// trustAnswer has the share of the trials that counts, and the smallest effect that they could show.
-func trustAnswer(v view) string {
-	n := v.r.Count
-	s := AllValid(n.Planned) + "."
-	if n.Used != n.Planned {
-		s = fmt.Sprintf("%d of %s are used.", n.Used, printable.Counted(n.Planned, "trial"))
-	}
+// trustClaims are the share of the trials that counts, and the smallest effect that they could show.
+func trustClaims(v view) []Claim {
+	s := TrialsUsed(v.r) + "."
 	if withheld := WithheldTimes(v.r); withheld != "" {
 		s += " " + capital(withheld) + "."
 	}
 	if smallest := SmallestWords(v.r); smallest != "" {
 		s += " " + smallest + "."
 	}
-	return s
+	return plain(trustClaim, s)
 }
 
 // SmallestWords are the differences in CPU that the trials could not show: "Differences in CPU per request of less than 101 µs
@@ -177,23 +184,38 @@ func aboutCPU(v view) bool {
 // sent late". It is "" if there are none.
 func WithheldTimes(r *answer.Report) string {
 	for _, w := range r.Warnings {
-		if w.Withholds && len(w.Metrics) > 0 && concernsMetric(w, answerMedian) {
-			of := printable.Counted(w.Trials, "trial")
-			if w.Trials == r.Count.Planned {
-				of = "all of them"
-			}
-			return fmt.Sprintf("response times of %s are left out: %s", of, cause(w.Code))
+		if !w.Withholds || len(w.Metrics) == 0 || !concernsMetric(w, answerMedian) {
+			continue
 		}
+		without := 0
+		for _, t := range r.Trials {
+			if _, known := t.Metrics[answerMedian]; t.Valid && !known {
+				without++
+			}
+		}
+		of := fmt.Sprintf("%d of %s", without, printable.Counted(r.Count.Used, "trial"))
+		switch without {
+		case 0:
+			continue
+		case r.Count.Used:
+			of = "all trials"
+		}
+		return fmt.Sprintf("response times of %s are left out: %s", of, cause(w.Code))
 	}
 	return ""
 }
 
-// AllValid is the sentence about n trials without an invalid one.
-func AllValid(n int) string {
-	if n == 1 {
+// TrialsUsed is the sentence about the trials that count. It calls all of them valid only without a doubt about them.
+func TrialsUsed(r *answer.Report) string {
+	n := r.Count
+	doubted := len(doubtsOf(newView(r)))+len(otherAnswers(r)) > 0 || WithheldTimes(r) != ""
+	switch {
+	case n.Used == n.Planned && n.Used == 1 && !doubted:
 		return "The trial is valid"
+	case n.Used == n.Planned && !doubted:
+		return fmt.Sprintf("All %d trials are valid", n.Planned)
 	}
-	return fmt.Sprintf("All %d trials are valid", n)
+	return fmt.Sprintf("%d of %s used", n.Used, printable.Counted(n.Planned, "trial"))
 }
 
 // smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs". Of several

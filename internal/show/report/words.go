@@ -103,6 +103,12 @@ func WordsOf(r *answer.Report) Words {
 // cellsOf are the cells of a comparison. One change has one interval: a gate's is the one that decided it, and a highest rate's the
 // one of its ratio, which the first sentence has.
 func cellsOf(v view, c compare.Comparison) ComparisonWords {
+	if c.Metric == dataCost && !isShown(c.Verdict) && v.isMetered(v.treatment(c.Treatment), c) {
+		w := comparisonWords(c)
+		w.Verdict = "metered"
+		return w
+	}
+	c = c.Judged(v.r.Confidence)
 	w := comparisonWords(c)
 	w.Difference, w.Verdict = spaced(w.Difference, growingApart(v.r, c)), reasonOrVerdict(v.r, c)
 	for _, d := range v.r.Decisions {
@@ -158,7 +164,11 @@ func FloorWords(r *answer.Report) []string {
 	slices.SortStableFunc(floor, func(a, b compare.Floor) int { return cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
 	var words []string
 	for _, f := range floor {
-		words = append(words, strings.TrimSpace(difference(*f.Difference, q.scale)+" "+bounds(*f.Difference, q.scale, signed))+q.unitText())
+		of := f.Difference
+		if c, ok := r.Find(f.Treatment, f.Metric); ok {
+			of = c.Judged(r.Confidence).Difference
+		}
+		words = append(words, strings.TrimSpace(difference(*of, q.scale)+" "+bounds(*of, q.scale, signed))+q.unitText())
 	}
 	for i := range words {
 		if len(words) > 1 {
