@@ -64,7 +64,7 @@ func (o abOptions) replayOptions() (compare.Options, error) {
 
 // writeReplay writes the report of a run as it was at the deciding look.
 func (c abCommand) writeReplay(r session.Replayed, o compare.Options, format reportOptions) error {
-	f, err := reportFormat(format, console.Width(c.Out), console.Color(c.Out))
+	f, err := reportFormat(format, console.Columns(c.Out), console.Color(c.Out))
 	if err != nil {
 		return err
 	}

@@ -97,9 +97,6 @@ func (c *CommandLine) Root() *cobra.Command {
 		Long: `tare measures what a service mesh, or any sidecar, adds to an application:
 CPU, memory, latency, throughput, failures. One file lists what to compare. The
 result is a difference with an interval and a verdict.`,
-		Example: `  tare plan examples/quickstart.yaml     # print the trials, their order and duration
-  tare run examples/quickstart.yaml      # run them and print the report
-  tare report runs/quickstart-…          # print the report again, from the raw records`,
 		Version:       console.Version(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -111,7 +108,11 @@ result is a difference with an interval and a verdict.`,
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.SetVersionTemplate("tare {{.Version}}\n")
+	helpOfRoot(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
+		if format := cmd.Flags().Lookup("format"); slices.Contains([]string{"plan", "doctor", "size", "forecast"}, cmd.Name()) && (format == nil || !format.Changed) {
+			c.Out = console.Folded(c.Out)
+		}
 		if !startsAgent(cmd) {
 			return nil
 		}

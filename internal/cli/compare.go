@@ -186,7 +186,7 @@ func openAll(paths []string) (dirs []*result.Dir, closeAll func(), err error) {
 
 func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {
 	return c.writeTo(string(o.output), func(w io.Writer) error {
-		return report.Write(w, a, acrossForms(report.Options{All: o.all, Width: console.Width(w)}), o.format)
+		return report.Write(w, a, acrossForms(report.Options{All: o.all, Width: console.Columns(w)}), o.format)
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -23,7 +24,8 @@ import (
 
 // planForms are the forms of a plan, the default first.
 var planForms = report.Safe(
-	report.Form[*session.Study]{Name: "text", Write: writePlanText},
+	report.Form[*session.Study]{Name: "text", Write: func(w io.Writer, s *session.Study) error { return writePlanText(w, s, false) }},
+	report.Form[*session.Study]{Name: "trials", Write: func(w io.Writer, s *session.Study) error { return writePlanText(w, s, true) }},
 	report.Form[*session.Study]{Name: "json", Write: func(w io.Writer, s *session.Study) error { return indented(w, s.Plan) }},
 )
 
@@ -36,8 +38,8 @@ func newPlanCommand(c *CommandLine) *cobra.Command {
 		Use:   "plan FILE",
 		Short: "Print the trials of an experiment, their order and duration",
 		Long: `plan reads an experiment file and prints its treatments with their baselines, its
-faults, changes and expectations, its trials in order, and the expected time. It
-starts nothing and writes nothing. The same file and seed give the same plan on
+faults, changes and expectations, and the expected time. --format trials adds the
+trials in order. It starts nothing and writes nothing. The same file and seed give the same plan on
 every machine. A file without a seed gets a fresh one: --set seed=N repeats its plan.
 
 After interleaved runs of the experiment under the same conditions it prints how the
@@ -81,7 +83,7 @@ rates, between the lowest and the highest one of the file, and the blocks
 	o.RegisterCluster(cmd)
 	d.register(cmd)
 	choice(cmd, &purpose, "for", "`curve`: print the rates and blocks that a curve for tare size needs, between the rates of the file, in the time of --within", []string{"curve"})
-	choice(cmd, &format, "format", "format of the plan: "+strings.Join(names, " or "), names)
+	choice(cmd, &format, "format", "format of the plan: "+strings.Join(names, ", "), names)
 	return cmd
 }
 
@@ -93,7 +95,8 @@ var orderWords = map[string]string{
 	experiment.OrderInterleaved: "the treatments of a comparison are deployed at once, and the load moves between them in time slices",
 }
 
-func writePlanText(w io.Writer, s *session.Study) error {
+// writePlanText writes the plan, with a line for each trial if they are asked for.
+func writePlanText(w io.Writer, s *session.Study, trials bool) error {
 	p := s.Plan
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s × %s = %s, %s\n", p.Experiment, printable.Counted(len(p.Treatments), "treatment"),
@@ -134,24 +137,28 @@ func writePlanText(w io.Writer, s *session.Study) error {
 		b.WriteString("\n")
 	}
 	factors := factorNames(p)
-	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(tw, strings.Join(append([]string{"TREATMENT", "COMPARED WITH"}, factors...), "\t"))
+	var rows [][]string
 	for _, t := range p.Treatments {
 		row := []string{t.ID, against(p, t)}
 		for _, f := range factors {
 			row = append(row, experiment.PrintLevel(f, t.Factors[f]))
 		}
-		fmt.Fprintln(tw, strings.Join(row, "\t"))
+		rows = append(rows, row)
 	}
-	if err := tw.Flush(); err != nil {
+	if err := console.Table(&b, append([]string{"TREATMENT", "COMPARED WITH"}, factors...), rows); err != nil {
 		return err
 	}
 
 	if err := writeTimeline(&b, s.Experiment); err != nil {
 		return err
 	}
+	if !trials {
+		fmt.Fprintf(&b, "\n`--format trials` lists the %s in order.\n", printable.Counted(len(p.Trials), "trial"))
+		_, err := io.WriteString(w, b.String())
+		return err
+	}
 	fmt.Fprintf(&b, "\nThe trials in order:\n\n")
-	tw = tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(tw, "BLOCK\tTRIAL\tTREATMENT")
 	for _, t := range p.Trials {
 		fmt.Fprintf(tw, "%d\t%d\t%s\n", t.Block, t.Ordinal, t.Treatment)

@@ -46,7 +46,7 @@ func call(t *testing.T, newCommand func(*CommandLine) *cobra.Command, args ...st
 }
 
 func TestPlanText(t *testing.T) {
-	got := must.Get(call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2", "--set", "seed=1"))(t)
+	got := must.Get(call(t, newPlanCommand, "../../examples/quickstart.yaml", "--set", "blocks=2", "--set", "seed=1", "--format", "trials"))(t)
 	want, err := os.ReadFile("testdata/plan-quickstart.golden")
 	if err != nil || got != string(want) {
 		t.Errorf("%v: got\n%swant\n%s", err, got, want)
@@ -166,7 +166,7 @@ func TestSchemaIsJSON(t *testing.T) {
 func TestPlanPrintsSearch(t *testing.T) {
 	var out strings.Builder
 	s := must.Get(testLine(t, &out).Read(t.Context(), "../../examples/capacity.yaml", ExperimentOptions{}))(t)
-	must.OK(t, writePlanText(&out, s))
+	must.OK(t, writePlanText(&out, s, false))
 	search := s.Plan.Treatments[0].Levels.Capacity.SearchTime()
 	must.Contain(t, out.String(), fmt.Sprintf("%v of each trial search for the highest rate that meets p99 < 50ms, errors < 0.1%%: 12 probes of 2s; the measure phase has 60%% of that rate\n", experiment.Duration(search.Round(time.Second))),
 		"not interleaved: each treatment has a highest rate of its own", "max with p99 < 50ms, errors < 0.1%")

@@ -45,7 +45,7 @@ computes the same report again. FILE may be the name of an example, such as quic
 
 On a terminal a screen shows the plan, the interval so far, rates, latencies and CPU:
 arrows choose a trial, Enter shows it, l shows the log, s sorts, Space pauses. With
---plain, NO_COLOR or no terminal there are lines.
+--plain or no terminal there are lines.
 
 The first interrupt (Ctrl-C, or q) removes the running trial and keeps every finished
 one; --resume continues from there. Exit codes: 0 done; 1 failed; 2 an invalid file; 3

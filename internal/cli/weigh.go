@@ -59,19 +59,19 @@ with an invalid trial is repeated, at most half as many times as there are block
 ` + "`tare run FILE`" + ` repeats it, with more blocks or another mesh. Exit codes are those of
 ` + "`tare run`" + `.`,
 		Example: `  tare weigh -- python3 -m http.server {port}
-  tare weigh --path /items --ready /healthz -- ./server --listen 127.0.0.1:{port}
+  tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
+  tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
+  tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
+  tare weigh --rate 500 --time 3m -- ./server {port}
+  tare weigh --namespace shop --entry web --mesh istio         # on a cluster
+  tare weigh --path /items --ready /healthz -- ./server --listen 127.0.0.1:{port}
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
   tare weigh --tls -- node https.js      # speaks TLS itself: sidecars forward its connections
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
-  tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
   tare weigh --sidecar nginx --option mtls=true -- ./server {port}
-  tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
   tare weigh --prefix opentelemetry-instrument -- python3 app.py
-  tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
-  tare weigh --rate 500 --time 3m -- ./server {port}
-  tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --namespace shop --entry web --in-place           # without a copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.OnCluster() && !cmd.Flags().Changed("mesh") {
@@ -127,6 +127,9 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
+	helpInShort(cmd, 7, [][2]string{{"sidecar", "any program as the sidecar, or nginx, haproxy, caddy; may be repeated"}, {"mesh", "a mesh of `tare list meshes`, in place of envoy; may be repeated"},
+		{"env", "a variable NAME=value: the program with and without it"}, {"beside", "a command: the program with and without it"}, {"path", "of the requests (default /)"},
+		{"rate", "requests per second (default: found by a short search)"}, {"time", "about how long to measure (default 1m)"}, {"out", "results directory"}})
 	return cmd
 }
 
@@ -178,5 +181,5 @@ func (c weigher) answer(dir string, o reportOptions) error {
 	if p := a.Dir.Plan(); len(report.Answer(a.Report)) == 0 || a.Report.Count.Used < p.Needed() {
 		return reporter(c).report(dir, o)
 	}
-	return report.WriteAnswer(c.Out, a.Report, report.Options{Width: console.Width(c.Out), Color: console.Color(c.Out)})
+	return report.WriteAnswer(c.Out, a.Report, report.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)})
 }

@@ -57,15 +57,15 @@ type View struct {
 // redraw is how often the view is drawn without news, so that the time left counts down.
 const redraw = 500 * time.Millisecond
 
-// New draws on w. The screen needs w and o.In to be terminals. A terminal without keys, NO_COLOR
-// or a dumb terminal gets lines, and where the cursor can move a live line.
+// New draws on w. The screen needs w and o.In to be terminals. A terminal without keys or a
+// dumb terminal gets lines, and where the cursor can move a live line. NO_COLOR removes the colours.
 func New(w io.Writer, o Options) *View {
 	v := &View{w: w, o: o, stop: make(chan struct{}), done: make(chan struct{})}
 	out, ok := w.(*os.File)
 	terminal := ok && !o.Plain && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 	in, keys := o.In.(*os.File)
 	switch {
-	case terminal && keys && term.IsTerminal(int(in.Fd())) && os.Getenv("NO_COLOR") == "" && len(o.Plan.Trials) > 0:
+	case terminal && keys && term.IsTerminal(int(in.Fd())) && len(o.Plan.Trials) > 0:
 		v.open(in, out)
 	case terminal:
 		v.width = func() int {
@@ -91,9 +91,13 @@ func (v *View) open(in, out *os.File) {
 	}
 	s := &screen{board: board, queue: &v.queue, clock: v.o.Now, player: v.o.Player, look: look{width: 80, height: 24, follow: true}}
 	s.at = v.o.Now()
+	profile := colorprofile.ANSI
+	if os.Getenv("NO_COLOR") != "" {
+		profile = colorprofile.ASCII
+	}
 	// A profile given here keeps the library from starting `tmux info`.
 	v.program = tea.NewProgram(s, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler(),
-		tea.WithFPS(framesPerSecond), tea.WithColorProfile(colorprofile.ANSI))
+		tea.WithFPS(framesPerSecond), tea.WithColorProfile(profile))
 	v.screened = make(chan struct{})
 	go routine.Guarded(func() {
 		_, err := v.program.Run()

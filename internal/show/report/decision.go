@@ -65,8 +65,8 @@ func changeInterval(d compare.Decision) string {
 	return s + fmt.Sprintf(" (%+.2g to %+.2g)", *d.Change.Low*scale, *d.Change.High*scale)
 }
 
-func writeDecision(w io.Writer, r *answer.Report) error {
-	t := text{page: newPage(Options{}, false, ""), view: newView(r)}
+func writeDecision(w io.Writer, r *answer.Report, o Options) error {
+	t := text{page: newPage(Options{Width: o.Width}, false, ""), view: newView(r)}
 	for _, s := range otherAnswers(r) {
 		t.page.prose(s.Sentence)
 	}

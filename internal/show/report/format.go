@@ -51,7 +51,7 @@ func Formats(o Options) []Format {
 		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *answer.Report) error { return writeText(w, r, o) }},
 		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeReport},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *answer.Report) error { return writeMarkdown(w, r, o) }},
-		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: writeDecision},
+		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: func(w io.Writer, r *answer.Report) error { return writeDecision(w, r, o) }},
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
 		{Name: "csv", Doc: "tidy: one row per metric and trial", Write: writeCSV},

@@ -1,0 +1,56 @@
+package console
+
+import (
+	"bytes"
+	"io"
+	"strings"
+
+	"github.com/charmbracelet/x/ansi"
+)
+
+// Folded returns a writer that folds lines longer than the width of w, if that is known. Continued lines are indented.
+func Folded(w io.Writer) io.Writer {
+	width := Columns(w)
+	if width == 0 {
+		return w
+	}
+	return &folded{w: w, width: width}
+}
+
+// folded keeps the part of a line that is not complete yet.
+type folded struct {
+	w     io.Writer
+	width int
+	part  bytes.Buffer
+}
+
+func (f *folded) Write(p []byte) (int, error) {
+	f.part.Write(p)
+	for {
+		at := bytes.IndexByte(f.part.Bytes(), '\n')
+		if at < 0 {
+			return len(p), nil
+		}
+		if _, err := io.WriteString(f.w, Fold(string(f.part.Next(at+1)), f.width)); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// Fold breaks a line at spaces where it is wider than width.
+func Fold(line string, width int) string {
+	indent := strings.Repeat(" ", len(line)-len(strings.TrimLeft(line, " "))+4)
+	if len(indent) > width/2 {
+		indent = "    "
+	}
+	var b strings.Builder
+	for ansi.StringWidth(strings.TrimRight(line, "\n")) > width {
+		at := strings.LastIndexByte(ansi.Truncate(line, width+1, ""), ' ')
+		if at <= len(line)-len(strings.TrimLeft(line, " ")) {
+			break // a word wider than the line
+		}
+		b.WriteString(strings.TrimRight(line[:at], " ") + "\n")
+		line = indent + strings.TrimLeft(line[at:], " ")
+	}
+	return b.String() + line
+}
