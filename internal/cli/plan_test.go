@@ -200,9 +200,11 @@ func TestPlanOfExample(t *testing.T) {
 	if got, err := call(t, newPlanCommand, "quickstart", "--set", "seed=1"); err != nil || got != want {
 		t.Errorf("the example: %v\n%s", err, got)
 	}
-	_, err = call(t, newPlanCommand, "quickstrat")
-	if err == nil || !strings.Contains(hint.Of(err), "quickstart, ") || strings.Contains(hint.Of(err), "prices") {
-		t.Errorf("an unknown name: %v, hint %q", err, hint.Of(err))
+	for name, want := range map[string]string{"quickstrat": "did you mean the example `quickstart`?", "unlikeanyexample": "quickstart, "} {
+		_, err = call(t, newPlanCommand, name)
+		if err == nil || !strings.Contains(hint.Of(err), want) || strings.Contains(hint.Of(err), "prices") {
+			t.Errorf("an unknown name: %v, hint %q", err, hint.Of(err))
+		}
 	}
 	must.OK(t, os.WriteFile("quickstart", []byte("kind: Other"), 0o644))
 	if _, err := call(t, newPlanCommand, "quickstart"); err == nil {

@@ -77,6 +77,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 			if o.OnCluster() && !cmd.Flags().Changed("mesh") {
 				o.Meshes = []string{"istio"}
 			}
+			o.RateChosen = cmd.Flags().Changed("rate")
 			if o.MeshChosen = cmd.Flags().Changed("mesh"); o.HTTP2 {
 				if cmd.Flags().Changed("protocol") {
 					return hint.Usage(errors.New("both --http2 and --protocol"), "remove one of the two")

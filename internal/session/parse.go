@@ -31,7 +31,11 @@ func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, err
 	data, err := strict.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(file) == "" && filepath.Base(file) == file {
 		if !slices.Contains(examples.Names(), file) {
-			return nil, hint.Usage(err, "name a file, or one of the examples: "+strings.Join(examples.Names(), ", "))
+			help := "name a file, or one of the examples: " + strings.Join(examples.Names(), ", ")
+			if near, ok := strict.Nearest(file, examples.Names()); ok {
+				help = "did you mean the example `" + near + "`?"
+			}
+			return nil, hint.Usage(err, help)
 		}
 		data, err = examples.Read(file)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -47,6 +48,7 @@ type Weigh struct {
 	Ready       string
 	Protocol    string
 	TLS         bool // the program speaks TLS itself
+	RateChosen  bool // --rate was given
 	MeshChosen  bool // Meshes are not a default
 	Headers     []string
 	Meshes      []string
@@ -274,7 +276,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(fmt.Errorf("--time %v is not between 10s and 24h", o.Time), "")
 	case slices.Equal(o.Meshes, []string{"none"}):
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
-	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0): // NaN is neither
+	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0) || o.RateChosen && o.Rate == 0: // NaN is neither
 		return nil, hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "omit --rate: tare then searches for a rate")
 	case o.changesProgram() && len(o.Meshes)+len(o.Sidecars) > 0:
 		return nil, hint.Usage(errors.New("--env, --prefix and --beside measure without a mesh"), "remove --mesh and --sidecar; an experiment file can combine them: factors.application and factors.mesh")
@@ -376,6 +378,9 @@ func (w *weighFile) addSidecars(all []string) error {
 			return hint.Usage(fmt.Errorf("--sidecar %q has no {listen}", text),
 				"write {listen} where it takes the address to listen on and {upstream} where it forwards to, or name a mesh: "+strings.Join(mesh.Names(), ", "))
 		}
+		if err := knownFields(text); err != nil {
+			return err
+		}
 		dir, err := os.Getwd()
 		if err != nil {
 			return fmt.Errorf("find the working directory: %w", err)
@@ -387,6 +392,22 @@ func (w *weighFile) addSidecars(all []string) error {
 		}
 		name := w.addSidecar(programName(words, "sidecar"), own)
 		w.Factors.Mesh = append(w.Factors.Mesh, name)
+	}
+	return nil
+}
+
+// sidecarFields are the fields of a command of --sidecar, and bracedWord is a word in braces.
+var (
+	sidecarFields = []string{"listen", "upstream", "ip", "concurrency", "admin", "socket"}
+	bracedWord    = regexp.MustCompile(`\{([a-z]+)(?:\.[a-z]+)?\}`)
+)
+
+// knownFields refuses a word in braces that is almost a field: {upstraem}.
+func knownFields(command string) error {
+	for _, m := range bracedWord.FindAllStringSubmatch(command, -1) {
+		if near, ok := strict.Nearest(m[1], sidecarFields); ok && !slices.Contains(sidecarFields, m[1]) {
+			return hint.Usage(fmt.Errorf("--sidecar %q has no field {%s}", command, m[1]), fmt.Sprintf("did you mean {%s}? The fields are {%s}", near, strings.Join(sidecarFields, "}, {")))
+		}
 	}
 	return nil
 }

@@ -102,6 +102,8 @@ func TestWeighRefuses(t *testing.T) {
 		"not NAME=value":      {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A"} }},
 		"--beside is empty":   {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
 		"//xxxxx@h/ is a URL": {[]string{"http://u:p ss@h/"}, nil},
+		"--rate is 0":         {[]string{"./server"}, func(o *Weigh) { o.RateChosen = true }},
+		"no field {upstraem}": {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Sidecars = nil, []string{"proxy {listen} {upstraem}"} }},
 		"--rate is -1":        {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
 		must.Fail(t, must.Err(flagsOf(tc.flags).file(tc.args)), want)

@@ -142,6 +142,7 @@ func gateAnswers(r *answer.Report) []string {
 	case first.Doubts != nil:
 		doubt, _, _ := strings.Cut(first.Doubts[0], ": ")
 		lines = append(lines, fmt.Sprintf("Doubted: %s. Without this doubt: %s.", doubt, first.Doubted))
+	case first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
 	case first.Outcome != compare.Holds:
 		lines = append(lines, decisionLines(first)[2:]...)
 	}
@@ -160,6 +161,9 @@ func gateSentence(r *answer.Report, d compare.Decision) string {
 		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), side(d.Treatment), rough(*d.A*q.scale), q.unitText(), side(d.Baseline))
 	} else {
 		s += fmt.Sprintf("%s against %s", side(d.Treatment), side(d.Baseline))
+	}
+	if first, last := r.Setup.FirstStart, r.Setup.LastEnd; d.Outcome == compare.Undecided && d.Doubts == nil && d.MorePairs > 0 && first != nil && last != nil {
+		return s + fmt.Sprintf(". About %s would settle it: `--max-time %dm`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), int(math.Ceil(last.Sub(*first).Minutes()+d.Minutes)))
 	}
 	return s + "."
 }
@@ -273,7 +277,7 @@ func decisionLines(d compare.Decision) []string {
 	switch {
 	case d.Doubts != nil:
 	case d.Why != "":
-		lines = append(lines, d.Why+".")
+		lines = append(lines, capital(d.Why)+".")
 	case d.Pairs < experiment.DecideFrom():
 		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
 	case d.Outcome == compare.Undecided && d.MorePairs > 0:

@@ -46,6 +46,9 @@ const fewRepetitions = 3
 // doubtsOf are the main reason to distrust the first result, and a line of those that every report has where they are true:
 // a late generator, few repetitions.
 func doubtsOf(v view) (lines []string) {
+	if none := unmeasured(v); none != "" {
+		lines = append(lines, none)
+	}
 	w, d := mainWarning(v)
 	if d != nil {
 		lines = append(lines, d.line(v, w))
@@ -58,6 +61,21 @@ func doubtsOf(v view) (lines []string) {
 		lines = append(lines, s)
 	}
 	return lines
+}
+
+// unmeasured names the treatments without a valid trial among others that have some: their absence is no result.
+func unmeasured(v view) string {
+	var names []string
+	for _, tr := range v.r.Treatments {
+		ran := slices.ContainsFunc(v.r.Trials, func(t figures.Trial) bool { return t.Treatment == tr.ID })
+		if tr.N == 0 && ran && !tr.Control {
+			names = append(names, v.label.describe(tr.Factors))
+		}
+	}
+	if names == nil || len(names) == len(v.r.Treatments) {
+		return ""
+	}
+	return "Not measured, since no trial is valid: " + strings.Join(firstOf(names, mostAnswers), ", ") + "."
 }
 
 // lateWords is the share of the trials whose generator sent late, "" if none did. It is part of their response times.

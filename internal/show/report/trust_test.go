@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -52,6 +53,22 @@ func TestMainDoubt(t *testing.T) {
 		"The load generator sent late in 8 of 12 trials: response times may contain it. Only three repetitions of some treatments: repeat with more before you rely on small differences."}
 	if got := Answer(r); !slices.Equal(got[1:3], want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A treatment without a valid trial is named: its absence is no result.
+func TestUnmeasured(t *testing.T) {
+	s := small(func(r *result.Record) {
+		if r.Treatment == "envoy" {
+			r.Error, r.Valid = "deploy envoy: it ended", false
+		}
+	})
+	r := reportOf(t, s)
+	if got, want := unmeasured(newView(r)), "Not measured, since no trial is valid: envoy."; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := unmeasured(newView(reportOf(t, small(nil)))); got != "" {
+		t.Errorf("all are measured: %q", got)
 	}
 }
 
