@@ -60,7 +60,7 @@ func repetitionRule(dir *result.Dir, b experiment.Blocks, post func(string)) fun
 		case block-len(lost) >= b.Min && len(lost) > 0:
 			stop.Why = fmt.Sprintf("%s have valid trials only, after %s", printable.Counted(b.Min, "block"), printable.Counted(len(lost), "repetition"))
 		case block-len(lost) >= b.Min:
-			stop.Why = "all trials are valid"
+			stop.Why = "no block is to repeat"
 		case r != nil && block < b.Max:
 			post(fmt.Sprintf("block %d: trial %s is %s: repeated, at most %d times", block, r.ID, reasonOf(r), b.Max-b.Min))
 		}

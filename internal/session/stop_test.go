@@ -99,7 +99,7 @@ func TestRepetitionOfInvalidBlocks(t *testing.T) {
 		blocks, lost int // blocks run, the last of them with an invalid trial
 		ends, says   string
 	}{
-		{3, 0, "all trials are valid", ""},
+		{3, 0, "no block is to repeat", ""},
 		{2, 0, "", ""},
 		{3, 1, "", "is invalid (generator-late): repeated, at most 2 times"},
 		{4, 1, "3 blocks have valid trials only, after 1 repetition", ""},

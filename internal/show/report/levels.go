@@ -17,95 +17,27 @@ import (
 )
 
 // crossingAnswers are two sentences where the cheaper of two treatments depends on the level: at each level those that no
-// other is shown to be cheaper than, and the totals of the baseline. A part of their names that makes no shown difference
-// at any level stands once, at the end. Otherwise there are none.
+// other is shown to be cheaper than, and the totals of the baseline. Otherwise there are none.
 func crossingAnswers(v view) []string {
 	t := levelTableOf(v)
 	if !t.crosses() {
 		return nil
 	}
 	var least, base []string
-	alike := t.alike()
 	for at, level := range t.levels {
 		names, from, to := t.cheapest(at)
 		where := levelIn(t.factor, level, false)
-		words, ends := orWords(names)
-		switch {
-		case len(names) == len(t.rows):
+		words := fmt.Sprintf("%s (%s)", strings.Join(names, " or "), betweenWords(from, to))
+		if len(names) == len(t.rows) {
 			words = "no clear winner"
-		case alike != "" && ends == alike:
-			words = fmt.Sprintf("%s (%s)", beginning(words, ends), betweenWords(from, to))
-		default:
-			words = fmt.Sprintf("%s (%s)", words, betweenWords(from, to))
 		}
 		least = append(least, fmt.Sprintf("at %s %s", where, words))
 		base = append(base, fmt.Sprintf("%s at %s", threeDigits(totalsOf(v, v.treatment(t.rows[0].costs[at].Treatment)).baseline), where))
 	}
-	first := fmt.Sprintf("Least CPU added to a request: %s.", strings.Join(least, "; "))
-	if alike != "" {
-		first += " " + capital(alike) + ": cannot be distinguished."
-	}
 	return []string{
-		first,
+		fmt.Sprintf("Least CPU added to a request: %s.", strings.Join(least, "; ")),
 		fmt.Sprintf("Each adds CPU: %s a request needs %s.", with(t.base), printable.And(base)),
 	}
-}
-
-// alike are the ends of the cheapest names, "TCP or a Unix socket", if they are the same at all levels with a winner. Rows with
-// one beginning are shown to differ at no level. Otherwise it is "".
-func (t levelTable) alike() (all string) {
-	for at := range t.levels {
-		names, _, _ := t.cheapest(at)
-		if len(names) == len(t.rows) {
-			continue
-		}
-		_, ends := orWords(names)
-		if ends == "" || all != "" && ends != all {
-			return ""
-		}
-		all = ends
-	}
-	for _, a := range t.rows {
-		for _, b := range t.rows {
-			_, ends := orWords([]string{a.name, b.name})
-			if ends != "" && anyAt(a.costs, func(c compare.Comparison, at int) bool { return below(c, b.costs[at]) }) {
-				return ""
-			}
-		}
-	}
-	return all
-}
-
-// beginning is a phrase without its ends and the preposition before them: "REST".
-func beginning(words, ends string) string {
-	words = strings.TrimSpace(strings.TrimSuffix(words, ends))
-	for _, preposition := range []string{" over", " with", " by", " in", " on"} {
-		words = strings.TrimSuffix(words, preposition)
-	}
-	return words
-}
-
-// orWords are names in one phrase, with their common beginning once: "REST over TCP or a Unix socket". ends are the names
-// without the beginning, "" if they have none in common.
-func orWords(names []string) (phrase, ends string) {
-	common := strings.Fields(names[0])
-	for _, name := range names[1:] {
-		words := strings.Fields(name)
-		n := 0
-		for n < min(len(common), len(words)-1) && common[n] == words[n] {
-			n++
-		}
-		common = common[:n]
-	}
-	if len(names) == 1 || len(common) == 0 {
-		return strings.Join(names, " or "), ""
-	}
-	prefix := strings.Join(common, " ") + " "
-	for i, name := range names {
-		names[i] = strings.TrimPrefix(name, prefix)
-	}
-	ends = strings.Join(names, " or ")
-	return prefix + ends, ends
 }
 
 // betweenWords are two CPU times in a sentence: "253 to 304 µs".
