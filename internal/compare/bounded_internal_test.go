@@ -1,7 +1,11 @@
 package compare
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -35,6 +39,53 @@ func TestDifferenceWithinBounds(t *testing.T) {
 			}
 			if (*got.P < 0.01) != c.shown || *got.Difference.Low < c.from-0.1 || *got.Difference.Low > c.from+0.1 || *got.Difference.High < c.to-0.1 || *got.Difference.High > c.to+0.1 {
 				t.Errorf("%s: p %v, difference %v to %v; want %v to %v", name, *got.P, *got.Difference.Low, *got.Difference.High, c.from, c.to)
+			}
+		}
+	}
+}
+
+// A gate between runs rests on the bounds of both. It is never wrong 20 % beside the truth, and decided where bounds are narrow.
+func TestGateBetweenRunsWithinBounds(t *testing.T) {
+	least, most := metric.Of(metric.ChangeLastOld, metric.RouteChanged), metric.Of(metric.ChangeLastOldMost, metric.RouteChanged)
+	for _, spread := range []float64{0, 0.3} {
+		for _, width := range []float64{1, 20, 85} {
+			random, decided := rand.New(rand.NewPCG(uint64(width), 7)), 0
+			trials := func(truth, width float64) (all []figures.Measured) {
+				part := random.Float64() // of the bounds before the truth, the same in a run
+				for block := range 5 {
+					noise := spread * random.NormFloat64()
+					low := max(0.1, truth-part*width+noise)
+					all = append(all, figures.Measured{Trial: figures.Trial{Block: block + 1, Valid: true, Metrics: map[string]float64{least: low, most: truth + (1-part)*width + noise}}})
+				}
+				return all
+			}
+			for range 100 {
+				var base [][]figures.Measured
+				for range 5 {
+					base = append(base, trials(40, 4))
+				}
+				next := trials(60, width)
+				for _, form := range []string{" < +%gms", " < +%g%%"} {
+					rise := map[string]float64{" < +%gms": 20, " < +%g%%": 50}[form]
+					for _, share := range []float64{0.5, 0.8, 1.2, 2} {
+						g := must.Get(ParseGate(least + fmt.Sprintf(form, share*rise)))(t)
+						for _, c := range changes(&estimator{confidence: 0.95}, plan.Treatment{ID: "a"}, false, base, next) {
+							if c.Metric != least {
+								continue
+							}
+							got := g.check(&c.Comparison)
+							if wrong := map[bool]Outcome{true: Holds, false: Breached}[share < 1]; got.Outcome == wrong {
+								t.Errorf("spread %g, bounds of %g ms: %s %s: %+v", spread, width, g.Text, got.Outcome, got.Change)
+							}
+							if got.Outcome != CannotTell {
+								decided++
+							}
+						}
+					}
+				}
+			}
+			if t.Logf("spread %g, bounds of %g ms: %d of 800 gates decided", spread, width, decided); width == 1 && decided < 300 {
+				t.Errorf("spread %g: %d of 800 gates decided", spread, decided)
 			}
 		}
 	}

@@ -32,6 +32,7 @@ func changes(x *estimator, t plan.Treatment, reference bool, base [][]figures.Me
 			Warnings: figures.UnionWarnings(metricWarnings(all, m.Name), metricWarnings(next, m.Name)),
 		}}
 		change(x, &c, runs, n, len(base) > 1)
+		c.boundChange(x, base, next)
 		cs = append(cs, c)
 	}
 	return cs
@@ -45,9 +46,10 @@ func change(x *estimator, c *compared, runs [][]float64, next []float64, several
 		return
 	}
 	base := slices.Concat(runs...)
-	d, r, exact := stats.Welch(next, base, x.confidence), stats.WelchRatio(next, base, x.confidence), stats.ExactApart(len(next), len(base))
+	d, r := againstRuns(next, runs, several, x.confidence)
+	exact := stats.ExactApart(len(next), len(base))
 	if several {
-		d, r, exact = stats.AgainstRuns(next, runs, x.confidence), stats.AgainstRunsRatio(next, runs, x.confidence), stats.ExactApart(1, len(runs))
+		exact = stats.ExactApart(1, len(runs))
 	}
 	c.N, c.Difference, c.P, c.test = d.N, &d.Interval, d.P, d
 	if v, ok := stats.WelchDetectable(next, base, x.alpha(), stats.Power); ok && !several {

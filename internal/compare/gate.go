@@ -298,6 +298,9 @@ func (g Gate) judgeChange(c *Comparison) GateCheck {
 	default:
 		if out.Outcome = g.judge(*out.Change.Low, *out.Change.High); out.Outcome == CannotTell {
 			out.Why = "the limit lies inside the interval: more base runs would narrow it"
+			if _, bounded := metric.UpperBoundOf(c.Metric); bounded {
+				out.Why += ", or more requests per second of each connection"
+			}
 		}
 	}
 	return out
