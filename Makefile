@@ -11,6 +11,10 @@ TOOL      := $(GO) tool -modfile=tools/go.mod
 # which takes a tenth less time, and without cgo, which only the race detector needs.
 export CGO_ENABLED := 0
 export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwarf=false)
+# Two modules: this one, and kube/ with all that links Kubernetes. Each is built by its own go.mod, as a release is; go.work is
+# for editors and for the go command by hand.
+export GOWORK := off
+IN_KUBE   := cd kube &&
 # What `go test -json` prints of every call, for durations and for tools/left.sh; REPORT.repeated has the tests run again.
 REPORTS := bin/tests
 # $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command. A failed
@@ -28,15 +32,13 @@ repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed
 left       = left="$$(GO='$(GO)' tools/left.sh $(REPORTS)/unit.json $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
              [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
 MODULE     := github.com/tare-mesh/tare
+KUBECLI    := ./internal/cli/kubecli
 # Packages whose tests take longest: go test begins with the first packages of its list.
 LONGEST    := ./internal/cli ./internal/run/platform/local ./internal/run/runner ./internal/load/engine ./internal/show/report ./internal/answer ./internal/compare
 # $(call listed,PATTERNS): a package that cannot be listed is an error. Without it no package would be.
 listed      = $(shell $(GO) list $(1))$(if $(filter-out 0,$(.SHELLSTATUS)),$(error go list $(1) failed))
-# Packages that link the Kubernetes client, or whose tests do: `make e2e` tests them, with a cluster. `go list` names a
-# test's imports beside the package that it tests.
-KUBE        = $(shell $(GO) list -test -f '{{$$p := .}}{{range .Deps}}{{if eq . "k8s.io/apimachinery/pkg/runtime" "sigs.k8s.io/kustomize/kyaml/yaml"}}{{or $$p.ForTest $$p.ImportPath}} {{end}}{{end}}' ./... | sed 's/[.]test / /g')
-# All packages but KUBE; evaluated only where it is used, because listing packages takes a second.
-UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(filter-out $(KUBE),$(call listed,./...))))
+# All packages of this module; evaluated only where it is used, because listing packages takes a second.
+UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(call listed,./...)))
 # Packages with goroutines that share state.
 RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 \
               ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
@@ -81,7 +83,8 @@ build: ## build tare and tare-agent into bin/
 
 .PHONY: build-kube
 build-kube: ## the same, and tare-kube: Kubernetes, figures in files, databases, gRPC messages
-	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent ./cmd/tare-kube
+	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
+	$(GO) build -C kube -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/tare-kube
 
 .PHONY: pictures
 pictures: build ## draw the figures of README and methodology from a run of the quickstart; RESULTS=DIR takes an earlier one
@@ -109,7 +112,13 @@ $(REPORTS)/unit.json:
 .PHONY: race
 race: ## the race detector on all packages, in about six minutes
 	export CGO_ENABLED=1 TARE_TEST_ALL=; $(call tests,./...,race) -race -short -p 2 -timeout 30m
-	@$(call ended,race); $(call repeated,race)
+	@$(call ended,race)
+	$(MAKE) --no-print-directory race-kube; $(call repeated,race*)
+
+.PHONY: race-kube
+race-kube:
+	$(IN_KUBE) export CGO_ENABLED=1 TARE_TEST_ALL=; $(call tests,./...,race-kube) -race -short -p 2 -timeout 30m
+	@$(call ended,race-kube)
 
 .PHONY: generators
 generators: ## install the load generators of the package registries into the user's cache
@@ -200,34 +209,38 @@ e2e-test-cluster:
 	cd test/cluster && $(call tests,./...,e2e-test-cluster) -count=1 -timeout 10m -p 1
 	@$(call ended,e2e-test-cluster)
 
+# Tests in kube/, whose tools and reports are those of this directory.
+race-kube on-cluster on-kubecli on-kubecli-second on-istio on-meshes on-cadvisor on-nodes: TOOL := $(GO) tool -modfile=../tools/go.mod
+race-kube on-cluster on-kubecli on-kubecli-second on-istio on-meshes on-cadvisor on-nodes: REPORTS := $(CURDIR)/$(REPORTS)
+
 # These need TARE_TEST_KUBECONFIG.
 .PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
 on-cluster:
-	$(call tests,$(filter-out ./internal/kube/meshes ./internal/cli/kubecli,$(patsubst $(MODULE)%,.%,$(sort $(KUBE)))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
+	$(IN_KUBE) $(call tests,$(filter-out ./internal/meshes $(KUBECLI),$(patsubst $(MODULE)/kube%,.%,$(call listed,-C kube ./...))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
 	@$(call ended,e2e-cluster)
 on-kubecli:
-	$(call tests,./internal/cli/kubecli,e2e-kubecli) -count=1 -timeout $(or $(TIMEOUT),25m) -skip '$(WITH_ISTIO)|$(ON_SECOND)'
+	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-kubecli) -count=1 -timeout $(or $(TIMEOUT),25m) -skip '$(WITH_ISTIO)|$(ON_SECOND)'
 	@$(call ended,e2e-kubecli)
 on-kubecli-second:
-	$(call tests,./internal/cli/kubecli,e2e-kubecli-second) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_SECOND)'
+	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-kubecli-second) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_SECOND)'
 	@$(call ended,e2e-kubecli-second)
 on-istio: # and Istio's charts and images, as the next
-	$(call tests,./internal/cli/kubecli,e2e-istio) -count=1 -timeout $(or $(TIMEOUT),30m) -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
+	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-istio) -count=1 -timeout $(or $(TIMEOUT),30m) -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
 	@$(call ended,e2e-istio)
 on-meshes:
-	$(call tests,./internal/kube/meshes,e2e-meshes) -count=1 -timeout $(or $(TIMEOUT),15m)
+	$(IN_KUBE) $(call tests,./internal/meshes,e2e-meshes) -count=1 -timeout $(or $(TIMEOUT),15m)
 	@$(call ended,e2e-meshes)
-	$(call tests,./internal/cli/kubecli,e2e-meshcli) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_MESHES)'
+	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-meshcli) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_MESHES)'
 	@$(call ended,e2e-meshcli)
 
 .PHONY: on-cadvisor
 on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do
-	$(call tests,./internal/run/meter/kubelet,e2e-cadvisor) -count=1 -run AgainstControlGroup
+	$(IN_KUBE) $(call tests,./internal/meter/kubelet,e2e-cadvisor) -count=1 -run AgainstControlGroup
 	@$(call ended,e2e-cadvisor)
 
 .PHONY: on-nodes
 on-nodes: # on three nodes, with Istio's charts and images
-	$(call tests,./internal/cli/kubecli,e2e-nodes) -count=1 -timeout 60m -run '^TestThreeNodes'
+	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-nodes) -count=1 -timeout 60m -run '^TestThreeNodes'
 	@$(call ended,e2e-nodes)
 
 # Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
@@ -264,23 +277,27 @@ cluster-down: bin/tare-cluster ## take it down whole
 
 .PHONY: lint
 lint: ## gofmt, the word list, go vet, staticcheck, actionlint, gosec, govulncheck
-	@unformatted=$$(gofmt -l cmd internal test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
+	@unformatted=$$(gofmt -l cmd internal kube test *.go); [ -z "$$unformatted" ] || { echo "not formatted:"; echo "$$unformatted"; exit 1; }
 	$(GO) run ./test/words
 	@since="$$(git log --diff-filter=A --format=%h -1 -- test/words/prose.go 2>/dev/null)"; [ -z "$$since" ] || $(GO) run ./test/words -commits "$$since.."
 	$(GO) vet ./...
 	GOOS=darwin $(GO) vet ./...
+	$(GO) vet -C kube ./...
+	GOOS=darwin $(GO) vet -C kube ./...
 	$(GO) vet -C test/cluster ./...
 	$(GO) vet -C tools/release .
 	$(TOOL) staticcheck ./...
+	$(IN_KUBE) $(GO) tool -modfile=../tools/go.mod staticcheck ./...
 	cd test/cluster && $(GO) tool -modfile=../../tools/go.mod staticcheck ./...
 	$(TOOL) actionlint -shellcheck= -pyflakes=
 	@tools/gosec.sh $(TOOL) gosec
-	@$(TOOL) govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... || { code=$$?; [ $$code -ne 3 ] || exit $$code; \
+	@{ $(TOOL) govulncheck $(if $(VULNDB),-db $(VULNDB)) ./... && $(IN_KUBE) $(GO) tool -modfile=../tools/go.mod govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...; } || { code=$$?; [ $$code -ne 3 ] || exit $$code; \
 	  echo "govulncheck could not run (no vulnerability database within reach?): known vulnerabilities were NOT checked"; }
 
 .PHONY: bench
 bench: ## benchmarks of the hot paths
 	$(GO) test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
+	$(GO) test -C kube -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
 
 .PHONY: bench-design
 bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-blocks 12 -only carry-over'

@@ -25,31 +25,31 @@ const module = "github.com/tare-mesh/tare/"
 // layers, top first. A package imports only from lower lines; packages on one
 // line do not know each other. Add a line here before adding a package.
 var layers = [][]string{
-	{"cmd/tare", "cmd/tare-kube", "cmd/tare-agent"},
-	{"internal/cli/kubecli"},
+	{"cmd/tare", "kube/cmd/tare-kube", "cmd/tare-agent"},
+	{"kube/internal/cli/kubecli"},
 	{"internal/cli"},
-	{"internal/session/kubernetes"},
+	{"kube/internal/session/kubernetes"},
 	{"internal/session"},
 	{"internal/cli/health", "internal/show/plot", "internal/show/push", "internal/show/serve"},
 	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/callgraph", "internal/study/sidecar/adder"},
 	{"internal/show/report", "internal/show/loadpage"},
-	{"internal/importer", "internal/run/meter/agent", "internal/run/meter/kubelet"},
+	{"internal/importer", "kube/internal/meter/agent", "kube/internal/meter/kubelet"},
 	{"internal/answer", "internal/predict", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/timeline",
-		"internal/run/platform/local", "internal/run/platform/kube", "internal/inside/service", "internal/inside/proxy", "internal/inside/control"},
+		"internal/run/platform/local", "kube/internal/platform/kube", "internal/inside/service", "internal/inside/proxy", "internal/inside/control"},
 	{"internal/compare"},
 	{"internal/figures"},
 	{"internal/run/platform/platformtest", "internal/answer/answertest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest", "internal/base/programtest"},
-	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "internal/kube/meshes", "internal/kube/leftover", "internal/kube/image", "internal/kube/agents"},
+	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "kube/internal/meshes", "kube/internal/leftover", "internal/base/image", "kube/internal/agents"},
 	{"internal/load/epoll"},
 	{"internal/load/job"},
 	{"internal/load/target"},
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent", "internal/inside/simulated", "internal/inside/objects"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls"},
 	{"internal/experiment/plan", "internal/result/balance", "internal/cli/console"},
-	{"internal/experiment", "internal/study/sidecar", "internal/kube/chart", "internal/kube/kustomize", "internal/kube/inplace", "internal/kube/guard", "internal/kube/rbac", "internal/load/worker"},
+	{"internal/experiment", "internal/study/sidecar", "kube/internal/chart", "kube/internal/kustomize", "kube/internal/inplace", "kube/internal/guard", "kube/internal/rbac", "internal/load/worker"},
 	{"internal/experiment/expect"},
-	{"internal/load", "internal/kube/cluster/clustertest"},
-	{"internal/experiment/mesh", "internal/experiment/app", "internal/kube/cluster", "internal/load/template", "internal/load/capacity"},
+	{"internal/load", "kube/internal/cluster/clustertest"},
+	{"internal/experiment/mesh", "internal/experiment/app", "kube/internal/cluster", "internal/load/template", "internal/load/capacity"},
 	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock", "internal/base/cgroup", "internal/base/secret"},
 	{"internal/base/certificate", "internal/base/difftest", "internal/base/hint", "internal/base/wait", "examples"},
@@ -94,7 +94,7 @@ func TestLayers(t *testing.T) {
 			return nil
 		}
 		pkg := filepath.ToSlash(filepath.Dir(path))
-		if !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "cmd/") {
+		if !strings.HasPrefix(pkg, "internal/") && !strings.HasPrefix(pkg, "cmd/") && (!strings.HasPrefix(pkg, "kube/") || strings.HasPrefix(pkg, "kube/test/")) {
 			return nil
 		}
 		files++
@@ -146,7 +146,7 @@ func TestGoroutinesAreGuarded(t *testing.T) {
 		return ok && f.Sel.Name == "Guarded"
 	}
 	seen := 0
-	for _, root := range []string{"internal", "cmd"} {
+	for _, root := range []string{"internal", "cmd", "kube"} {
 		must.OK(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") || unguarded.MatchString(filepath.ToSlash(filepath.Dir(path))) {
 				return err
@@ -296,7 +296,7 @@ func packageList(t *testing.T) string {
 	for _, line := range layers {
 		all = append(all, line...)
 	}
-	mains := must.Get(filepath.Glob("test/*/*.go"))(t)
+	mains := append(must.Get(filepath.Glob("test/*/*.go"))(t), must.Get(filepath.Glob("kube/test/*/*.go"))(t)...)
 	for _, file := range mains {
 		if pkg := filepath.ToSlash(filepath.Dir(file)); !slices.Contains(all, pkg) {
 			all = append(all, pkg)
@@ -403,63 +403,65 @@ const maxMethods = 32
 func TestTypesAreSmall(t *testing.T) {
 	declared := map[string]map[string]bool{} // method names by type; a name may have a file for each system
 	embedded := map[string][]string{}        // types by type
-	must.OK(t, filepath.WalkDir("internal", func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
-		}
-		key := func(of ast.Expr) string {
-			if pointer, ok := of.(*ast.StarExpr); ok {
-				of = pointer.X
+	for _, root := range []string{"internal", "kube"} {
+		must.OK(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
 			}
-			if name, ok := of.(*ast.Ident); ok {
-				return filepath.Dir(path) + "." + name.Name
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
 			}
-			return "" // of another package, or with parameters
-		}
-		add := func(of string, names ...*ast.Ident) {
-			if declared[of] == nil {
-				declared[of] = map[string]bool{}
-			}
-			for _, n := range names {
-				declared[of][n.Name] = true
-			}
-		}
-		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.FuncDecl:
-				if n.Recv != nil && key(n.Recv.List[0].Type) != "" {
-					add(key(n.Recv.List[0].Type), n.Name)
+			key := func(of ast.Expr) string {
+				if pointer, ok := of.(*ast.StarExpr); ok {
+					of = pointer.X
 				}
-				return false
-			case *ast.TypeSpec:
-				var fields *ast.FieldList
-				switch of := n.Type.(type) {
-				case *ast.StructType:
-					fields = of.Fields
-				case *ast.InterfaceType:
-					fields = of.Methods
-				default:
+				if name, ok := of.(*ast.Ident); ok {
+					return filepath.Dir(path) + "." + name.Name
+				}
+				return "" // of another package, or with parameters
+			}
+			add := func(of string, names ...*ast.Ident) {
+				if declared[of] == nil {
+					declared[of] = map[string]bool{}
+				}
+				for _, n := range names {
+					declared[of][n.Name] = true
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.FuncDecl:
+					if n.Recv != nil && key(n.Recv.List[0].Type) != "" {
+						add(key(n.Recv.List[0].Type), n.Name)
+					}
+					return false
+				case *ast.TypeSpec:
+					var fields *ast.FieldList
+					switch of := n.Type.(type) {
+					case *ast.StructType:
+						fields = of.Fields
+					case *ast.InterfaceType:
+						fields = of.Methods
+					default:
+						return false
+					}
+					for _, f := range fields.List {
+						if _, method := f.Type.(*ast.FuncType); method && len(f.Names) > 0 {
+							if _, ok := n.Type.(*ast.InterfaceType); ok {
+								add(key(n.Name), f.Names...)
+							}
+						} else if len(f.Names) == 0 {
+							embedded[key(n.Name)] = append(embedded[key(n.Name)], key(f.Type))
+						}
+					}
 					return false
 				}
-				for _, f := range fields.List {
-					if _, method := f.Type.(*ast.FuncType); method && len(f.Names) > 0 {
-						if _, ok := n.Type.(*ast.InterfaceType); ok {
-							add(key(n.Name), f.Names...)
-						}
-					} else if len(f.Names) == 0 {
-						embedded[key(n.Name)] = append(embedded[key(n.Name)], key(f.Type))
-					}
-				}
-				return false
-			}
-			return true
-		})
-		return nil
-	}))
+				return true
+			})
+			return nil
+		}))
+	}
 	var promoted func(of string, into, seen map[string]bool)
 	promoted = func(of string, into, seen map[string]bool) {
 		if seen[of] {

@@ -111,7 +111,7 @@ var documented = map[string]done{
 	"bin/tare-cluster up --with istio && eval \"$(bin/tare-cluster env)\"":                                                                                            {not: "make e2e does it with run --with istio"},
 	"bin/tare mesh install istio --kubeconfig \"$TARE_TEST_KUBECONFIG\" --charts \"$TARE_TEST_ISTIO_CHARTS\" --version \"$TARE_TEST_ISTIO_TAG\" --option envoy=stock": {by: "TestKubernetesIstioCommands"},
 	"eval \"$(bin/tare-cluster env)\"": {not: "prints the variables that tare-cluster run sets"},
-	"go test ./internal/…":             {not: "make test does it"},
+	"go test ./kube/internal/…":        {not: "make test does it"},
 	"go tool -modfile=tools/go.mod gotestsum tool slowest --jsonfile bin/tests/e2e-kubecli.json --threshold 20s": {not: "needs a report of make e2e"},
 
 	"go install github.com/tare-mesh/tare/cmd/tare@latest":                                         {by: "TestGoInstallAlone"},
@@ -201,7 +201,7 @@ var documented = map[string]done{
 	"tare run examples/istio-linkerd-cpu.yaml --set blocks=3 --set phases.measure=10s --set phases.warmup=2s": {by: "TestStudiesRun"},
 	"tare cluster create --with k3d --nodes 3":                                                                {add: "--dry-run"},
 	"tare cluster adopt": {by: "TestKubernetesUninstallLooksAtNodes"},
-	"tare cluster image load --to registry --tag REGISTRY/tare-agent:v1":             {not: "needs a registry; TestPushForTwoArchitectures of internal/kube/image has one"},
+	"tare cluster image load --to registry --tag REGISTRY/tare-agent:v1":             {not: "needs a registry; TestPushForTwoArchitectures of internal/base/image has one"},
 	"tare cluster image load --to k3d:tare":                                          {not: "needs k3d"},
 	"tare run examples/great-sidecar-debate.yaml --attribution great-sidecar-debate": {by: "TestStudiesRun"},
 	"tare run examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'": {
@@ -245,7 +245,7 @@ var documented = map[string]done{
 	"bin/benchload -help":                    {not: "prints the options"},
 	"go test . -run TestMetricsPage -update": {by: "TestContributingBuilds"},
 	"go test ./internal/run/generator -run TestThePageHasEveryMeaning -update": {by: "TestContributingBuilds"},
-	"go test ./internal/cli/kubecli -run TestReferencePage -update":            {by: "TestContributingBuilds"},
+	"go test ./kube/internal/cli/kubecli -run TestReferencePage -update":       {by: "TestContributingBuilds"},
 	"git bisect start BAD GOOD": {not: "needs a repository with a bad commit"},
 	"git bisect run sh -c 'make proxy || exit 125; tare ab --bisect --mesh envoy --program /good/proxy --program bin/proxy'": {not: "TestBisectExitCodes has its exit codes"},
 }
@@ -344,7 +344,7 @@ var (
 func testsOfRepository(t *testing.T, names []string) map[string]string {
 	t.Helper()
 	packages := map[string]map[string]string{}
-	for _, root := range []string{"contributing_test.go", "internal", "cmd", "test"} {
+	for _, root := range []string{"contributing_test.go", "internal", "cmd", "kube", "test"} {
 		must.OK(t, filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, "_test.go") {
 				return err

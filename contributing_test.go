@@ -99,7 +99,7 @@ func TestContributingBuilds(t *testing.T) {
 	runIn := func(place, command string, args ...string) string {
 		t.Helper()
 		cmd := exec.Command(command, args...)
-		cmd.Dir, cmd.Env = place, append(os.Environ(), "CGO_ENABLED=0", "TARE_TEST_ALL=", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
+		cmd.Dir, cmd.Env = place, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=", "TARE_TEST_ALL=", "GOFLAGS="+os.Getenv("GOFLAGS")+" -trimpath -buildvcs=false")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s %s: %v\n%s", command, strings.Join(args, " "), err, out)
@@ -118,7 +118,7 @@ func TestContributingBuilds(t *testing.T) {
 	runIn(tree, "go", append([]string{"test", "-short", "-count=1", "-skip=^Test(Contributing|IstioRunsIfChanged)"}, slices.Sorted(maps.Keys(packages))...)...)
 
 	bin := filepath.Join(dir, "bin") + "/"
-	runIn(tree, "go", "build", "-o", bin, "./cmd/tare", "./cmd/tare-kube")
+	runIn(tree, "go", "build", "-o", bin, "./cmd/tare", "./kube/cmd/tare-kube")
 
 	tare := bin + "tare"
 	for _, c := range []struct{ of, want string }{

@@ -145,7 +145,7 @@ func TestListOfAllTests(t *testing.T) {
 	page := pages(t)["docs/how-to/testing.md"]
 	tests := regexp.MustCompile(`(?m)^func (Test\w+)\((?s:.*?)^}`)
 	files := 0
-	for _, root := range []string{"internal", "cmd", "test"} {
+	for _, root := range []string{"internal", "cmd", "kube", "test"} {
 		must.OK(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(name, "_test.go") {
 				return err

@@ -101,7 +101,7 @@ func findCodes(t *testing.T) *codeFinder {
 	t.Helper()
 	f := &codeFinder{constants: map[string]string{}, codes: map[string]string{}, literals: map[string]bool{}, set: token.NewFileSet()}
 	var files []*ast.File
-	for _, root := range []string{"internal/run", "internal/answer", "internal/compare", "internal/figures", "internal/importer", "internal/result", "internal/study"} {
+	for _, root := range []string{"internal/run", "internal/answer", "internal/compare", "internal/figures", "internal/importer", "internal/result", "internal/study", "kube/internal"} {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 				return err

@@ -6,6 +6,7 @@
 # A target that ends with "context deadline exceeded" and no input has found nothing: before Go 1.27 a
 # busy machine can make the fuzzer take its own deadline for a failure (golang/go#75804).
 set -euo pipefail
+export GOWORK="$PWD/go.work" # both modules
 go=${GO:-go} time=${FUZZTIME:-20s} keep=${KEEP:-0} targets=${TARGETS:-.}
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
@@ -34,7 +35,7 @@ while read -r dir target; do
       find "$from" -type f -size -5 -printf '%T@ %p\n' | sort -rn | awk -v n="$keep" 'NR <= n' | cut -d' ' -f2- | xargs -r -I{} cp -n {} "$to/"
     fi
   fi
-done < <(grep -rl --include='*_test.go' '^func Fuzz' internal cmd | sort | while read -r file; do
+done < <(grep -rl --include='*_test.go' '^func Fuzz' internal cmd kube | sort | while read -r file; do
   sed -n "s|^func \\(Fuzz[A-Za-z0-9_]*\\).*|$(dirname "$file") \\1|p" "$file"
 done)
 if [[ ${#failed[@]} -gt 0 ]]; then

@@ -6,6 +6,7 @@ set -euo pipefail
 out=$(mktemp)
 trap 'rm -f "$out"' EXIT
 "$@" -quiet -exclude-generated -fmt=golint ./internal/... ./cmd/... >"$out" || true
+(cd kube && "${@/tools\/go.mod/../tools/go.mod}" -quiet -exclude-generated -fmt=golint ./internal/... ./cmd/... >>"$out" || true)
 awk -v root="$PWD/" '
   FNR == NR { if ($0 !~ /^#/ && NF > 1) known[$1 " " $2]; next }
   match($0, /Rule:G[0-9]+/) {

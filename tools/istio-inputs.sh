@@ -4,10 +4,11 @@
 # imported packages, and what only reads results: figures, predictions, reports, pages, importers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-tested=(internal/kube/meshes internal/cli/kubecli)
-dirs=$(${GO:-go} list -deps -test -f '{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}' "${tested[@]/#/./}" ./cmd/...)
+export GOWORK="$PWD/go.work"
+tested=(kube/internal/meshes kube/internal/cli/kubecli)
+dirs=$(${GO:-go} list -deps -test -f '{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}' "${tested[@]/#/./}" ./cmd/... ./kube/cmd/...)
 mapfile -t dirs < <(sort -u <<<"$dirs")
 {
   git ls-files -z --cached --others --exclude-standard -- "${dirs[@]}" | grep -Ezv '_test[.]go$|^internal/(answer|compare|figures|importer|predict|show|stats|study)/'
-  git ls-files -z --cached --others --exclude-standard -- "${tested[@]}" test/cluster test/injector tools/go.mod examples go.mod go.sum Makefile
+  git ls-files -z --cached --others --exclude-standard -- "${tested[@]}" test/cluster kube/test/injector tools/go.mod examples go.mod go.sum kube/go.mod kube/go.sum Makefile
 } | sort -zu | xargs -0 sha256sum | sha256sum | cut -d' ' -f1

@@ -162,7 +162,7 @@ func source(t *testing.T) string {
 		t.Skip("builds tare, and carries out an action")
 	}
 	to := t.TempDir()
-	for _, name := range []string{"go.mod", "go.sum", "Makefile", "cmd", "examples", "internal", "tools/ci"} {
+	for _, name := range []string{"go.mod", "go.sum", "go.work", "Makefile", "cmd", "examples", "internal", "kube", "tools/ci"} {
 		must.OK(t, os.MkdirAll(filepath.Dir(filepath.Join(to, name)), 0o755))
 		if out, err := exec.Command("cp", "-R", filepath.Join("../..", name), filepath.Join(to, name)).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

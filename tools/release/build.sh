@@ -24,13 +24,15 @@ mkdir "$work/programs" "$work/files"
 cp -r README.md CHANGELOG.md LICENSE examples "$work/files/"
 chmod -R u=rwX,go=rX "$work/files" # whatever the modes of the checkout
 find "$work/files" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
-$GO build -C tools/release -o "$work/tools/" tool .
+GOWORK=off $GO build -C tools/release -o "$work/tools/" tool .
 for target in $TARGETS; do
   os=${target%/*} arch=${target#*/}
   dir=$work/programs/$os-$arch
   mkdir "$dir"
-  CGO_ENABLED=0 GOOS=$os GOARCH=$arch $GO build -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$VERSION" \
-    -o "$dir/" ./cmd/...
+  for module in . kube; do
+    CGO_ENABLED=0 GOOS=$os GOARCH=$arch GOWORK=off $GO build -C "$module" -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$VERSION" \
+      -o "$dir/" ./cmd/...
+  done
   tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dir" -cf - . -C "$work/files" README.md CHANGELOG.md LICENSE examples |
     gzip -9n >"$OUT/tare_${VERSION#v}_${os}_$arch.tar.gz"
   [ "$os" = linux ] || continue

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-containerregistry/pkg/name"
 
-	"github.com/tare-mesh/tare/internal/kube/image"
+	"github.com/tare-mesh/tare/internal/base/image"
 )
 
 // images gives the images of tare and of tare-agent to use, each for all architectures of Linux. tare's image has all

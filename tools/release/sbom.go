@@ -30,6 +30,9 @@ func (p program) modules() []module {
 		if d.Replace != nil {
 			d = d.Replace
 		}
+		if strings.HasPrefix(d.Path, ".") { // tare's own, in this repository
+			continue
+		}
 		all = append(all, moduleOf(d))
 	}
 	return all

@@ -18,6 +18,15 @@ import (
 
 const module = "github.com/tare-mesh/tare"
 
+// packageOf is the package of a program and its module: tare-kube has one of its own.
+func packageOf(name string) (pkg, of string) {
+	of = module
+	if name == Kube.Name {
+		of += "/kube"
+	}
+	return of + "/cmd/" + name, of
+}
+
 // Path returns the path of a program: beside this one, else in PATH. If `go install` built this one, the program that
 // [Install] builds comes first, and others count only in the same version: each program was installed at a time of its
 // own. Path returns the name without any, and if another user could have changed the built one.
@@ -71,7 +80,8 @@ func versionOf(path string) string {
 }
 
 // Install builds a program that [Path] does not find, if `go install` built this one: from the same version, once. note
-// receives a line before the build, which takes a minute.
+// receives a line before the build, which takes a minute. The build has a module of its own, which requires the same version
+// of all of tare's: `go install` refuses a module with a replacement, and tare-kube's has one.
 func Install(ctx context.Context, name string, note func(string)) error {
 	path, ok := place(name)
 	if at := Path(name); !ok || at != path && at != name {
@@ -81,12 +91,11 @@ func Install(ctx context.Context, name string, note func(string)) error {
 		return owned(path)
 	}
 	v, _ := version()
-	source := module + "/cmd/" + name + "@" + v
 	command, err := exec.LookPath("go")
 	if err != nil {
-		return hint.New("run `go install "+source+"`", "%s %s is neither beside tare nor in PATH, and the go command, which builds it, is not in PATH", name, v)
+		return hint.New("put `go` into PATH, or use all programs of one release", "%s %s is neither beside tare nor in PATH, and the go command, which builds it, is not in PATH", name, v)
 	}
-	note("building " + name + " " + v + ", once: go install " + source)
+	note("building " + name + " " + v + " with the go command, once")
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
@@ -99,13 +108,22 @@ func Install(ctx context.Context, name string, note func(string)) error {
 		return fmt.Errorf("install %s: %w", name, err)
 	}
 	defer os.RemoveAll(temporary)
-	build := exec.CommandContext(ctx, command, "install", source)
-	build.Dir = temporary // no go.mod and no go.work is above the cache
-	build.Env = append(os.Environ(), "GOBIN="+temporary, "CGO_ENABLED=0", "GOOS=", "GOARCH=", "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		return hint.New("run `go install "+source+"`", "build %s: %w\n%s", name, errors.Join(context.Cause(ctx), err), out)
+	pkg, of := packageOf(name)
+	requirements := fmt.Sprintf("module build\n\ngo 1.26\n\nrequire %s %s\n", module, v)
+	if of != module {
+		requirements += fmt.Sprintf("\nrequire %s %s\n", of, v)
 	}
-	if err := os.Rename(filepath.Join(temporary, name), path); err != nil {
+	if err := os.WriteFile(filepath.Join(temporary, "go.mod"), []byte(requirements), 0o600); err != nil {
+		return fmt.Errorf("install %s: %w", name, err)
+	}
+	built := filepath.Join(temporary, name)
+	build := exec.CommandContext(ctx, command, "build", "-mod=mod", "-ldflags=-X "+module+"/internal/cli/console.buildVersion="+v, "-o", built, pkg)
+	build.Dir = temporary
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=", "GOARCH=", "GOFLAGS=", "GOWORK=off")
+	if out, err := build.CombinedOutput(); err != nil {
+		return hint.New("use all programs of one release", "build %s: %w\n%s", name, errors.Join(context.Cause(ctx), err), out)
+	}
+	if err := os.Rename(built, path); err != nil {
 		return fmt.Errorf("install %s: %w", name, err)
 	}
 	return nil
@@ -124,13 +142,19 @@ func place(name string) (string, bool) {
 // buildInfo is replaced in tests: a test binary has no version.
 var buildInfo = debug.ReadBuildInfo
 
-// version returns the module's version, if `go install` built this program from it. A build in a work tree has no checksum.
+// version returns the module's version, if `go install` or [Install] built this program from it. A build in a work tree has
+// no checksum.
 func version() (string, bool) {
 	info, ok := buildInfo()
-	if !ok || info.Main.Path != module || info.Main.Sum == "" {
+	if !ok {
 		return "", false
 	}
-	return info.Main.Version, true
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == module && m.Sum != "" && m.Replace == nil {
+			return m.Version, true
+		}
+	}
+	return "", false
 }
 
 func executable(path string) bool {

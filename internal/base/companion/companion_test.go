@@ -52,7 +52,7 @@ func TestGoInstallAlone(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	defer server.Close()
 	load := []string{"load", server.URL, "--rate", "50", "--duration", "1s"}
-	must.Contain(t, run(tare, load...), "building tare-agent "+version+", once: go install "+module+"/cmd/tare-agent@"+version, "50")
+	must.Contain(t, run(tare, load...), "building tare-agent "+version+" with the go command, once", "50")
 	if out := run(tare, load...); strings.Contains(out, "building") {
 		t.Errorf("the second load built it again:\n%s", out)
 	}

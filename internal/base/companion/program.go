@@ -24,7 +24,7 @@ var Kube = New("kube")
 func New(name string) Program {
 	env := "TARE_" + strings.ToUpper(name)
 	return Program{Name: "tare-" + name, Env: env,
-		Install: fmt.Sprintf("build it with `make build-%[1]s`, or run `go install %[2]s/cmd/tare-%[1]s@latest`, or set %[3]s to its path", name, module, env)}
+		Install: fmt.Sprintf("build it with `make build-kube`, or put it beside tare from the same release, or set %s to its path", env)}
 }
 
 // Find looks where the program's variable points, beside this program, and in PATH, and builds it if `go install` built

@@ -10,13 +10,14 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 )
 
 // Variable names a directory with built programs. `make e2e` sets it, so that each program is linked once for all
 // packages.
 const Variable = "TARE_TEST_PROGRAMS"
 
-const commands = "github.com/tare-mesh/tare/cmd/"
+const module = "github.com/tare-mesh/tare"
 
 // Build puts programs of cmd (tare, tare-agent) into dir, which exists. They are built as `make build` does: without
 // cgo, because an image of tare-agent has no C library.
@@ -29,14 +30,20 @@ func Build(dir string, names ...string) error {
 		}
 		return nil
 	}
-	args := []string{"build", "-trimpath", "-ldflags", "-s -w", "-o", dir + string(filepath.Separator)}
-	for _, name := range names {
-		args = append(args, commands+name)
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return fmt.Errorf("find the directory of %s: %w", module, err)
 	}
-	build := exec.Command("go", args...)
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build %v: %w\n%s", names, err, out)
+	for _, name := range names {
+		in := strings.TrimSpace(string(root))
+		if name == "tare-kube" { // in a module of its own
+			in = filepath.Join(in, "kube")
+		}
+		build := exec.Command("go", "build", "-C", in, "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(dir, name), "./cmd/"+name)
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := build.CombinedOutput(); err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
 	}
 	return nil
 }

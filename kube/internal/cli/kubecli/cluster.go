@@ -1,0 +1,379 @@
+package kubecli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/kube/internal/guard"
+	"github.com/tare-mesh/tare/kube/internal/leftover"
+	"github.com/tare-mesh/tare/kube/internal/meshes"
+	"github.com/tare-mesh/tare/kube/internal/rbac"
+	"github.com/tare-mesh/tare/kube/internal/session/kubernetes"
+)
+
+// askCluster bounds the requests of one command to a cluster.
+const askCluster = time.Minute
+
+type clusterFlags struct{ options cluster.Options }
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.PersistentFlags().StringVar(&f.options.Kubeconfig, "kubeconfig", "", "kubeconfig to read (default $KUBECONFIG, then ~/.kube/config)")
+	cmd.PersistentFlags().StringVar(&f.options.Context, "context", "", "context in it (default the current one)")
+}
+
+func (f *clusterFlags) connect(ctx context.Context) (*cluster.Cluster, error) {
+	return cluster.Connect(ctx, f.options)
+}
+
+func newClusterCommand(c *cli.CommandLine) *cobra.Command {
+	f := &clusterFlags{}
+	cmd := &cobra.Command{
+		Use: "cluster create|status|adopt|release|rbac|image|cleanup",
+		Long: `cluster inspects a Kubernetes cluster. tare measures only on a cluster that is
+marked as disposable: a run disturbs other workloads, and they distort its figures.`,
+		Example: `  tare cluster create --with k3d --nodes 3
+  tare cluster status --context k3d-tare
+  tare cluster adopt                     # show what runs there, then mark it
+  tare cluster rbac --subject user:jo | kubectl apply -f -`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	connected := []*cobra.Command{newClusterCreate(c, f), newClusterStatus(c, f), newClusterAdopt(c, f), newClusterRelease(c, f), newClusterRBAC(c, f), newClusterCleanup(c, f)}
+	for _, sub := range connected {
+		f.add(sub)
+	}
+	for _, sub := range append(connected, newClusterImage(c)) {
+		sub.Args = cli.UsageArgs(sub.Args)
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+func newClusterStatus(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	namespace := ""
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Print nodes, current run, disposable mark, other workloads, leftovers of runs, and missing RBAC permissions",
+		Example: `  tare cluster status
+  tare cluster status --context k3d-tare --namespace tare-trials`,
+		Args: cobra.NoArgs,
+		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+			return clusterStatus(ctx, c, k, namespace)
+		}),
+	}
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "check permissions and leftovers in this `namespace` only (platform.namespace)")
+	return cmd
+}
+
+// mostSimulated simulated nodes are named.
+const mostSimulated = 5
+
+// clusterStatus prints the state of a cluster, with an error in place of each part that cannot be read.
+func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, namespace string) error {
+	version, err := k.Version(ctx)
+	if err != nil {
+		return err
+	}
+	var nodes [][]string
+	err = k.Retry(ctx, "list nodes", func(ctx context.Context) error {
+		list, err := k.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
+		if err != nil {
+			return err
+		}
+		nodes = nil
+		for _, n := range list.Items {
+			nodes = append(nodes, []string{n.Name, n.Status.Allocatable.Cpu().String(), n.Status.Allocatable.Memory().String(),
+				n.Status.NodeInfo.Architecture, n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.KernelVersion})
+		}
+		return nil
+	})
+	fmt.Fprintf(c.Out, "%s, Kubernetes %s\n", k.Name(), version)
+	if err != nil {
+		fmt.Fprintf(c.Out, "nodes: %v\n", err)
+	} else if err := c.Table([]string{"NODE", "CPU", "MEMORY", "ARCHITECTURE", "KUBELET", "KERNEL"}, nodes); err != nil {
+		return err
+	}
+	if simulated, err := k.SimulatedNodes(ctx); err != nil {
+		fmt.Fprintf(c.Out, "simulated nodes: unknown: %v\n", err)
+	} else if len(simulated) > 0 {
+		fmt.Fprintf(c.Out, "simulated nodes, in no figure: %s\n", printable.Listed(slices.Sorted(maps.Keys(simulated)), mostSimulated))
+	}
+	for _, part := range []struct {
+		name string
+		text func(context.Context, *cluster.Cluster) (string, error)
+	}{
+		{"held by", holderText}, {"mark", markText}, {"other workloads", foreignText},
+		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
+		{"meshes", meshesText},
+		{"RBAC permissions", func(ctx context.Context, k *cluster.Cluster) (string, error) {
+			return permissionsText(ctx, k, namespace)
+		}},
+	} {
+		text, err := part.text(ctx, k)
+		if ctx.Err() != nil {
+			return fmt.Errorf("look at %s: %w", part.name, ctx.Err())
+		}
+		if err != nil {
+			text += "unknown: " + err.Error() + "\n"
+		}
+		fmt.Fprintf(c.Out, "\n%s: %s", part.name, text)
+	}
+	return nil
+}
+
+// holderText is the run that measures on the cluster now.
+func holderText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	h, held, err := guard.New(k).Holder(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !held {
+		return "no run\n", nil
+	}
+	return fmt.Sprintf("%s; renewed at %s\n", h, h.Renewed.UTC().Format(time.RFC3339)), nil
+}
+
+func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	m, marked, err := guard.New(k).Mark(ctx)
+	if err != nil {
+		return "", err
+	}
+	if !marked {
+		return "none: tare run refuses it (`tare cluster adopt` marks it)\n", nil
+	}
+	return fmt.Sprintf("disposable, by %s on %s at %s, with %d other workloads\n", m.By, m.Host, m.Time.Format(time.RFC3339), len(m.Workloads)), nil
+}
+
+func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	all, err := guard.New(k).Foreign(ctx)
+	switch {
+	case err != nil:
+		return "", err
+	case len(all) == 0:
+		return "none\n", nil
+	}
+	return workloadLines(all), nil
+}
+
+func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+	all, err := leftover.Find(ctx, k, namespace)
+	var hidden *cluster.Unlisted
+	if errors.As(err, &hidden) && len(all) > 0 {
+		return leftoverLines(all), err
+	}
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "none\n", nil
+	}
+	return leftoverLines(all), nil
+}
+
+// meshesText lists the meshes that tare has installed.
+func meshesText(ctx context.Context, k *cluster.Cluster) (string, error) {
+	all, err := meshes.Installed(ctx, k)
+	if err != nil {
+		return "", err
+	}
+	if len(all) == 0 {
+		return "none installed by tare\n", nil
+	}
+	return fmt.Sprintf("%d\n", len(all)) + meshLines(all), nil
+}
+
+// meshLines describes installed meshes, and how to uninstall the meshes of dead runs.
+func meshLines(all []meshes.Installation) string {
+	var b strings.Builder
+	for _, i := range all {
+		fmt.Fprintf(&b, "  mesh %s %s in namespace %s", i.Mesh, i.Version, i.Namespace)
+		if i.Abandoned() {
+			remedy := "the next run uninstalls it, or `tare cluster cleanup`"
+			if _, err := i.Definition(); err != nil {
+				remedy = "`tare mesh uninstall " + i.Mesh + " --mesh FILE` uninstalls it"
+			}
+			fmt.Fprintf(&b, ", a leftover of %s, which has ended: %s", i.Origin(), remedy)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+func permissionsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
+	missing, err := rbac.Missing(ctx, k, namespace)
+	if err != nil {
+		return "", err
+	}
+	if len(missing) == 0 {
+		return "none missing\n", nil
+	}
+	var b strings.Builder
+	b.WriteString("missing (`tare cluster rbac` prints the manifest that grants them)\n")
+	for _, r := range missing {
+		fmt.Fprintf(&b, "  %s %s: %s\n", strings.Join(r.Verbs, ", "), strings.Join(r.Resources, ", "), r.Without)
+	}
+	return b.String(), nil
+}
+
+func leftoverLines(all []leftover.Run) string { return strconv.Itoa(len(all)) + "\n" + runLines(all) }
+
+func runLines(all []leftover.Run) string {
+	var b strings.Builder
+	for _, l := range all {
+		fmt.Fprintf(&b, "  %s: %s, %s\n", l.ID, l.State(), l.Owner)
+		for _, o := range l.Objects {
+			fmt.Fprintf(&b, "    %s\n", o)
+		}
+		for _, namespace := range l.InPlace() {
+			fmt.Fprintf(&b, "    measured in place: namespace %s is restored, and its workloads restart\n", namespace)
+		}
+	}
+	return b.String()
+}
+
+func newClusterAdopt(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "adopt",
+		Short: "Mark the cluster as disposable, after showing what runs on it",
+		Long: `adopt marks the cluster as disposable, with an annotation on its namespace
+kube-system. It lists and accepts the workloads that run there now. If others are deployed
+later, tare run refuses the cluster.`,
+		Example: "  tare cluster adopt --context k3d-tare",
+		Args:    cobra.NoArgs,
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
+	cmd.RunE = onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+		all, err := guard.New(k).Foreign(ctx)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			fmt.Fprintf(c.Out, "%s: no other workloads run on it\n", k.Name())
+		} else {
+			fmt.Fprintf(c.Out, "%s: other workloads: %s", k.Name(), workloadLines(all))
+		}
+		if err := c.Confirm("mark it as disposable", yes); err != nil {
+			return err
+		}
+		if _, err := guard.New(k).Adopt(ctx, all); err != nil {
+			return err
+		}
+		fmt.Fprintln(c.Out, "marked as disposable; `tare cluster release` removes the mark")
+		return nil
+	})
+	return cmd
+}
+
+func workloadLines(all []guard.Workload) string {
+	var b strings.Builder
+	b.WriteString(strconv.Itoa(len(all)) + "\n")
+	for _, w := range all {
+		fmt.Fprintf(&b, "  %s\n", w)
+	}
+	return b.String()
+}
+
+func newClusterRelease(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	yes := false
+	cmd := &cobra.Command{
+		Use:   "release",
+		Short: "Remove the mark of a disposable cluster",
+		Long:  "release removes the mark. It refuses a cluster on which a run measures now.",
+		Example: `  tare cluster release --context k3d-tare
+  tare cluster release --yes             # even while a run measures`,
+		Args: cobra.NoArgs,
+		RunE: onCluster(f, func(ctx context.Context, k *cluster.Cluster) error {
+			g := guard.New(k)
+			if err := g.Free(ctx); err != nil && !yes {
+				return hint.Wrap(err, "wait until it ends; --yes removes the mark now, and the run cannot be resumed")
+			}
+			if err := g.Release(ctx); err != nil {
+				return err
+			}
+			fmt.Fprintf(c.Out, "%s is not marked as disposable\n", k.Name())
+			return nil
+		}),
+	}
+	cmd.Flags().BoolVar(&yes, "yes", false, "remove the mark even while a run measures")
+	return cmd
+}
+
+// onCluster connects, and runs a command with the deadline askCluster.
+func onCluster(f *clusterFlags, do func(context.Context, *cluster.Cluster) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, _ []string) error {
+		ctx, cancel := context.WithTimeout(cmd.Context(), askCluster)
+		defer cancel()
+		k, err := f.connect(ctx)
+		if err != nil {
+			return err
+		}
+		return do(ctx, k)
+	}
+}
+
+func newClusterRBAC(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
+	var namespace, subject, file string
+	var o cli.ExperimentOptions
+	cmd := &cobra.Command{
+		Use:   "rbac",
+		Short: "Print the manifest of the RBAC permissions that tare needs",
+		Long: `rbac prints a ClusterRole and its binding. A comment at each rule has its purpose,
+and the feature that fails without it. With --namespace it prints a Role. It needs no cluster.
+
+With --for it prints what one experiment needs, derived from a dry run: the kinds that
+it applies, charts and meshes included, and the rules of the roles that they create.
+Kubernetes lets an account grant only permissions that it has.`,
+		Example: `  tare cluster rbac --subject serviceaccount:ci/tare | kubectl apply -f -
+  tare cluster rbac --for experiment.yaml --mesh istio --subject user:jo`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := rbac.ParseSubject(subject)
+			if err != nil {
+				return hint.Usage(err, "for example --subject user:jo")
+			}
+			switch {
+			case file == "" && (len(o.Set) > 0 || len(o.Meshes) > 0):
+				return hint.Usage(errors.New("--set and --mesh need --for"), "add --for FILE")
+			case file == "":
+				return rbac.Write(c.Out, namespace, s)
+			case namespace != "":
+				return hint.Usage(errors.New("both --for and --namespace"), "platform.namespace of the file has the namespace")
+			}
+			o.ChooseMeshes()
+			for field, value := range map[string]string{"kubeconfig": f.options.Kubeconfig, "context": f.options.Context} {
+				if value != "" {
+					o.Set = append(o.Set, "platform."+field+"="+strconv.Quote(value))
+				}
+			}
+			study, err := c.Read(cmd.Context(), file, o)
+			if err != nil {
+				return err
+			}
+			needed, err := kubernetes.Permissions(cmd.Context(), study)
+			if err != nil {
+				return err
+			}
+			return rbac.WriteFor(c.Out, "RBAC permissions of experiment "+study.Experiment.Metadata.Name+". Apply with the permission to grant them: kubectl apply -f -", needed, s)
+		},
+	}
+	o.Register(cmd)
+	cmd.Flags().Lookup("mesh").Usage = "with --for: compare this mesh with none, by `name`, or add the file of a definition; may be repeated"
+	cmd.Flags().StringVar(&file, "for", "", "print what the experiment in this `file` needs, and no more")
+	_ = cmd.MarkFlagFilename("for", "yaml", "yml")
+	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the permissions in this `namespace` only")
+	cmd.Flags().StringVar(&subject, "subject", "serviceaccount:default/tare", "`subject` of the binding: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
+	return cmd
+}

@@ -1,0 +1,319 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/kube/internal/meshes"
+)
+
+// removeTimeout bounds the removal of a trial if the caller's context has no deadline.
+const removeTimeout = 3 * time.Minute
+
+// deployment is one trial in the cluster: its parts, in the order in which they are made.
+type deployment struct {
+	*trial
+	applier    *applier
+	manifests  manifests
+	helm       *helmRelease
+	objects    *sourceObjects
+	inPlace    *inPlace // nil unless the application is measured where it runs
+	pods       *trialPods
+	monitor    *podMonitor
+	nodes      *nodeMonitor
+	visitors   *visitors
+	records    *podRecords
+	entry      *entryPoint
+	workers    *workerPool // nil if the load comes from this machine
+	load       loadSource
+	tasks      *taskLister
+	verifier   *verifier
+	calibrator *calibrator
+	faults     *faults
+	scaler     *scaler
+	configurer *configurer
+	changer    *changer
+	background *background
+	starter    *podStarter
+	counters   *requestCounters
+}
+
+// Declare returns the platform with its abilities.
+func (p *Platform) Declare() platform.Platform {
+	return platform.Platform{Deployer: p, CounterRefresh: p, DeploysAtOnce: true, Faults: Faults()}
+}
+
+// Deploy implements [platform.Deployer]: it makes the trial's namespace with everything in it and waits until all is ready.
+func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
+	d, err := p.deploy(ctx, spec)
+	if err != nil {
+		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+	}
+	return d.declare(p), nil
+}
+
+func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
+	if err := errors.Join(checkSupported(spec), p.checkPlacement(spec)); err != nil {
+		return nil, err
+	}
+	if err := p.holdAgain(ctx); err != nil {
+		return nil, err
+	}
+	d, err := p.newDeployment(spec)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, d.Remove(context.WithoutCancel(ctx))) // ctx may have ended
+		}
+	}()
+	for _, step := range []func(context.Context) error{
+		d.installMesh, d.applier.createTrialNamespace, d.inPlace.enrol, d.enterMesh, d.background.create, d.createObjects,
+		d.awaitReady, d.entry.awaitGateway, d.background.start, d.followPods, d.openLoad, d.background.connect,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// newDeployment makes the parts. Nothing is in the cluster yet.
+func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
+	o := &p.options
+	t := &trial{options: o, nodes: p.nodes, cluster: o.Cluster, spec: spec,
+		namespace: cmp.Or(o.Namespace, namespaceOf(o.Run, spec)), token: newToken(o.Cluster.DryRun())}
+	var err error
+	if t.enrolment, err = enrol(o, spec.Mesh, t.namespace, frontOf(o, spec), protocolsOf(spec)...); err != nil {
+		return nil, err
+	}
+	archive := archive{platform.Provenance(spec.Provenance)}
+	d := &deployment{trial: t}
+	d.applier = &applier{trial: t, archive: archive}
+	d.manifests = manifests{t}
+	d.helm = &helmRelease{trial: t, archive: archive}
+	d.objects = &sourceObjects{trial: t, applier: d.applier}
+	if o.InPlace {
+		d.inPlace = &inPlace{trial: t, applier: d.applier}
+	}
+	d.pods = &trialPods{trial: t}
+	d.monitor = &podMonitor{pods: d.pods}
+	d.nodes = &nodeMonitor{trial: t, pods: d.pods, forbidden: func() { p.unfollowed.Do(func() { o.Report(nodesNotFollowed) }) }}
+	d.visitors = &visitors{pods: d.pods, since: time.Now()}
+	d.records = &podRecords{trial: t, pods: d.pods, archive: archive}
+	d.entry = &entryPoint{trial: t, pods: d.pods}
+	if o.Outside {
+		d.load = &localLoad{archive: archive, dryRun: o.Cluster.DryRun(), lost: d.monitor.Err}
+	} else {
+		d.workers = &workerPool{trial: t, pods: d.pods, archive: archive, lost: d.monitor.Err}
+		d.load = d.workers
+		d.monitor.loadLost = d.workers.abandon
+	}
+	admin := adminClient{t}
+	d.tasks = &taskLister{trial: t, pods: d.pods, load: d.load, lost: d.nodes}
+	d.verifier = &verifier{trial: t, pods: d.pods, monitor: d.monitor, applier: d.applier, archive: archive,
+		prober: &prober{trial: t, pods: d.pods, entry: d.entry, load: d.load}}
+	d.calibrator = &calibrator{trial: t, pods: d.pods, admin: admin, workers: d.workers}
+	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
+	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
+	d.configurer = &configurer{pods: d.pods, admin: admin}
+	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults,
+		upgrade: &upgrade{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, applier: d.applier}}
+	d.background = &background{t, &backgroundPods{trial: t}, &simulatedProxies{trial: t, applier: d.applier, pods: d.pods, monitor: d.monitor}}
+	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, workers: d.workers, archive: archive}
+	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
+		return meshes.Counters(ctx, t.cluster, x, pod)
+	}}
+	return d, nil
+}
+
+// declare returns the deployment with its abilities, each a part of it.
+func (d *deployment) declare(p *Platform) *platform.Deployment {
+	declared := &platform.Deployment{
+		Running:         d,
+		Verifier:        d.verifier,
+		Watcher:         watchers{d.nodes.Err, d.monitor.Err, p.holds},
+		Visitors:        d.visitors,
+		Warner:          d.entry,
+		CounterRefresh:  p,
+		Prober:          d.calibrator,
+		TaskFaults:      d.faults,
+		Scaler:          d.scaler,
+		Configurer:      d.configurer,
+		RequestCounters: d.counters,
+		Changer:         d.changer,
+		ControlTimer:    controlTimes{d.trial},
+		Restarter:       d.changer,
+		Starter:         d.starter,
+	}
+	if d.workers != nil {
+		declared.LoadWorkers = d.workers
+	}
+	if of := newMoments(d.trial, d.pods); of.known() {
+		declared.Moments = of
+	}
+	if d.spec.Treatment.Levels.BackgroundServices > 0 {
+		declared.Background = d.background
+	}
+	return declared
+}
+
+// watchers are the reasons why a deployment can no longer be measured. The first error counts.
+type watchers []func() error
+
+// Err implements [platform.Watcher].
+func (w watchers) Err() error {
+	for _, err := range w {
+		if err := err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// installMesh installs the trial's mesh and uninstalls any other, except the meshes of the other trials of a round.
+func (d *deployment) installMesh(ctx context.Context) (err error) {
+	if d.options.Meshes == nil {
+		return nil
+	}
+	d.mesh, err = d.options.Meshes.Ready(ctx, d.spec.Mesh, d.spec.Trial.Round > 0)
+	return err
+}
+
+// enterMesh enrols the namespace in the trial's mesh, before it has any pod.
+func (d *deployment) enterMesh(ctx context.Context) error {
+	if !d.enrolment.enrolled {
+		return nil
+	}
+	return d.mesh.Enter(ctx, d.applier.stamp(), d.namespace, d.enrolment.Enrolled)
+}
+
+// createObjects creates the services and the load workers, or installs the application that others wrote.
+func (d *deployment) createObjects(ctx context.Context) error {
+	objects, err := d.manifests.all()
+	if err != nil {
+		return err
+	}
+	if err := d.applier.checkFree(ctx, objects); err != nil {
+		return err
+	}
+	if err := d.applier.apply(ctx, objects...); err != nil {
+		return err
+	}
+	switch {
+	case d.spec.Topology.Chart != nil:
+		return d.helm.install(ctx)
+	case d.inPlace != nil:
+		return d.inPlace.restart(ctx)
+	case d.spec.Topology.IsSet():
+		return d.objects.install(ctx)
+	}
+	return nil
+}
+
+// awaitReady waits until every workload is ready.
+func (d *deployment) awaitReady(ctx context.Context) error {
+	var refs []cluster.Ref
+	if d.foreign != nil {
+		if err := d.applier.awaitJobs(ctx, d.foreign.jobs); err != nil {
+			return err
+		}
+		refs = slices.Clone(d.foreign.workloads)
+	}
+	for _, s := range d.agentServices() {
+		refs = append(refs, cluster.Ref{Kind: cluster.KindDeployment, Namespace: d.namespace, Name: s.Name})
+	}
+	if d.workers != nil {
+		refs = append(refs, cluster.Ref{Kind: cluster.KindJob, Namespace: d.namespace, Name: loadService})
+	}
+	return d.applier.wait(ctx, refs...)
+}
+
+// followPods begins to follow and to monitor the trial's pods, and checks and archives them.
+func (d *deployment) followPods(ctx context.Context) (err error) {
+	if d.cluster.DryRun() {
+		return nil
+	}
+	if d.pods.store, err = followPods(ctx, d.cluster, d.namespace, func(pod *corev1.Pod, deleted bool) {
+		d.starter.changed(pod, deleted)
+		d.monitor.changed(pod, deleted)
+		d.visitors.changed(pod, deleted)
+	}); err != nil {
+		return err
+	}
+	d.monitor.start()
+	if err := d.nodes.start(ctx); err != nil {
+		return err
+	}
+	if err := d.records.savePods(); err != nil {
+		return err
+	}
+	return d.records.checkDigests()
+}
+
+// openLoad connects to the load workers, or finds the entry's URLs for a load from this machine.
+func (d *deployment) openLoad(ctx context.Context) error {
+	if d.options.Agents != nil {
+		if err := d.options.Agents.Compare(ctx); err != nil {
+			return err
+		}
+	}
+	if d.workers != nil {
+		return d.workers.connect(ctx)
+	}
+	return d.entry.open(ctx)
+}
+
+// Entry implements [platform.Running].
+func (d *deployment) Entry() []string { return d.entry.Entry() }
+
+// Tasks implements [platform.Running].
+func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) { return d.tasks.Tasks(ctx) }
+
+// Remove implements [platform.Running]: it saves the containers' logs and deletes the namespace, or the created objects in
+// an existing one.
+func (d *deployment) Remove(ctx context.Context) error {
+	ctx, cancel := removalContext(ctx)
+	defer cancel()
+	first := d.monitor.stop()
+	err := d.load.stop(ctx)
+	if first && len(d.applier.created) > 0 {
+		d.records.saveLogs(ctx)
+	}
+	if d.workers != nil {
+		d.workers.close()
+	}
+	d.background.close()
+	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
+	d.nodes.close()
+	d.pods.close()
+	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), d.changer.upgrade.withdraw(ctx), err); err != nil {
+		return fmt.Errorf("remove the deployment: %w", err)
+	}
+	return nil
+}
+
+// removalContext lasts beyond the cancellation of ctx: until its deadline or, without one, for removeTimeout.
+func removalContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	kept := context.WithoutCancel(ctx)
+	if deadline, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(kept, deadline)
+	}
+	return context.WithTimeout(kept, removeTimeout)
+}
+
+// StartLoad implements [platform.Running].
+func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+	return d.load.StartLoad(ctx, cmd)
+}

@@ -1,0 +1,269 @@
+// Package kube runs trials on a Kubernetes cluster. Each trial has a namespace of
+// its own: a Deployment and a Service for every service of the topology, and a Job
+// of load workers. A load worker runs load generators for tare. tare reaches it
+// through the API server, so that no proxy of the mesh is in between.
+//
+// A watch follows the pods of the cluster. tare runs outside and is not a task of the
+// trial.
+//
+// The parts of a deployment, each a type of its own:
+//
+//	trial        common data: options, specification, namespace, enrolment
+//	applier      creates and deletes objects
+//	manifests    builds the objects: services, workloads, load Job
+//	helmRelease  installs an application from a chart
+//	trialPods    follows the pods and numbers them (slots, podStore)
+//	podMonitor   reports a pod that is lost or restarted
+//	entryPoint   the URLs of the application, from inside and outside
+//	workerPool   load workers in the cluster; localLoad: load from this machine
+//	verifier     checks answers, containers and the mesh (prober, outsideClient)
+//	faults, scaler, configurer
+//	             end pods, change replica counts, change services
+//	background   services that no request calls, with backgroundPods and simulatedProxies
+//	calibrator   the calibration probe on each node
+//	taskLister   the containers of the cluster as tasks
+//	podRecords   pods, image digests and logs in the provenance directory (archive)
+package kube
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/kube/internal/agents"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/kube/internal/guard"
+	"github.com/tare-mesh/tare/kube/internal/meshes"
+)
+
+// loadService names the load workers' Job and the service label of its pods.
+const loadService = platform.LoadService
+
+// Options of the platform.
+type Options struct {
+	Cluster *cluster.Cluster
+	// Run is the run's label, from [RunID].
+	Run string
+	// Image of tare-agent, which every node must have or be able to pull.
+	Image string
+	// Generators are images of load generators, by generator. A generator without an entry is in Image.
+	Generators map[string]GeneratorImage
+	// Digests are the required digests of images, by reference.
+	Digests map[string]string
+	// ChartCache is the directory for downloaded charts.
+	ChartCache string
+	// Workers is the number of load workers, one pod each, and 0 means one.
+	Workers int
+	// ReadyWithin is how long the workloads of a trial may take to be ready, and 0 means the default of experiments.
+	ReadyWithin time.Duration
+	// Namespace is an existing namespace to run in, and "" makes one for each trial.
+	Namespace string
+	// InPlace measures the application that runs in Namespace: each trial enrols it, restarts it, and puts it back.
+	InPlace bool
+	// Resources are the requests and limits of containers, by plane.
+	Resources map[string]experiment.Resources
+	// Affinity places pods: auto (the default), labels or none.
+	Affinity string
+	// Outside sends the load from this machine through Expose: nodePort (the default), loadBalancer or
+	// portForward. Agent is the path of tare-agent on this machine, for the verification probes.
+	Outside bool
+	Expose  string
+	Agent   string
+	// Gateway sends the load through the mesh's ingress gateway or, without a mesh, to the entry's Service.
+	Gateway bool
+	// Refresh is the longest interval between two refreshes of the meter's counters, NodeRefresh
+	// the interval for nodes outside their pods. Zero: the meter has none of these.
+	Refresh, NodeRefresh time.Duration
+	// MeasureRefresh measures both before the first trial, and nil keeps them. Meter is the meter's name.
+	MeasureRefresh func(context.Context) (containers, nodes time.Duration, err error)
+	Meter          string
+	// Interest are the nodes that the meter reads in every trial, from [NodesOfInterest], nil for all. Pods of DaemonSets
+	// of the cluster count on these nodes only.
+	Interest map[string]bool
+	// Agents are the node agents, which Prepare starts and the caller removes, nil if there are none.
+	Agents *agents.Agents
+	// Lease is the claim of the run on the cluster, which the caller releases, nil without one.
+	Lease *guard.Lease
+	// BackgroundPods is the largest number of background pods of a trial.
+	BackgroundPods int
+	// Meshes installs the mesh of a trial, and nil allows only trials without a mesh.
+	Meshes Meshes
+	// UpgradeTo is the variant of the mesh that a version change moves to, empty for another revision of the same version.
+	UpgradeTo string
+	// Settings are the user's choices for each mesh, by mesh.
+	Settings map[string]mesh.Settings
+	// meshNamespaces are the namespaces of the control planes of the run's meshes.
+	meshNamespaces []string
+	// calls between services that were reported.
+	calls string
+	// InUse allows a cluster that is in use or is not marked as disposable.
+	InUse bool
+	// Report receives progress of long waits, and nil discards it.
+	Report func(string)
+}
+
+func (o *Options) readyWithin() time.Duration {
+	return cmp.Or(o.ReadyWithin, experiment.Platform{}.ReadyDeadline())
+}
+
+// Meshes installs meshes in the cluster. [*meshes.Batches] implements it.
+type Meshes interface {
+	// Ready installs m and uninstalls other meshes, except the meshes of trials beside this one.
+	Ready(ctx context.Context, m mesh.Definition, beside bool) (*meshes.Batch, error)
+}
+
+// Platform is a Kubernetes cluster.
+type Platform struct {
+	options Options
+	nodes   nodeList
+	holding sync.Mutex // the members of a round are deployed at the same time
+	// unfollowed is done when it was reported that nodes are not followed.
+	unfollowed sync.Once
+}
+
+// New makes the platform of a cluster. nodes come from [Nodes].
+func New(o Options, nodes []Node) *Platform {
+	o.Affinity = cmp.Or(o.Affinity, affinityAuto)
+	o.Expose = cmp.Or(o.Expose, exposeNodePort)
+	o.Workers = max(1, o.Workers)
+	if o.Report == nil {
+		o.Report = func(string) {}
+	}
+	return &Platform{options: o, nodes: nodes}
+}
+
+// Prepare refuses a cluster that is in use or held by another run, takes the cluster's Lease, removes leftovers of dead runs, and returns the cluster's versions.
+func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
+	for _, m := range meshes {
+		if _, err := enrol(&p.options, m, "tare", sampleFront); err != nil {
+			return nil, err
+		}
+	}
+	p.options.meshNamespaces = homes(meshes)
+	c := p.options.Cluster
+	if c.DryRun() {
+		return nil, nil
+	}
+	if !p.options.InUse {
+		if err := guard.New(c).Check(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := errors.Join(p.checkLabels(), p.checkKWOK(ctx)); err != nil {
+		return nil, err
+	}
+	if err := p.hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := (leftovers{&p.options}).sweep(ctx); err != nil {
+		return nil, err
+	}
+	versions, err := p.versions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.options.Agents != nil {
+		if err := p.options.Agents.Start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return versions, p.measureRefresh(ctx, versions)
+}
+
+// homes are the namespaces of the meshes' control planes.
+func homes(meshes []mesh.Definition) (all []string) {
+	for _, m := range meshes {
+		if m.Kubernetes != nil && m.Kubernetes.Namespace != "" {
+			all = append(all, m.Kubernetes.Namespace)
+		}
+	}
+	return all
+}
+
+// holdAgain takes the Lease again if an earlier trial has lost it.
+func (p *Platform) holdAgain(ctx context.Context) error {
+	p.holding.Lock()
+	defer p.holding.Unlock()
+	if p.holds() == nil {
+		return nil
+	}
+	return p.hold(ctx)
+}
+
+// hold takes the cluster's Lease. Without permission for Leases the run continues, and other runs are not refused.
+func (p *Platform) hold(ctx context.Context) error {
+	if p.options.Lease == nil {
+		return nil
+	}
+	err := p.options.Lease.Acquire(ctx)
+	if cluster.IsForbidden(err) {
+		p.options.Report("other runs on the cluster are not refused during this one: no permission for Leases (`tare cluster rbac`)")
+		return nil
+	}
+	return err
+}
+
+// holds reports the loss of the cluster's Lease.
+func (p *Platform) holds() error {
+	if p.options.Lease == nil {
+		return nil
+	}
+	if err := p.options.Lease.Err(); err != nil {
+		return &platform.Lost{Hinted: hint.Hinted{Err: err, Text: hint.Of(err)}, Code: "cluster-lost"}
+	}
+	return nil
+}
+
+// measureRefresh measures the refresh interval of the meter's counters and adds the meter to versions.
+// When the measurement fails, Options.Refresh stays.
+func (p *Platform) measureRefresh(ctx context.Context, versions map[string]string) error {
+	if p.options.MeasureRefresh == nil {
+		return nil
+	}
+	refresh, nodes, err := p.options.MeasureRefresh(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		versions["meter"] = fmt.Sprintf("%s, refresh interval not measured, %v assumed", p.options.Meter, p.options.Refresh)
+		p.options.Report(fmt.Sprintf("the refresh interval of the meter could not be measured, %v is assumed: %v", p.options.Refresh, err))
+		return nil
+	}
+	p.options.Refresh, p.options.NodeRefresh = refresh, nodes
+	versions["meter"] = p.options.Meter + ", read on demand"
+	if refresh > 0 {
+		versions["meter"] = fmt.Sprintf("%s, refreshed every %v", p.options.Meter, refresh)
+	}
+	return nil
+}
+
+// Refresh returns the longest interval between two refreshes of the meter's counters, as measured by Prepare.
+// Before that, it is the assumed one. 0 means that counters are read on demand.
+func (p *Platform) Refresh() time.Duration { return p.options.Refresh }
+
+// NodeRefresh returns the same of the counters of nodes outside their pods, 0 if the meter has none.
+func (p *Platform) NodeRefresh() time.Duration { return p.options.NodeRefresh }
+
+// checkSupported refuses a specification that this platform cannot run.
+func checkSupported(spec platform.Spec) error {
+	if err := spec.Check(); err != nil {
+		return err
+	}
+	for _, s := range spec.Topology.Services {
+		protocol := spec.Protocol(s)
+		if _, ok := portProtocols[protocol]; !ok {
+			return fmt.Errorf("protocol %s: %w on Kubernetes", protocol, errors.ErrUnsupported)
+		}
+	}
+	if len(spec.CPUs) > 0 {
+		return hint.New("remove platform.cpus", "platform.cpus: %w on Kubernetes, where the kubelet assigns CPUs", errors.ErrUnsupported)
+	}
+	return nil
+}
