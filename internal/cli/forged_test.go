@@ -193,6 +193,19 @@ var forgeries = []forgery{
 	inRecord("an earlier end", func(r object) { r["ended"] = r["started"] }),
 	inRecord("a busy thread", func(r object) { r["load"].(object)["threadCPURatio"] = 0.99 }),
 	inRecord("lateness", func(r object) { r["load"].(object)["ownLatenessP99US"] = 80000.0 }),
+	inRecord("lateness almost removed", func(r object) {
+		l := r["load"].(object)
+		l["latenessP50US"], l["latenessP99US"], l["ownLatenessP99US"], l["latenessMaxUS"] = 0.1, 0.2, 0.2, 0.3
+	}),
+	inRecord("own lateness above all lateness", func(r object) { times(3, "ownLatenessP99US")(r["load"].(object)) }),
+	inRecord("CPU time of the generator", func(r object) { r["load"].(object)["cpuSeconds"] = 0.001 }),
+	inRecord("a failed check in a valid trial", func(r object) { at(r, "checks", 0).(object)["ok"] = false }),
+	inRecord("a change that no event has", func(r object) {
+		r["changes"] = []any{object{"kind": "route", "dueSeconds": 1.0, "sentSeconds": 1.0, "acceptedSeconds": 1.0, "probes": 0.0, "failed": 0.0, "flaps": 0.0}}
+	}),
+	inRecord("a fault that no event has", func(r object) {
+		r["faults"] = []any{object{"index": 0.0, "kind": "pause", "targets": []any{"echo-0"}, "start": r["started"]}}
+	}),
 	inRecord("throttling", func(r object) {
 		taskOf(r, "echo-0/app")["start"].(object)["throttled"], taskOf(r, "echo-0/app")["end"].(object)["throttled"] = 0.0, 1e9
 	}),
@@ -236,6 +249,9 @@ var alone, invalid = []forgery{
 	inRecord("a warning added", func(r object) {
 		r["warnings"] = []any{object{"code": "errors", "message": "many", "invalidates": true}}
 	}),
+	inRecord("CPU time outside of the tasks", func(r object) { times(0.5, "outsideCPU")(r) }),
+	inApp("half of the proportional set size", func(task object) { times(0.5, "pss")(task["end"].(object)) }),
+	inApp("context switches", func(task object) { times(0.5, "voluntary", "involuntary")(task["end"].(object)) }),
 	inApp("CPU time of the trace", func(task object) {
 		for _, m := range task["memory"].([]any) {
 			times(1.001, "cpu")(m.(object))
@@ -264,6 +280,7 @@ var alone, invalid = []forgery{
 // sliced are forgeries of trials with slices.
 var sliced = []forgery{
 	rewritten("CPU time of slices", result.SlicesFile, column("cpu_ns_app", 0.5)),
+	inRecord("a time of placing beyond its range", func(r object) { at(r, "placing").(object)["seconds"] = 99.0 }),
 	rewritten("requests of slices", result.SlicesFile, column("intended", 2)),
 	rewritten("answers of slices", result.SlicesFile, column("ok", 0)),
 	rewritten("response times of slices", result.SlicesFile, column("response_ns", 0.5)),

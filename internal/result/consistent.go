@@ -68,6 +68,11 @@ func (c *contradictions) outcome(r *Record) {
 			return
 		}
 	}
+	for _, check := range r.Checks {
+		if r.Valid && !check.OK {
+			c.addf("it is valid, and check %.80q failed", check.Name)
+		}
+	}
 	if r.Valid && r.Error != "" {
 		c.addf("it is valid, and has an error")
 	}

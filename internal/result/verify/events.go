@@ -185,7 +185,9 @@ func medianOf(r *result.Record, l *timeline) time.Duration {
 	return time.Duration(all[len(all)/2] * float64(time.Millisecond))
 }
 
-// sameMemory reports whether a sample has the memory of a reading. Some readings have none.
-func sameMemory(sample, reading result.Reading) bool {
-	return sample.RSS == 0 || reading.RSS == 0 || sample.RSS == reading.RSS
+// sameCounters reports whether a sample has the other counters of a reading. Some readings lack some.
+func sameCounters(sample, reading result.Reading) bool {
+	same := func(a, b int64) bool { return a == 0 || b == 0 || a == b }
+	pss := sample.PSS == nil || reading.PSS == nil || *sample.PSS == *reading.PSS
+	return pss && same(sample.RSS, reading.RSS) && same(sample.Voluntary, reading.Voluntary) && same(sample.Involuntary, reading.Involuntary)
 }

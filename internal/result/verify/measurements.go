@@ -26,6 +26,9 @@ type timeline struct {
 	nodes  []result.NodeReading
 	p50    map[int]float64 // response time by second of the load, ms
 	ends   []result.Event  // why the trial failed or is invalid
+	// faults are the states of each, the last one of a fault last.
+	faults  []result.Fault
+	changes []result.Change
 }
 
 // events reads the events of a trial and compares them with its record.
@@ -56,6 +59,7 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 	f.node(file, r, &line)
 	f.medians(d, r, &line)
 	f.judged(d, r, &line)
+	f.recounted(d, r, &line)
 	for _, t := range r.Tasks {
 		if r.Disturbed() {
 			break // a process that was ended starts again from zero
@@ -78,6 +82,14 @@ func (l *timeline) add(e result.Event) {
 		l.done = true
 	case result.KindError, result.KindInvalid:
 		l.ends = append(l.ends, e)
+	case result.KindFault:
+		if e.Fault != nil {
+			l.faults = append(l.faults, *e.Fault)
+		}
+	case result.KindChange:
+		if e.Change != nil {
+			l.changes = append(l.changes, *e.Change)
+		}
 	case result.KindProgress:
 		if e.Progress != nil {
 			l.rates[e.Progress.Second] = e.Progress.Rate

@@ -55,7 +55,7 @@ func (f *findings) readings(file string, r *result.Record, looks []*result.Sampl
 func sampleOf(looks []*result.Sample, id string, edge result.Reading) int {
 	return slices.IndexFunc(looks, func(s *result.Sample) bool {
 		is, ok := s.Tasks[id]
-		return ok && is.At.Equal(edge.At) && is.CPU == edge.CPU && sameMemory(is, edge)
+		return ok && is.At.Equal(edge.At) && is.CPU == edge.CPU && sameCounters(is, edge)
 	})
 }
 

@@ -111,7 +111,9 @@ func (s seen) windows(check string) []timeline.Window {
 // injectedFaults are the faults of the experiment that had a target in this trial.
 func (s seen) injectedFaults() (all []experiment.Fault) {
 	for _, f := range s.record.Faults {
-		all = append(all, s.faults[f.Index])
+		if f.Index >= 0 && f.Index < len(s.faults) { // a changed record may have others
+			all = append(all, s.faults[f.Index])
+		}
 	}
 	return all
 }

@@ -28,6 +28,9 @@ func (w Window) Overlaps(from, to time.Time) bool {
 func Windows(check string, injected []result.Fault, faults []experiment.Fault) []Window {
 	var all []Window
 	for _, in := range injected {
+		if in.Index < 0 || in.Index >= len(faults) { // of a changed record
+			continue
+		}
 		f := faults[in.Index].Defaults()
 		if k, _ := experiment.FaultKindOf(f.Kind); !slices.Contains(k.Suspends, check) {
 			continue
