@@ -56,14 +56,14 @@ func (f *findings) marks(r *result.Record, l *timeline) {
 	}
 }
 
-// placed: the random time before a measure phase lies in its range, which is at least that of the planned warm-up.
+// placed: the random time before a measure phase lies in its range, which is at least half of the planned warm-up.
 func (f *findings) placed(file string, r *result.Record) {
 	p := r.Placing
 	if p == nil {
 		return
 	}
 	const rounding = 1e-6
-	if p.LeastSeconds < p.PlannedSeconds/2-rounding || p.RangeSeconds < p.PlannedSeconds-rounding || p.Seconds < p.LeastSeconds-rounding || p.Seconds > p.LeastSeconds+p.RangeSeconds+rounding {
+	if p.LeastSeconds < p.PlannedSeconds/2-rounding || p.RangeSeconds < p.PlannedSeconds/2-rounding || p.Seconds < p.LeastSeconds-rounding || p.Seconds > p.LeastSeconds+p.RangeSeconds+rounding {
 		f.problem(file, fmt.Sprintf("placing has %v s of %v to %v s for a planned warm-up of %v s", p.Seconds, p.LeastSeconds, p.LeastSeconds+p.RangeSeconds, p.PlannedSeconds))
 	}
 }
@@ -115,9 +115,6 @@ func (f *findings) generatorCPU(d *result.Dir, file string, r *result.Record) {
 	own := *r.Load.CPUSeconds
 	if slack := 2*tick.Seconds() + 0.2*max(own, sum); n > 0 && math.Abs(own-sum) > slack {
 		f.problem(file, fmt.Sprintf("load.cpuSeconds is %.3f, and the tasks of the load used %.3f s", own, sum))
-	}
-	if busiest := r.Load.ThreadCPURatio; busiest != nil && *busiest*r.Load.MeasureSeconds > own+2*tick.Seconds() {
-		f.problem(file, fmt.Sprintf("load.threadCPURatio is %.3f of %v s, and load.cpuSeconds %.3f", *busiest, r.Load.MeasureSeconds, own))
 	}
 }
 
