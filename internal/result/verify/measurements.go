@@ -59,7 +59,7 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 	f.node(file, r, &line)
 	f.medians(d, r, &line)
 	f.judged(d, r, &line)
-	f.recounted(d, r, &line)
+	recounted(f, d, r, &line)
 	for _, t := range r.Tasks {
 		if r.Disturbed() {
 			break // a process that was ended starts again from zero
