@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All files of a release in OUT: archives, packages, images, SBOMs, provenance, manifests of package managers and
+# All files of a release in OUT: archives, packages, wheels, images, SBOMs, provenance, manifests of package managers and
 # SHA-256, signed if SIGNING_KEY is the file of a minisign key. Files have the time of the commit, so that archives,
 # packages, images and SBOMs of a second build have the same bytes. PUBLIC_KEY is the key that must verify the signature.
 # IMAGES=REGISTRY/NAMESPACE pushes the images, as the last step.
@@ -22,9 +22,14 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/programs" "$work/files"
 cp -r README.md CHANGELOG.md LICENSE examples "$work/files/"
+GOWORK=off $GO build -C tools/release -o "$work/tools/" tool .
+mkdir "$work/files/completion"
+$GO build -o "$work/tools/" ./cmd/tare
+for shell in bash zsh fish; do "$work/tools/tare" completion "$shell" >"$work/files/completion/tare.$shell"; done
+"$work/tools/tare" schema >"$work/files/experiment.schema.json"
+sed '1s/.*/tare 1 "" "tare '"$VERSION"'" "User Commands"\n=====/' docs/reference/cli.md | "$work/tools/go-md2man" -out "$work/files/tare.1"
 chmod -R u=rwX,go=rX "$work/files" # whatever the modes of the checkout
 find "$work/files" -exec touch -d "@$SOURCE_DATE_EPOCH" {} +
-GOWORK=off $GO build -C tools/release -o "$work/tools/" tool .
 for target in $TARGETS; do
   os=${target%/*} arch=${target#*/}
   dir=$work/programs/$os-$arch
@@ -33,7 +38,7 @@ for target in $TARGETS; do
     CGO_ENABLED=0 GOOS=$os GOARCH=$arch GOWORK=off $GO build -C "$module" -trimpath -ldflags "-s -w -X github.com/tare-mesh/tare/internal/cli/console.buildVersion=$VERSION" \
       -o "$dir/" ./cmd/...
   done
-  tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dir" -cf - . -C "$work/files" README.md CHANGELOG.md LICENSE examples |
+  tar --sort=name --mode=u=rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner -C "$dir" -cf - . -C "$work/files" README.md CHANGELOG.md LICENSE examples completion experiment.schema.json tare.1 |
     gzip -9n >"$OUT/tare_${VERSION#v}_${os}_$arch.tar.gz"
   [ "$os" = linux ] || continue
   for packager in deb rpm apk; do
@@ -43,7 +48,7 @@ done
 for file in "$OUT"/*~*; do # GitHub renames files of a release with a tilde
   if [ -e "$file" ]; then mv "$file" "${file//\~/-}"; fi
 done
-release() { "$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" "$@"; }
+release() { "$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" -wheel "$(package_version wheel "$VERSION")" "$@"; }
 release
 # The changelog from commits: those since the release before.
 before=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null || true)

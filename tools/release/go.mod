@@ -4,6 +4,7 @@ go 1.26.0
 
 tool (
 	aead.dev/minisign/cmd/minisign
+	github.com/cpuguy83/go-md2man/v2
 	github.com/goreleaser/nfpm/v2/cmd/nfpm
 )
 

@@ -62,6 +62,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&t.commit, "commit", "", "commit of the sources")
 	registry := flag.String("push", "", "only push the images, to `REGISTRY/NAMESPACE`")
 	programs := flag.String("programs", "", "`directory` with a directory OS-ARCH of programs for each archive")
+	wheel := flag.String("wheel", "", "version of the Python wheels")
 	seconds := flag.Int64("time", 0, "time of the commit, in Unix seconds")
 	flag.Parse()
 	t.time = time.Unix(*seconds, 0).UTC()
@@ -71,7 +72,8 @@ func run(ctx context.Context) error {
 	if *registry != "" {
 		return t.pushImages(ctx, *registry)
 	}
-	for _, step := range []func() error{t.sboms, t.archiveImages, t.packageManagers, t.provenance} {
+	wheels := func() error { return t.wheels(*wheel) }
+	for _, step := range []func() error{t.sboms, t.archiveImages, t.packageManagers, wheels, t.provenance} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# package_version PACKAGER VERSION prints a version of git as the packagers deb, rpm and apk order it. A release candidate
+# package_version PACKAGER VERSION prints a version of git as the packagers deb, rpm, apk and wheel order it. A release candidate
 # is before its release, a later commit after its tag, and a commit without a tag before every release.
 package_version() {
   local packager=$1 version=${2#v} base pre='' commits='' later='' dirty=''
@@ -8,6 +8,10 @@ package_version() {
   fi
   if ! [[ $version =~ ^[0-9]+\.[0-9] ]]; then
     if [ "$packager" = apk ]; then dirty=''; fi # only a hash is valid
+    if [ "$packager" = wheel ]; then
+      echo "0.0.0.dev0+$version${dirty:+.$dirty}"
+      return
+    fi
     echo "0.0.0~$version${dirty:+.$dirty}"
     return
   fi
@@ -18,6 +22,11 @@ package_version() {
   if [ "$base" != "$version" ]; then pre=${version#*-}; fi
   if [ "$packager" = apk ]; then # 1.0.0_rc1_p5
     echo "$base${pre:+_${pre//[.-]/}}${commits:+_p$commits}"
+    return
+  fi
+  if [ "$packager" = wheel ]; then # 1.0.0rc1.post5+gabc1234
+    later=${later#*.}${dirty:+${later:+.}$dirty}
+    echo "$base${pre//[.-]/}${commits:+.post$commits}${later:++$later}"
     return
   fi
   later+=${dirty:+${later:+.}$dirty}
