@@ -202,9 +202,9 @@ func TestFilesAndChecksums(t *testing.T) {
 		want = append(want, archive(target), strings.TrimSuffix(archive(target), ".tar.gz")+".cdx.json")
 		switch target {
 		case "linux/amd64":
-			want = append(want, "tare_0.0.9_amd64.deb", "tare-0.0.9-1.x86_64.rpm", "tare_0.0.9_x86_64.apk")
+			want = append(want, "tare_0.0.9_amd64.deb", "tare-0.0.9-1.x86_64.rpm", "tare_0.0.9_x86_64.apk", wheelFile("x86_64"))
 		case "linux/arm64":
-			want = append(want, "tare_0.0.9_arm64.deb", "tare-0.0.9-1.aarch64.rpm", "tare_0.0.9_aarch64.apk")
+			want = append(want, "tare_0.0.9_arm64.deb", "tare-0.0.9-1.aarch64.rpm", "tare_0.0.9_aarch64.apk", wheelFile("aarch64"))
 		}
 	}
 	for _, name := range want {

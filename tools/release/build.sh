@@ -2,7 +2,8 @@
 # All files of a release in OUT: archives, packages, wheels, images, SBOMs, provenance, manifests of package managers and
 # SHA-256, signed if SIGNING_KEY is the file of a minisign key. Files have the time of the commit, so that archives,
 # packages, images and SBOMs of a second build have the same bytes. PUBLIC_KEY is the key that must verify the signature.
-# IMAGES=REGISTRY/NAMESPACE pushes the images, as the last step.
+# IMAGES=REGISTRY/NAMESPACE pushes the images, as the last step. A release v1.2.3 has two tags, since kube/ is a module of
+# its own: v1.2.3 and kube/v1.2.3.
 set -euo pipefail
 export -n SIGNING_KEY SIGNING_PASSWORD # other programs do not inherit them
 umask 022
