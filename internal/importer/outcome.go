@@ -211,7 +211,7 @@ func (o *Output) count(oc generator.Outcome) error {
 		o.sent = cmp.Or(o.sent, rate)
 		return o.check(rate, o.Seconds, most)
 	case o.Seconds <= 0 && *oc.Rate > 0:
-		o.Seconds = float64(o.requests) / *oc.Rate
+		o.Seconds = float64(cmp.Or(o.requests, o.tried)) / *oc.Rate // a run without an answer has a duration too
 	}
 	o.sent = *oc.Rate
 	seconds := o.Seconds
