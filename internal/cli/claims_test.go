@@ -114,7 +114,7 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 				wrong("undecided, but the interval %g to %g excludes %g", *c.Amount.Low, *c.Amount.High, none)
 			}
 			if !undecidedWords.MatchString(c.Sentence) {
-				wrong("does not say that no difference is shown")
+				wrong("undecided, but the sentence has no words for it")
 			}
 		}
 		for _, part := range strings.Split(c.Sentence, "; ") {

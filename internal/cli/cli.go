@@ -31,6 +31,8 @@ type CommandLine struct {
 	first *interruption
 	// lastLine is printed after all else, an error included: the path of the report's page.
 	lastLine string
+	// endOut writes what a folding output still holds.
+	endOut func() error
 }
 
 // Main runs the program with the arguments and streams of this process, and returns its exit code.
@@ -73,6 +75,11 @@ func (c *CommandLine) Run(ctx context.Context, args []string) int {
 		root := c.Root()
 		root.SetArgs(args)
 		err = root.ExecuteContext(ctx)
+		if c.endOut != nil {
+			if failed := c.endOut(); err == nil {
+				err = failed
+			}
+		}
 		if errors.Is(err, session.ErrKubernetes) {
 			err = c.handOver.run(args)
 		}
@@ -111,7 +118,7 @@ result is a difference with an interval and a verdict.`,
 	helpOfRoot(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if format := cmd.Flags().Lookup("format"); slices.Contains([]string{"plan", "doctor", "size", "forecast"}, cmd.Name()) && (format == nil || !format.Changed) {
-			c.Out = console.Folded(c.Out)
+			c.Out, c.endOut = console.Folded(c.Out)
 		}
 		if !startsAgent(cmd) {
 			return nil

@@ -358,7 +358,7 @@ func (w *weighFile) addMeshes(all []string) error {
 }
 
 // sidecarMark is a field in the command line of a sidecar, as portMark.
-var sidecarMark = regexp.MustCompile(`(^|[^$])\{((?:listen|upstream|admin)(?:\.host|\.port)?|ip|socket|concurrency)\}`)
+var sidecarMark = regexp.MustCompile(`(^|[^$])\{((?:` + strings.Join(sidecarFields, "|") + `)(?:\.host|\.port)?)\}`)
 
 // addSidecars adds sidecars: a mesh by its name, or any program by its command line, which is split as a shell does.
 func (w *weighFile) addSidecars(all []string) error {

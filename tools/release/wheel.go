@@ -27,8 +27,8 @@ var wheelPlatforms = map[string]string{
 // wheelPrograms are those in a wheel. tare-kube is as large as both together, and its users have packages of their own.
 var wheelPrograms = []string{"tare", "tare-agent"}
 
-// wheels writes a Python wheel for each architecture of Linux: pip puts its programs beside python. The form is that of the
-// binary distribution format of Python's packaging user guide.
+// wheels writes a Python wheel for each architecture of Linux: pip installs its programs beside python. Source of the
+// format: "Binary distribution format" of Python's packaging user guide.
 func (t *train) wheels(version string) error {
 	var metadata bytes.Buffer
 	fields := map[string]string{"Version": version, "License": license, "Repository": repository}

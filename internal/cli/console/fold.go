@@ -9,12 +9,14 @@ import (
 )
 
 // Folded returns a writer that folds lines longer than the width of w, if that is known. Continued lines are indented.
-func Folded(w io.Writer) io.Writer {
+// end writes the rest of a text that ends within a line.
+func Folded(w io.Writer) (folding io.Writer, end func() error) {
 	width := Columns(w)
 	if width == 0 {
-		return w
+		return w, func() error { return nil }
 	}
-	return &folded{w: w, width: width}
+	f := &folded{w: w, width: width}
+	return f, f.end
 }
 
 // folded keeps the part of a line that is not complete yet.
@@ -35,6 +37,12 @@ func (f *folded) Write(p []byte) (int, error) {
 			return 0, err
 		}
 	}
+}
+
+func (f *folded) end() error {
+	_, err := io.WriteString(f.w, Fold(f.part.String(), f.width))
+	f.part.Reset()
+	return err
 }
 
 // Fold breaks a line at spaces where it is wider than width.

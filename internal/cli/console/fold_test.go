@@ -1,6 +1,10 @@
 package console
 
-import "testing"
+import (
+	"bytes"
+	"fmt"
+	"testing"
+)
 
 func TestFold(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
@@ -12,5 +16,19 @@ func TestFold(t *testing.T) {
 		if got := Fold(c.line, 20); got != c.want {
 			t.Errorf("%q: %q, want %q", c.line, got, c.want)
 		}
+	}
+}
+
+// A text that ends within a line is written whole.
+func TestFoldedEnd(t *testing.T) {
+	t.Setenv("COLUMNS", "20")
+	var b bytes.Buffer
+	w, end := Folded(&b)
+	fmt.Fprint(w, "one two three four five\nno end")
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "one two three four\n    five\nno end"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

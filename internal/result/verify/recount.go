@@ -23,6 +23,7 @@ type recount struct {
 	file  string // of the record
 }
 
+// recounted finds the contradictions of one trial.
 func recounted(f *findings, d *result.Dir, r *result.Record, l *timeline) {
 	if r.Error != "" || r.Load == nil {
 		return
@@ -117,7 +118,7 @@ func (c recount) bytes(r *result.Record) {
 	}
 }
 
-// generatorCPU: the CPU time that the generator counts of itself is that of its tasks, unless a probe of changes is among them.
+// generatorCPU: the generator counts as much CPU time of its own as its tasks used. The tasks of a probe of changes are not counted.
 func (c recount) generatorCPU(r *result.Record) {
 	if r.Load.CPUSeconds == nil || r.ChangeProbe != nil || c.dir.Environment().Platform != mesh.OnLocal {
 		return

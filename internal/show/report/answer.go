@@ -69,7 +69,7 @@ func moneyClaims(v view) (all []Claim) {
 			continue
 		}
 		tr := v.treatment(x.Treatment)
-		all = append(all, Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: x.Money}.say(sentenceWords{
+		all = append(all, Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: x.Money}.fill(sentenceWords{
 			"scenario": x.Scenario, "subject": v.subject(tr), "amount": amountWithin(*x.Money, quantity{unit: c.Prices.Currency, scale: 1}), "bill": string(x.Bill)}))
 	}
 	return all
@@ -183,7 +183,7 @@ func ranking(v view, all []row, head func([]row) string) (claims []Claim) {
 			words["against"] = " (against " + x.base + ")"
 		}
 		x.Form = rankedRow
-		claims = append(claims, x.say(words))
+		claims = append(claims, x.fill(words))
 	}
 	return claims
 }
@@ -308,7 +308,7 @@ func capacityClaims(v view) []Claim {
 		case c.Verdict != compare.Insufficient:
 			words["settle"] = v.settle(c)
 		}
-		x.short, x.Claim = words["change"], x.say(words)
+		x.short, x.Claim = words["change"], x.fill(words)
 		all = append(all, x)
 	}
 	return ranking(v, all, func(all []row) string {
@@ -383,16 +383,14 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["program"] = v.restWords(tr, c)
 		if shown {
 			x.Form = meteredOf
-		} else {
-			x.totals = totals{baseline: of.baseline, treatment: 0}
 		}
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
 		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
 		words["reason"], x.short = x.Reason, "no verdict"
-		x.Claim = x.say(words)
+		x.Claim = x.fill(words)
 		return x
 	case shown:
-		x.Form = map[compare.Verdict]Kind{compare.Higher: addedClaim, compare.Lower: savedClaim}[c.total.Verdict]
+		x.Form = map[compare.Verdict]ClaimForm{compare.Higher: addedClaim, compare.Lower: savedClaim}[c.total.Verdict]
 	default:
 		x.Form = openClaim
 		words["settle"] = v.settle(c.total)
@@ -406,7 +404,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 	case metered, meteredOf:
 		x.short = words["amount"]
 	}
-	x.Claim = x.say(words)
+	x.Claim = x.fill(words)
 	return x
 }
 
@@ -599,19 +597,19 @@ func effectClaims(v view, tr compare.Treatment) (all []Claim) {
 			x.Form = medianMoves
 			words["from"], words["to"], words["amount"] = before+q.unitText(), after+q.unitText(), signedAmount(*c.Difference, q)
 		}
-		all = append(all, x.say(words))
+		all = append(all, x.fill(words))
 	}
 	memory, of := answerMemory, " of the data plane"
 	if ofApplications(v, tr) {
 		memory, of = metric.Of(metric.Memory, "total"), " in all"
 	}
 	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil && isShown(c.Verdict) {
-		x := Claim{Form: map[compare.Verdict]Kind{compare.Higher: memoryMore, compare.Lower: memoryLess}[c.Verdict], Subject: tr.ID, Baseline: tr.Baseline, Metric: memory, Relation: c.Verdict, Amount: c.Difference}
+		x := Claim{Form: map[compare.Verdict]ClaimForm{compare.Higher: memoryMore, compare.Lower: memoryLess}[c.Verdict], Subject: tr.ID, Baseline: tr.Baseline, Metric: memory, Relation: c.Verdict, Amount: c.Difference}
 		words := sentenceWords{"of": of, "amount": amountWithin(*c.Difference, quantityOf(memory))}
 		if g := growingApart(v.r, c); g != "" {
 			words["grows"] = ", " + g
 		}
-		all = append(all, x.say(words))
+		all = append(all, x.fill(words))
 	}
 	return all
 }

@@ -13,10 +13,10 @@ import (
 
 // Claim is one statement of the answer. Text, pages, comments, the live screen and JSON have the same list.
 type Claim struct {
-	Form     Kind   `json:"form"`
-	Subject  string `json:"subject,omitempty"`  // treatment
-	Baseline string `json:"baseline,omitempty"` // treatment
-	Metric   string `json:"metric,omitempty"`
+	Form     ClaimForm `json:"form"`
+	Subject  string    `json:"subject,omitempty"`  // treatment
+	Baseline string    `json:"baseline,omitempty"` // treatment
+	Metric   string    `json:"metric,omitempty"`
 	// Relation is the verdict that the sentence expresses.
 	Relation compare.Verdict `json:"relation,omitempty"`
 	// Amount is the difference to the baseline in the metric's unit, with the interval of the verdict. OfRatio: it is the ratio.
@@ -26,48 +26,48 @@ type Claim struct {
 	Sentence string          `json:"sentence"`
 }
 
-// Kind is the kind of a claim.
-type Kind string
+// ClaimForm is the sentence form of a claim: two claims of one form differ in their parts only.
+type ClaimForm string
 
 // Forms of claims.
 const (
-	otherWork     Kind = "other-work"
-	gateClaim     Kind = "gate"
-	trendClaim    Kind = "trend"
-	moneyClaim    Kind = "money"
-	failureClaim  Kind = "failures"
-	changeClaim   Kind = "change"
-	startClaim    Kind = "start"
-	slopeClaim    Kind = "slope"
-	boundaryClaim Kind = "boundary"
-	ladderClaim   Kind = "ladder"
-	levelClaim    Kind = "levels"
-	knownClaim    Kind = "known"
-	outcomeClaim  Kind = "outcome"
-	metered       Kind = "metered"
-	meteredOf     Kind = "metered-total"
-	addedClaim    Kind = "added"
-	savedClaim    Kind = "saved"
-	openClaim     Kind = "undecided"
-	noVerdict     Kind = "no-verdict"
-	rankedHead    Kind = "ranking"
-	rankedRow     Kind = "ranked"
-	medianMoves   Kind = "median"
-	medianOpen    Kind = "median-undecided"
-	memoryMore    Kind = "memory-more"
-	memoryLess    Kind = "memory-less"
-	timeAdded     Kind = "time-added"
-	timeSaved     Kind = "time-saved"
-	timeOpen      Kind = "time-undecided"
-	timeNone      Kind = "time-no-verdict"
-	rateMoved     Kind = "highest-rate"
-	rateOpen      Kind = "highest-rate-undecided"
-	doubtClaim    Kind = "doubt"
-	trustClaim    Kind = "trust"
+	otherWork     ClaimForm = "other-work"
+	gateClaim     ClaimForm = "gate"
+	trendClaim    ClaimForm = "trend"
+	moneyClaim    ClaimForm = "money"
+	failureClaim  ClaimForm = "failures"
+	changeClaim   ClaimForm = "change"
+	startClaim    ClaimForm = "start"
+	slopeClaim    ClaimForm = "slope"
+	boundaryClaim ClaimForm = "boundary"
+	ladderClaim   ClaimForm = "ladder"
+	levelClaim    ClaimForm = "levels"
+	knownClaim    ClaimForm = "known"
+	outcomeClaim  ClaimForm = "outcome"
+	metered       ClaimForm = "metered"
+	meteredOf     ClaimForm = "metered-total"
+	addedClaim    ClaimForm = "added"
+	savedClaim    ClaimForm = "saved"
+	openClaim     ClaimForm = "undecided"
+	noVerdict     ClaimForm = "no-verdict"
+	rankedHead    ClaimForm = "ranking"
+	rankedRow     ClaimForm = "ranked"
+	medianMoves   ClaimForm = "median"
+	medianOpen    ClaimForm = "median-undecided"
+	memoryMore    ClaimForm = "memory-more"
+	memoryLess    ClaimForm = "memory-less"
+	timeAdded     ClaimForm = "time-added"
+	timeSaved     ClaimForm = "time-saved"
+	timeOpen      ClaimForm = "time-undecided"
+	timeNone      ClaimForm = "time-no-verdict"
+	rateMoved     ClaimForm = "highest-rate"
+	rateOpen      ClaimForm = "highest-rate-undecided"
+	doubtClaim    ClaimForm = "doubt"
+	trustClaim    ClaimForm = "trust"
 )
 
 // sentences are the forms in words. {words} in braces are replaced.
-var sentences = map[Kind]string{
+var sentences = map[ClaimForm]string{
 	metered:     "{subject} {use} {amount} of CPU a request{program}{over}.",
 	meteredOf:   "{subject} {use} {amount} of CPU a request{program}{over}{totals}.",
 	addedClaim:  "{subject} {add} {amount} of CPU to a request{over}{totals}.{parts}",
@@ -88,11 +88,11 @@ var sentences = map[Kind]string{
 	rankedRow:   "{subject}: {amount}{times}{against}",
 }
 
-// words are the parts of a sentence by their names in the form.
+// sentenceWords are the parts of a sentence by their names in the form.
 type sentenceWords map[string]string
 
-// say makes the sentence of a claim. A form without a word leaves it out.
-func (c Claim) say(words sentenceWords) Claim {
+// fill makes the sentence of a claim. A part without words is left out.
+func (c Claim) fill(words sentenceWords) Claim {
 	s := sentences[c.Form]
 	var b strings.Builder
 	for {
@@ -110,7 +110,7 @@ func (c Claim) say(words sentenceWords) Claim {
 }
 
 // plain are claims of one form with finished sentences.
-func plain(form Kind, lines ...string) (all []Claim) {
+func plain(form ClaimForm, lines ...string) (all []Claim) {
 	for _, line := range lines {
 		if line != "" {
 			all = append(all, Claim{Form: form, Sentence: line})

@@ -224,7 +224,7 @@ func (v view) sweepRow(q compare.Question) row {
 	c := costs{mean(answerCost), mean(dataCost), mean(metric.Of(metric.CPUPerRequest, string(metric.App)))}
 	if c.total.Metric == "" {
 		x := row{Claim: Claim{Form: noVerdict, Subject: first.ID, Baseline: first.Baseline, Metric: answerCost, Relation: compare.Insufficient, Reason: fmt.Sprintf("no mean %s, since no block has all levels", over)}, name: name, base: base, short: "without a mean"}
-		x.Claim = x.say(sentenceWords{"subject": subject, "reason": x.Reason})
+		x.Claim = x.fill(sentenceWords{"subject": subject, "reason": x.Reason})
 		return x
 	}
 	var of totals

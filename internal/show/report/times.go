@@ -82,14 +82,14 @@ func timeRow(v view, tr compare.Treatment, c compare.Comparison, name string) ro
 		x.Reason = strings.TrimPrefix(insufficientWords(v.r, c, ""), "no verdict: ")
 		words["reason"] = x.Reason
 	case isShown(c.Verdict):
-		x.Form = map[compare.Verdict]Kind{compare.Higher: timeAdded, compare.Lower: timeSaved}[c.Verdict]
+		x.Form = map[compare.Verdict]ClaimForm{compare.Higher: timeAdded, compare.Lower: timeSaved}[c.Verdict]
 		words["amount"] = amountWithin(*c.Difference, q)
 		x.size, x.short = c.Difference.Estimate, signedWithin(*c.Difference, q)
 	default:
 		x.Form, x.Amount, x.OfRatio, x.short = timeOpen, c.Ratio, true, "no difference shown"+ratioText(c.Ratio)
 		words["ratio"], words["settle"] = ratioText(c.Ratio), v.settle(c)
 	}
-	x.Claim = x.say(words)
+	x.Claim = x.fill(words)
 	return x
 }
 
