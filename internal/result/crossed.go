@@ -67,12 +67,8 @@ func namesStatuses(experiment []byte) bool {
 	return err != nil || x.Load.Checks["status"] != nil || x.Load.Requests != nil
 }
 
-const (
-	// meanShare bounds the difference of a mean of a histogram from that of the times in it: it has three digits.
-	meanShare = 0.005
-	// startSlack bounds the difference of two times of the beginning of a load.
-	startSlack = 100 * time.Millisecond
-)
+// meanShare bounds the difference of a mean of a histogram from that of the times in it: it has three digits.
+const meanShare = 0.005
 
 // latencyRefutations compares the response times that reports use with those that the load counted otherwise: the sums of
 // the slices, or the log by the second.

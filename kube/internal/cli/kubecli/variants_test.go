@@ -74,3 +74,42 @@ probe: false
 		t.Errorf("%v\n%s", err, out)
 	}
 }
+
+// deskObjects are an application in a namespace of its own. Its containers listen where the test's proxy sends requests.
+const deskObjects = `apiVersion: v1
+kind: Namespace
+metadata: {name: desk, labels: {team: desk}}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: front, namespace: desk}
+spec: {selector: {app: front}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: back, namespace: desk}
+spec: {selector: {app: back}, ports: [{name: http, port: 8080}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: front, namespace: desk}
+spec:
+  selector: {matchLabels: {app: front}}
+  template:
+    metadata: {labels: {app: front}, annotations: {kept: "yes"}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: "` + kubernetesImage + `", imagePullPolicy: Never, args: [serve, --listen, ":8080", --call, "back=http://back:8080/"], readinessProbe: {periodSeconds: 1, tcpSocket: {port: 8080}}}]
+---
+apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: back, namespace: desk}
+spec:
+  serviceName: back
+  selector: {matchLabels: {app: back}}
+  template:
+    metadata: {labels: {app: back}}
+    spec:
+      terminationGracePeriodSeconds: 1
+      containers: [{name: app, image: "` + kubernetesImage + `", imagePullPolicy: Never, args: [serve, --listen, ":8080"], readinessProbe: {periodSeconds: 1, tcpSocket: {port: 8080}}}]
+`
