@@ -153,14 +153,12 @@ func divide(records []result.Record, rows [][]result.Slice) []sliced {
 	}
 	for _, id := range slices.Sorted(maps.Keys(byTreatment)) {
 		trials := byTreatment[id]
-		late := false
 		for _, plane := range metric.Planes() {
 			if dividedPlane(plane) && slices.ContainsFunc(trials, func(t *sliced) bool { return has(t.record.Tasks, plane) }) {
-				late = dividePlane(trials, plane) || late
+				if late := dividePlane(trials, plane); late > 0 {
+					boundLoss(trials, plane, late)
+				}
 			}
-		}
-		if late {
-			warnOfLoss(trials)
 		}
 	}
 	return all
@@ -171,9 +169,9 @@ func dividedPlane(p metric.Plane) bool {
 	return p != metric.Load && p != metric.Harness && p != metric.Node && p != metric.Foreign
 }
 
-// dividePlane divides the CPU of one plane of all trials of a treatment, and reports whether work was deferred for longer than
-// a slice.
-func dividePlane(trials []*sliced, plane metric.Plane) (late bool) {
+// dividePlane divides the CPU of one plane of all trials of a treatment. deferred is how much work a trial at most deferred for
+// longer than a slice, in s of CPU in the slices of others, 0 for none.
+func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	from := valid(trials)
 	idle := make([]uses, len(trials))
 	change := signOf(from, func(t *sliced) (float64, bool) {
@@ -208,7 +206,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (late bool) {
 	soon := near.above(0)
 	// Work of idle programs goes on after the load, and slices directly after own ones have less of it.
 	goesOn := sign(func(s signs) (float64, bool) { return s.end - s.after/2, s.hasAfter }).Estimate > 0
-	late = (beyond || after.above(0)) && !(goesOn && near.below(0)) && sign(func(s signs) (float64, bool) { return s.all - s.before, true }).Estimate > 0
+	late := (beyond || after.above(0)) && !(goesOn && near.below(0)) && sign(func(s signs) (float64, bool) { return s.all - s.before, true }).Estimate > 0
 	if late && !started { // what follows the load has deferred work
 		for i, t := range trials {
 			idle[i] = t.before.or(idle[i])
@@ -242,7 +240,10 @@ func dividePlane(trials []*sliced, plane metric.Plane) (late bool) {
 			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 })
 		}
 	}
-	return late
+	if !late {
+		return 0
+	}
+	return max(0, sign(func(s signs) (float64, bool) { return s.all - s.before, true }).high())
 }
 
 // bursts returns the numbers of bursts that the time without requests, and the part of it directly after the load, would have
@@ -419,9 +420,13 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 		Hint:    fmt.Sprintf("raise phases.measure or blocks %.0f times", math.Ceil(minBlocks/seen))}
 }
 
-// warnOfLoss withholds the CPU of trials whose warm-up was shorter than the time for which their treatment defers work: what
-// their last requests deferred is beyond the trial, and nothing before it replaces that.
-func warnOfLoss(trials []*sliced) {
+// lostShare is the share of the CPU of own slices that may be missing without withholding the CPU. It widens the interval.
+const lostShare = 0.05
+
+// boundLoss bounds what trials lack whose warm-up was shorter than the time for which their treatment defers work: what their last
+// requests deferred is beyond the trial, and nothing before it replaces that. deferred is the work of a trial in the slices of
+// others; of work that is deferred for longer than these last, they have a part.
+func boundLoss(trials []*sliced, plane metric.Plane, deferred float64) {
 	var seen []float64
 	for _, t := range trials {
 		if s := t.record.BurstSeconds; s > 0 {
@@ -434,11 +439,31 @@ func warnOfLoss(trials []*sliced) {
 	slices.Sort(seen)
 	period := seen[len(seen)/2]
 	for _, t := range trials {
-		if p := t.record.Placing; p != nil && p.Seconds < 0.95*period {
-			t.withheld = &Warning{Code: "work-deferred", Withholds: true, Metrics: []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000},
-				Message: fmt.Sprintf("requests defer work for up to %.1f s, and the warm-up of this trial was %.1f s: the work of its last requests is missing", period, p.Seconds),
-				Hint:    fmt.Sprintf("write phases: {warmup: %ds} or more", int(math.Ceil(period)))}
+		p := t.record.Placing
+		if p == nil || p.Seconds >= 0.95*period {
+			continue
 		}
+		var own, outside float64
+		for _, row := range t.rows {
+			if row.Own {
+				own += float64(row.CPU[plane]) / 1e9
+			} else {
+				outside += (row.End - row.Begin).Seconds()
+			}
+		}
+		lost := deferred
+		if outside > 0 {
+			lost *= max(1, period/outside)
+		}
+		if lost <= lostShare*own {
+			limit := t.limits[plane]
+			limit.Above += lost
+			t.limits[plane] = limit
+			continue
+		}
+		t.withheld = &Warning{Code: "work-deferred", Withholds: true, Metrics: []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000},
+			Message: fmt.Sprintf("requests defer work for up to %.1f s, and the warm-up of this trial was %.1f s: the work of its last requests is missing", period, p.Seconds),
+			Hint:    fmt.Sprintf("write phases: {warmup: %ds} or more", int(math.Ceil(period)))}
 	}
 }
 

@@ -1,0 +1,39 @@
+package figures
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// A trial that defers work for longer than its warm-up lacks at most the work that the slices of others had, times the periods that
+// they had no time for: a small share of its cost widens the interval, a large one withholds the CPU.
+func TestBoundLoss(t *testing.T) {
+	trial := func(warmup float64) *sliced {
+		return &sliced{
+			record: &result.Record{BurstSeconds: 4, Placing: &result.Placing{Seconds: warmup}},
+			rows: []result.Slice{
+				{Own: true, Begin: seconds(0), End: seconds(1), CPU: map[metric.Plane]int64{metric.App: 20e6}},
+				{Begin: seconds(1), End: seconds(3)},
+			},
+			limits: map[metric.Plane]Limit{},
+		}
+	}
+	for _, c := range []struct {
+		name                    string
+		warmup, deferred, above float64 // s
+		withheld                bool
+	}{
+		{"a small share", 1, 0.4e-3, 0.8e-3, false},
+		{"a large share", 1, 0.6e-3, 0, true},
+		{"a long warm-up", 4, 10e-3, 0, false},
+	} {
+		x := trial(c.warmup)
+		boundLoss([]*sliced{x}, metric.App, c.deferred)
+		if got := x.limits[metric.App].Above; math.Abs(got-c.above) > 1e-9 || (x.withheld != nil) != c.withheld {
+			t.Errorf("%s: a limit of %v s, withheld %v, want %v s and %v", c.name, got, x.withheld != nil, c.above, c.withheld)
+		}
+	}
+}
