@@ -19,8 +19,10 @@ const (
 	// idleTolerance is the largest error of the cost, as a share of it, that a difference between two idle rates
 	// may cause while they pass for the same.
 	idleTolerance = 0.005
-	// longDeferral is the share of the cost, a second, beyond which the readings after the load go on to [maxPeriod].
-	longDeferral = 0.02
+	// longDeferral is the share of the cost, a second, beyond which the readings after the load go on to [maxPeriod]. Programs
+	// that wait with a time limit wake up some times a second, and not at once after a request: what they use then is not
+	// deferred work, and the short time before a load has none of it.
+	longDeferral = 0.05
 	// longestQuiet bounds the time before a load in which bursts of a known period are read.
 	longestQuiet = 5 * time.Second
 	// lateReading is how much later one of two readings may be.
