@@ -300,7 +300,7 @@ bench: ## benchmarks of the hot paths
 	$(GO) test -C kube -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./internal/...
 
 .PHONY: bench-design
-bench-design: build ## precision of designs at equal wall time: BENCHDESIGN='-blocks 12 -only carry-over'
+bench-design: build ## precision of designs at equal wall time; planted costs: BENCHDESIGN='-blocks 12 -only planted'
 	$(GO) build -o bin/ ./test/benchdesign
 	bin/benchdesign $(BENCHDESIGN)
 

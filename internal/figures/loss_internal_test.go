@@ -8,8 +8,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// A trial that defers work for longer than its warm-up lacks at most the work that the slices of others had, times the periods that
-// they had no time for: a small share of its cost widens the interval, a large one withholds the CPU.
+// A trial that defers work for longer than its warm-up lacks a part of it. A small share of the cost widens the interval, and a
+// large one withholds the CPU.
 func TestBoundLoss(t *testing.T) {
 	trial := func(warmup float64) *sliced {
 		return &sliced{

@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -33,7 +34,7 @@ type part struct {
 
 var parts = []part{
 	{"designs", "half-widths at equal wall time: one trial after another, interleaved in longer and in shorter blocks", 12, 15 * time.Minute, fill("designs")},
-	{"carry-over", "known weights in slices of 0.1, 0.5 and 2 s, with and without guard", 12, 14 * time.Minute, fill("carry-over")},
+	{"planted", "servers with work at once, later, in bursts, without pause, and while idle, beside their CPU alone", 10, 90 * time.Minute, recoverPlanted},
 	{"aa", "share of A/A intervals that miss zero, over runs of five blocks", 200, 16 * time.Minute, missed},
 }
 
@@ -42,7 +43,10 @@ type bench struct {
 	tare, dir, file string
 	blocks          int
 	seed            uint64
-	until           time.Time // after which no block begins
+	runs            int
+	keep            bool           // results directories
+	cases           *regexp.Regexp // of planted programs, nil for all
+	until           time.Time      // after which no block begins
 	out             io.Writer
 }
 
@@ -66,12 +70,17 @@ func main() {
 }
 
 func start(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == serveCommand {
+		return serve(args[1:])
+	}
 	f := flag.NewFlagSet("benchdesign", flag.ContinueOnError)
 	blocks := f.Int("blocks", 0, "blocks of each design; 0: the part's default")
 	only := f.String("only", parts[0].name, "part to run: "+strings.Join(names(), ", "))
 	tare := f.String("tare", "bin/tare", "program to run")
+	cases := f.String("cases", "", "regular expression of the planted programs to run")
 	limit := f.Duration("time", 0, "begin no block that would end later; 0: the part's own time")
 	seed := f.Uint64("seed", uint64(time.Now().UnixNano())%1e6, "seed of the order of designs")
+	keep := f.Bool("keep", false, "keep the results directories")
 	list := f.Bool("list", false, "list the parts with their time on two processors")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -90,10 +99,19 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
-		b := &bench{tare: *tare, dir: dir, file: filepath.Join(dir, "bench-design.yaml"), blocks: p.blocks, seed: *seed, until: time.Now().Add(*limit), out: out}
+		if *keep {
+			fmt.Fprintln(os.Stderr, "results directories:", dir)
+		} else {
+			defer os.RemoveAll(dir)
+		}
+		b := &bench{keep: *keep, tare: *tare, dir: dir, file: filepath.Join(dir, "bench-design.yaml"), blocks: p.blocks, seed: *seed, until: time.Now().Add(*limit), out: out}
 		if *limit == 0 {
 			b.until = time.Now().Add(p.lasts)
+		}
+		if *cases != "" {
+			if b.cases, err = regexp.Compile(*cases); err != nil {
+				return err
+			}
 		}
 		if *blocks > 0 {
 			b.blocks = *blocks
@@ -129,8 +147,11 @@ func loadAverage() string {
 
 // run runs an experiment and returns its report and its time.
 func (b *bench) run(ctx context.Context, file string, settings ...string) (*answer.Report, time.Duration, error) {
-	dir := filepath.Join(b.dir, "run")
-	defer os.RemoveAll(dir)
+	b.runs++
+	dir := filepath.Join(b.dir, fmt.Sprintf("run%d", b.runs))
+	if !b.keep {
+		defer os.RemoveAll(dir)
+	}
 	args := []string{"run", file, "--plain", "--format", "json", "--out", dir}
 	for _, s := range settings {
 		args = append(args, "--set", s)

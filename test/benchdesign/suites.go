@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -28,7 +26,6 @@ type comparison struct {
 	name, metric string
 	relative     bool
 	share        float64 // required width of the interval, as a share of the first design's, 0 for none
-	weight       float64 // µs that it must recover, 0 if unknown
 	design       int     // that share is required of, 0 for all but the first
 }
 
@@ -76,24 +73,4 @@ var suites = map[string]suite{
 		},
 		sides: []side{envoyAgainstItself, meshAgainstMesh, meshAgainstNone},
 	},
-	"carry-over": {
-		settings: []string{"factors={mesh: [reference, reference-50us, reference-100us, reference-500us], rate: [500], connections: [8]}",
-			"baseline={mesh: reference}", "validity={rateShortfall: 0.05, lateness: 1s}", "order=interleaved",
-			"load.arrivals=constant"}, // by Poisson arrivals requests meet, and more often in a heavier proxy: each saves a wake-up
-		designs: []design{
-			{name: "100 ms, guard 10 ms", settings: []string{shortBlocks}},
-			{name: "100 ms, no guard", settings: []string{"slices={length: 100ms, guard: 0s}", shortBlocks}},
-			{name: "500 ms", settings: []string{"slices={length: 500ms}", shortBlocks}},
-			{name: "2 s", settings: []string{"slices={length: 2s}", "phases={warmup: 2s, measure: 2s, drain: 1s}"}},
-		},
-		comparisons: weights(50, 100, 500),
-	},
-}
-
-func weights(all ...float64) (cs []comparison) {
-	for _, us := range all {
-		id := fmt.Sprintf("reference-%.0fus", us)
-		cs = append(cs, comparison{side: side{id, id, "reference"}, name: fmt.Sprintf("weight of %.0f µs", us), metric: dataCPU, weight: us})
-	}
-	return cs
 }

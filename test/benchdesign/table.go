@@ -198,11 +198,7 @@ func (t *table) line(x comparison, i int, name string) {
 		adjusted = fmt.Sprintf("%.1f %%", 100*sd/relative)
 	}
 	required, met := "", ""
-	switch {
-	case x.weight > 0:
-		off := max(3, 0.03*x.weight)
-		required, met = fmt.Sprintf("%.0f ±%.3g µs, in the interval", x.weight, off), yes(math.Abs(r.Estimate-x.weight) <= off && !r.Excludes(x.weight))
-	case x.share > 0 && i > 0 && (x.design == 0 || x.design == i):
+	if x.share > 0 && i > 0 && (x.design == 0 || x.design == i) {
 		required, met = fmt.Sprintf("≤ %.2f", x.share), yes(share <= x.share)
 	}
 	row(t.out, x.name, name, fmt.Sprint(len(v)), fmt.Sprintf("%.1f", stats.Mean(c.wall)), fmt.Sprintf("%+.1f%s", scale*r.Estimate, unit),

@@ -116,22 +116,6 @@ func TestWidthsAtMeanSpeed(t *testing.T) {
 	}
 }
 
-// A weight is recovered within 3 % or 3 µs, with an interval that holds it.
-func TestRequiredWeights(t *testing.T) {
-	for added, want := range map[float64]string{0: "| yes |", 30: "| no |"} {
-		r := rand.New(rand.NewPCG(4, 4))
-		text := filled("carry-over", 12, func(_ int, treatment, _ string) float64 {
-			weights := map[string]float64{"reference": 0, "reference-50us": 50, "reference-100us": 100, "reference-500us": 500 + added}
-			return 200 + weights[treatment] + r.NormFloat64()
-		})
-		for cell, want := range map[string]string{"weight of 500 µs": want, "weight of 50 µs": "| yes |"} {
-			if rows := rowsWith(text, cell); len(rows) != 4 || !strings.HasSuffix(rows[0], want) {
-				t.Errorf("%v µs too heavy, %s: %q", added, cell, rows)
-			}
-		}
-	}
-}
-
 // Each design of each suite is a valid experiment with the treatments of its comparisons.
 func TestSuitesArePlanned(t *testing.T) {
 	for name, s := range suites {

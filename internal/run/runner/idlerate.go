@@ -19,9 +19,8 @@ const (
 	// idleTolerance is the largest error of the cost, as a share of it, that a difference between two idle rates
 	// may cause while they pass for the same.
 	idleTolerance = 0.005
-	// longDeferral is the share of the cost, a second, beyond which the readings after the load go on to [maxPeriod]. Programs
-	// that wait with a time limit wake up some times a second, and not at once after a request: what they use then is not
-	// deferred work, and the short time before a load has none of it.
+	// longDeferral is the share of the cost, a second, beyond which the readings after the load go on to [maxPeriod]. Less may
+	// be of a program that waits with a time limit. Its wake-ups are not deferred work.
 	longDeferral = 0.05
 	// longestQuiet bounds the time before a load in which bursts of a known period are read.
 	longestQuiet = 5 * time.Second

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+// planted is a program beside a plain one. Its CPU clock, alone under the same load, has what it adds to a request.
+type planted struct {
+	name   string
+	levels []level
+	tail   time.Duration // after the load, in which work of requests ends
+}
+
+// level is a flag of the program. Its value is multiplied by a factor drawn at random.
+type level struct {
+	flag  string
+	value float64
+}
+
+var plantedCases = []planted{
+	{name: "at once", levels: []level{{"request", 500e-6}}},
+	{name: "steady", levels: []level{{"steady", 0.01}}},
+	{name: "steady", levels: []level{{"steady", 0.05}}},
+	{name: "steady", levels: []level{{"steady", 0.2}}},
+	{name: "bursts", levels: []level{{"burst", 1e-3}, {"every", 0.1}}},
+	{name: "bursts", levels: []level{{"burst", 50e-3}, {"every", 1}}},
+	{name: "bursts", levels: []level{{"burst", 50e-3}, {"every", 2.3}}},
+	{name: "bursts", levels: []level{{"burst", 50e-3}, {"every", 5}}},
+	{name: "bursts", levels: []level{{"burst", 1}, {"every", 11}}},
+	{name: "bursts", levels: []level{{"burst", 1}, {"every", 30}}},
+	{name: "polling", levels: []level{{"burst", 0.5e-3}, {"every", 0.5}}},
+	{name: "idle only", levels: []level{{"idle", 0.25}, {"after", 0.23}}},
+	{name: "idle only", levels: []level{{"idle", 0.25}, {"after", 0.4}}},
+	{name: "idle only", levels: []level{{"idle", 0.25}, {"after", 2}}},
+	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 5e-3}}, tail: time.Second},
+	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 0.3}}, tail: 2 * time.Second},
+	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 3}}, tail: 7 * time.Second},
+	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 10}}, tail: 20 * time.Second},
+	{name: "flushed", levels: []level{{"deferred", 500e-6}, {"flush", 5}}, tail: 10 * time.Second},
+	{name: "garbage", levels: []level{{"garbage", 512}}},
+}
+
+// aloneTime is the least time of load of a program alone.
+var aloneTime = 6 * time.Second
+
+const (
+	plantedRate        = 200 // requests/s
+	plantedConnections = 4
+	alonePairs         = 4    // of both programs, half of them before the run and half after it
+	levelRange         = 0.4  // of the logarithm of a level, on both sides
+	offSilently        = 0.05 // of the truth: by more than that an estimate must not be off outside its interval
+)
+
+// draw multiplies all levels by random factors.
+func (p planted) draw(r *rand.Rand) planted {
+	p.levels = slices.Clone(p.levels)
+	for i := range p.levels {
+		p.levels[i].value *= math.Exp(levelRange * (2*r.Float64() - 1))
+	}
+	return p
+}
+
+// command is the program that listens to an address, the plain one without levels.
+func (p planted) command(levels []level, address string) (args []string) {
+	self, err := os.Executable()
+	if err != nil {
+		self = os.Args[0]
+	}
+	args = []string{self, serveCommand, "-listen", address}
+	for _, l := range levels {
+		value := fmt.Sprintf("%.4g", l.value)
+		if l.flag == "garbage" {
+			value = fmt.Sprintf("%.0f", l.value)
+		}
+		args = append(args, "-"+l.flag, value)
+	}
+	return args
+}
+
+func (p planted) words() string {
+	var all []string
+	for _, l := range p.levels {
+		all = append(all, fmt.Sprintf("%s %.3g", l.flag, l.value))
+	}
+	return p.name + ": " + strings.Join(all, ", ")
+}
+
+// longest is the longest period of a level, s.
+func (p planted) longest() (s float64) {
+	for _, l := range p.levels {
+		if l.flag == "every" || l.flag == "flush" {
+			s = max(s, l.value)
+		}
+	}
+	return s
+}
+
+// recoverPlanted compares estimates with planted costs.
+func recoverPlanted(ctx context.Context, b *bench) error {
+	r := rand.New(rand.NewPCG(b.seed, 1))
+	heads(b.out, "program, levels in s, cores, KiB", "blocks", "load average", "alone", "tare", "95 % interval", "off", "held")
+	for _, kind := range plantedCases {
+		c := kind.draw(r) // also if left out: a seed has its levels
+		if b.cases != nil && !b.cases.MatchString(kind.words()) {
+			continue
+		}
+		if b.late() {
+			fmt.Fprintln(os.Stderr, "no time is left")
+			break
+		}
+		if err := b.recover(ctx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *bench) recover(ctx context.Context, c planted) error {
+	truth := alone{of: c}
+	if err := truth.measure(ctx, alonePairs/2); err != nil {
+		return err
+	}
+	file := filepath.Join(b.dir, "planted.yaml")
+	if err := os.WriteFile(file, []byte(plantedText), 0o600); err != nil {
+		return err
+	}
+	at := loadAverage()
+	report, lasted, err := b.run(ctx, file, c.settings(b)...)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	at += " to " + loadAverage()
+	if err := errors.Join(err, truth.measure(ctx, alonePairs/2)); err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s: %.0f s\n", c.words(), lasted.Seconds())
+	row(b.out, append([]string{c.words(), fmt.Sprint(b.blocks), at}, judge(report, truth.added(), truth.plain())...)...)
+	return nil
+}
+
+// plantedText is [experimentText] for two applications.
+var plantedText = strings.Replace(experimentText, "application: {topology: echo}\n", "", 1)
+
+// settings complete it.
+func (p planted) settings(b *bench) []string {
+	commands := make([]string, 2)
+	for i, levels := range [][]level{nil, p.levels} {
+		text, _ := json.Marshal(p.command(levels, "127.0.0.1:${port}"))
+		commands[i] = string(text)
+	}
+	return []string{
+		fmt.Sprintf("applications={plain: {command: %s}, planted: {command: %s}}", commands[0], commands[1]),
+		fmt.Sprintf("factors={application: [plain, planted], mesh: [none], rate: [%d], connections: [%d]}", plantedRate, plantedConnections),
+		"baseline={application: plain}", "load.arrivals=constant", "validity={lateness: 1s, rateShortfall: 0.2, errorRatio: 0.05}",
+		"phases={warmup: 500ms, measure: 3s, drain: 500ms}", "order=interleaved", fmt.Sprintf("seed=%d", b.seed), fmt.Sprintf("blocks=%d", b.blocks),
+	}
+}
+
+// judge are the cells of an estimate beside the truth: µs of CPU a request.
+func judge(r *answer.Report, truth stats.Result, plain float64) []string {
+	low, high := math.NaN(), math.NaN()
+	half := 0.0
+	if truth.Known() {
+		low, high = *truth.Low, *truth.High
+		half = (high - low) / 2
+	}
+	cells := []string{fmt.Sprintf("%.0f ±%.0f µs", truth.Estimate, half)}
+	for _, c := range r.Comparisons {
+		if c.Metric != appCPU || c.Control {
+			continue
+		}
+		if c.Difference == nil || !c.Difference.Known() {
+			break
+		}
+		d := c.Difference
+		of := math.Abs(truth.Estimate)
+		if of < plain*offSilently { // no work under load
+			of = plain
+		}
+		off := (d.Estimate - truth.Estimate) / of
+		held := yes(truth.Estimate >= d.Estimate-math.Hypot(d.Estimate-*d.Low, half) && truth.Estimate <= d.Estimate+math.Hypot(*d.High-d.Estimate, half))
+		return append(cells, fmt.Sprintf("%+.0f µs", d.Estimate), fmt.Sprintf("%+.0f to %+.0f", *d.Low, *d.High), fmt.Sprintf("%+.1f %%", 100*off), held)
+	}
+	for _, w := range r.Warnings {
+		if w.Withholds {
+			return append(cells, "withheld", w.Code, "", "")
+		}
+	}
+	return append(cells, "none", "", "", "")
+}
+
+// alone are costs of a program and of the plain one, µs a request, without tare.
+type alone struct {
+	of    planted
+	costs [2][]float64 // plain, planted
+}
+
+func (a *alone) measure(ctx context.Context, pairs int) error {
+	for range pairs {
+		for i, levels := range [][]level{nil, a.of.levels} {
+			cost, err := a.of.alone(ctx, levels)
+			if err != nil {
+				return err
+			}
+			a.costs[i] = append(a.costs[i], cost)
+		}
+	}
+	return nil
+}
+
+func (a *alone) added() stats.Result {
+	var all []float64
+	for i, cost := range a.costs[1] {
+		all = append(all, cost-a.costs[0][i])
+	}
+	return stats.MeanInterval(all, confidence)
+}
+
+func (a *alone) plain() float64 { return stats.Mean(a.costs[0]) }
+
+// alone runs a program under evenly spaced requests, and returns its CPU by its own clock, µs a request.
+func (p planted) alone(ctx context.Context, levels []level) (float64, error) {
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	address := free.Addr().String()
+	free.Close()
+	args := p.command(levels, address)
+	server := exec.CommandContext(ctx, args[0], args[1:]...)
+	if err := server.Start(); err != nil {
+		return 0, err
+	}
+	defer func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	}()
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			break
+		} else if time.Since(began) > 10*time.Second {
+			return 0, err
+		}
+	}
+	clock := int32(^server.Process.Pid)<<3 | 2 // the CPU of the process, as of clock_getcpuclockid(3)
+	lasts, warmup := aloneTime, time.Second
+	if s := p.longest(); len(levels) > 0 && s > 0 { // whole periods
+		lasts = duration(s * math.Ceil(aloneTime.Seconds()/s))
+	}
+	if err := send(ctx, address, warmup); err != nil {
+		return 0, err
+	}
+	if p.tail > 0 {
+		time.Sleep(p.tail)
+	}
+	before := cpuOf(clock)
+	if err := send(ctx, address, lasts); err != nil {
+		return 0, err
+	}
+	if p.tail > 0 {
+		time.Sleep(p.tail)
+	}
+	return float64(cpuOf(clock)-before) / 1e3 / (plantedRate * lasts.Seconds()), ctx.Err()
+}
+
+// send sends evenly spaced requests over a few connections.
+func send(ctx context.Context, address string, lasts time.Duration) error {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: plantedConnections}}
+	defer client.CloseIdleConnections()
+	errs := make([]error, plantedConnections)
+	var all sync.WaitGroup
+	began, n := time.Now(), int(plantedRate*lasts.Seconds())
+	for c := range plantedConnections {
+		all.Go(func() {
+			for i := c; i < n && ctx.Err() == nil && errs[c] == nil; i += plantedConnections {
+				time.Sleep(time.Until(began.Add(time.Second * time.Duration(i) / plantedRate)))
+				answer, err := client.Get("http://" + address + "/")
+				if err == nil {
+					_, err = io.Copy(io.Discard, answer.Body)
+					answer.Body.Close()
+				}
+				errs[c] = err
+			}
+		})
+	}
+	all.Wait()
+	time.Sleep(time.Until(began.Add(lasts)))
+	return errors.Join(errs...)
+}
