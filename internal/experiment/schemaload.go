@@ -55,7 +55,7 @@ func loadRows(names Names) []fieldRow {
 		{request + "method", "Method; default: GET, or POST with a body.", nil, pattern{"a method", "write it in capital letters: GET", regexp.MustCompile(`^[A-Z][A-Z_-]*$`)}},
 		{request + "path", "Path at the entry, with query. The host is the entry's, or the header Host.", "/", text("^/")},
 		{request + "grpc", "gRPC method package.Service/Method, in place of method and path.", nil, pattern{"a gRPC method", "write package.Service/Method", regexp.MustCompile(`^/?[A-Za-z_][A-Za-z0-9_.]*/[A-Za-z_][A-Za-z0-9_]*$`)}},
-		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts. Files of the run have (secret) in place of values of 6 characters or more; after kill -9, logs have the value until the run is resumed.", nil, nil},
+		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts. Files of the run have (secret) in place of values of 6 characters or more. A value that is a word of results, such as a treatment, is refused. After kill -9, logs have the value until the run is resumed.", nil, nil},
 		{request + "body", "Body as text, or base64: and the encoded bytes. Of gRPC: the encoded message.", nil, nil},
 		{request + "bodyFile", "File with the body, at most 1 MiB, relative to the experiment file. It is copied into the recorded experiment.", nil, nil},
 		{request + "json", "Message of a gRPC method in JSON, or several for a stream. tare run encodes them; the recorded experiment has the encoded body.", nil, nil},

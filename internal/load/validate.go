@@ -55,7 +55,7 @@ func (p Profile) Validate() error {
 	p.validateSlices(&m)
 	m.refuse(p.Connections < 1 || p.Connections > maxConnections, "%d connections are not between 1 and %d", p.Connections, maxConnections)
 	origins, _ := p.Origins()
-	m.refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d)", p.Connections, len(origins))
+	m.refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d): each host has connections of its own", p.Connections, len(origins))
 	m.refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
 	m.headers(p.Headers)
 	m.refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")

@@ -151,7 +151,7 @@ func TestCurvesRefuse(t *testing.T) {
 		"below":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 99, "outside the measured range"},
 		"no number":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), math.NaN(), "outside the measured range"},
 		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "a curve needs 3 blocks, and the run has 2"},
-		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "a curve needs 3 rates, and the run has 2"},
+		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "a curve needs usable trials at 3 rates, and the run has them at 2 (tare report prints why trials or their response times are left out)"},
 		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
 		"invalid":     {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[2:], 200, "a curve needs 3 blocks with usable trials at 2 of 3 loads, and the run has 2 of 3 (tare report prints why trials or their response times are left out)"},
 		"no trial":    {nil, 200, "no valid trial of the run has it"},

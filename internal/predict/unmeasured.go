@@ -115,7 +115,7 @@ func (g *group) variant(run *compare.Run, e *OutsideError) []string {
 	}
 }
 
-// FewError is a run with too few rates or too few complete blocks for a curve.
+// FewError is a run with too few rates with the cost, or too few complete blocks for a curve.
 type FewError struct {
 	Rates, Loads     int // Loads are combinations of a rate with levels of the other axes
 	Blocks, Complete int // Complete blocks have enough trials with the cost
@@ -123,13 +123,15 @@ type FewError struct {
 
 func (e *FewError) Error() string {
 	switch {
-	case e.Rates < minRates:
-		return fmt.Sprintf("a curve needs %d rates, and the run has %d", minRates, e.Rates)
+	case e.Rates < minRates: // the run may have more, without this cost
+		return fmt.Sprintf("a curve needs usable trials at %d rates, and the run has them at %d%s", minRates, e.Rates, leftOut)
 	case e.Complete == e.Blocks:
 		return fmt.Sprintf("a curve needs %d blocks, and the run has %d", minBlocks, e.Blocks)
 	}
-	return fmt.Sprintf("a curve needs %d blocks with usable trials at %d of %d loads, and the run has %d of %d (tare report prints why trials or their response times are left out)", minBlocks, neededOf(e.Loads), e.Loads, e.Complete, e.Blocks)
+	return fmt.Sprintf("a curve needs %d blocks with usable trials at %d of %d loads, and the run has %d of %d%s", minBlocks, neededOf(e.Loads), e.Loads, e.Complete, e.Blocks, leftOut)
 }
+
+const leftOut = " (tare report prints why trials or their response times are left out)"
 
 // Changes are the changes of the experiment with which a run is enough for a curve.
 func (e *FewError) Changes() (all []string) {

@@ -67,9 +67,6 @@ func namesStatuses(experiment []byte) bool {
 	return err != nil || x.Load.Checks["status"] != nil || x.Load.Requests != nil
 }
 
-// meanShare bounds the difference of a mean of a histogram from that of the times in it: it has three digits.
-const meanShare = 0.005
-
 // latencyRefutations compares the response times that reports use with those that the load counted otherwise: the sums of
 // the slices, or the log by the second.
 func latencyRefutations(d *Dir, r *Record) []Refutation {
@@ -107,7 +104,7 @@ func latencyRefutations(d *Dir, r *Record) []Refutation {
 		return nil // slices of another count have their own finding
 	}
 	want := float64(sum) / float64(n)
-	if got := hdrlog.Dense(used[tag]).Mean(); math.Abs(got-want) > meanShare*want+float64(time.Microsecond) {
+	if got := hdrlog.Dense(used[tag]).Mean(); math.Abs(got-want) > hdrlog.MeanError*want+float64(time.Microsecond) {
 		return []Refutation{{name, fmt.Sprintf("its mean response time is %v, and that of the slices %v", time.Duration(got).Round(time.Microsecond), time.Duration(want).Round(time.Microsecond))}}
 	}
 	return nil

@@ -108,6 +108,9 @@ func mustBeEmpty(dir string) error {
 type opening struct{ dir *Dir }
 
 func (d opening) fill() error {
+	if err := d.refuseWords(); err != nil {
+		return err
+	}
 	h := d.dir.held
 	if err := h.Mkdir(TrialsDir, 0o755); err != nil {
 		return storage("create results directory", d.dir.path, err)
@@ -136,7 +139,7 @@ func Resume(dir string, experiment []byte, env Environment) (*Dir, error) {
 	}
 	d, err := Open(dir)
 	if err == nil {
-		err = errors.Join(opening{d}.sameExperiment(experiment), opening{d}.sameMachine(env))
+		err = errors.Join(opening{d}.sameExperiment(experiment), opening{d}.sameMachine(env), opening{d}.refuseWords())
 	}
 	if err != nil {
 		_ = h.Close()

@@ -113,6 +113,9 @@ func Equal(a, b *hdrhistogram.PackedHistogram) bool {
 		a.SignificantFigures() == b.SignificantFigures() && maps.Equal(maps.Collect(a.ForEachBucket), maps.Collect(b.ForEachBucket))
 }
 
+// MeanError bounds the share by which the mean of a histogram with three digits differs from the mean of its values.
+const MeanError = 0.002
+
 // Dense copies a histogram into the library's type with all its queries. It returns nil if h is nil.
 func Dense(h *hdrhistogram.PackedHistogram) *hdrhistogram.Histogram {
 	if h == nil {

@@ -144,7 +144,7 @@ func (c recount) lateness(r *result.Record) {
 		return
 	}
 	p50, p99, most := *l.LatenessP50US, *l.LatenessP99US, *l.LatenessMaxUS
-	if own := l.OwnLatenessP99US; p50 > p99 || p99 > most || own != nil && *own > p99*(1+meanError) {
+	if own := l.OwnLatenessP99US; p50 > p99 || p99 > most || own != nil && *own > p99*(1+hdrlog.MeanError) {
 		c.problem(fmt.Sprintf("its lateness has median %v, p99 %v, and maximum %v µs", p50, p99, most))
 		return
 	}
@@ -154,14 +154,11 @@ func (c recount) lateness(r *result.Record) {
 		return // [findings.latencies] has the finding
 	}
 	response, service := hdrlog.Dense(sums[tags[0]]).Mean()/1e3, hdrlog.Dense(sums[tags[1]]).Mean()/1e3
-	mean, slack := response-service, 2+meanError*(response+service)
+	mean, slack := response-service, 2+hdrlog.MeanError*(response+service)
 	low, high := 0.49*p50+0.009*(p99-p50), 0.5*p50+0.49*p99+(0.01+1/float64(n))*most
 	if mean < low-slack || mean > high+slack {
 		c.problem(fmt.Sprintf("its lateness (median %.0f, p99 %.0f, maximum %.0f µs) has a mean of %.0f to %.0f µs, and by the latency log it is %.0f", p50, p99, most, low, high, mean))
 	}
 }
-
-// meanError bounds the error of a mean of a histogram with three digits.
-const meanError = 0.002
 
 func (c recount) problem(message string) { c.found.problem(c.file, message) }
