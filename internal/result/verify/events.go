@@ -2,6 +2,7 @@ package verify
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"path"
 	"slices"
@@ -169,7 +170,8 @@ func (f *findings) judgement(file, message string) {
 	f.problem(file, message)
 }
 
-// medianOf is the median of the medians of the seconds of the measure phase.
+// medianOf is the median of the medians of the seconds of the measure phase. Seconds that a phase has in part may be in it or
+// not: then it is the longest median, with which a limit that depends on it is not checked.
 func medianOf(r *result.Record, l *timeline) time.Duration {
 	first, n := r.Load.Window()
 	var all []float64
@@ -182,6 +184,9 @@ func medianOf(r *result.Record, l *timeline) time.Duration {
 		return 0
 	}
 	slices.Sort(all)
+	if !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+		return time.Duration(slices.Max(slices.Collect(maps.Values(l.p50))) * float64(time.Millisecond))
+	}
 	return time.Duration(all[len(all)/2] * float64(time.Millisecond))
 }
 
