@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"kube/internal/session/kubernetes"},
 	{"internal/session"},
 	{"internal/cli/health", "internal/show/plot", "internal/show/push", "internal/show/serve"},
-	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/callgraph", "internal/study/sidecar/adder"},
+	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/callgraph"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "kube/internal/meter/agent", "kube/internal/meter/kubelet"},
 	{"internal/answer", "internal/predict", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/timeline",
@@ -46,7 +46,7 @@ var layers = [][]string{
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent", "internal/inside/simulated", "internal/inside/objects"},
 	{"internal/load/host", "internal/load/check", "internal/load/schedule", "internal/load/calls"},
 	{"internal/experiment/plan", "internal/result/balance", "internal/cli/console"},
-	{"internal/experiment", "internal/study/sidecar", "kube/internal/chart", "kube/internal/kustomize", "kube/internal/inplace", "kube/internal/guard", "kube/internal/rbac", "internal/load/worker"},
+	{"internal/experiment", "kube/internal/chart", "kube/internal/kustomize", "kube/internal/inplace", "kube/internal/guard", "kube/internal/rbac", "internal/load/worker"},
 	{"internal/experiment/expect"},
 	{"internal/load", "kube/internal/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "kube/internal/cluster", "internal/load/template", "internal/load/capacity"},
@@ -133,7 +133,7 @@ func TestLayers(t *testing.T) {
 }
 
 // unguarded are the packages whose goroutines run in programs inside a trial, or in tests.
-var unguarded = regexp.MustCompile(`^(cmd/tare-agent|internal/(load|inside|study/sidecar)|.*test)(/|$)`)
+var unguarded = regexp.MustCompile(`^(cmd/tare-agent|internal/(load|inside)|.*test)(/|$)`)
 
 // A panic in any goroutine of tare ends it with exit code 1, see package routine.
 func TestGoroutinesAreGuarded(t *testing.T) {

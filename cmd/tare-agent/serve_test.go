@@ -120,7 +120,7 @@ func TestExitCode(t *testing.T) {
 		"none":     {nil, 0, ""},
 		"mistakes": {strict.Problems{{File: "f", Line: 1, Column: 2, Message: "no", Tip: "yes"}, {File: "f", Message: "nor this"}}, 2, "tare-agent: f:1:2: no\nhint: yes\ntare-agent: f: nor this\n"},
 		"flag":     {hint.Usage(errors.New("no flag"), "look"), 2, "tare-agent: no flag\nhint: look\n"},
-		"command":  {usage(newSidecarCommand().Args(newSidecarCommand(), []string{"nope"})), 2, "tare-agent: unknown command \"nope\" for \"sidecar\"\nhint: `tare-agent --help` lists the commands\n"},
+		"command":  {usage(newSinkCommand().Args(newSinkCommand(), []string{"nope"})), 2, "tare-agent: unknown command \"nope\" for \"sink\"\nhint: `tare-agent --help` lists the commands\n"},
 		"wrapped":  {usage(errors.New("gone: unknown command ")), 1, "tare-agent: gone: unknown command\n"},
 		"other":    {errors.New("gone"), 1, "tare-agent: gone\n"},
 	} {

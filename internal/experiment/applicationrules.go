@@ -24,7 +24,7 @@ func (v applicationRules) validate() {
 	case inline && v.e.Application.Topology != "":
 		v.report("application.topology", "remove one of the two", "both a topology and services are written")
 	case inline:
-		v.e.inline().Validate(v.doc, "application.", v.names.Programs.Names()...)
+		v.e.inline().Validate(v.doc, "application.")
 	default:
 		v.topology()
 	}

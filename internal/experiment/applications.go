@@ -46,13 +46,13 @@ func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
 	return all
 }
 
-func (v ApplicationVariant) topology(name string, programs ...string) (app.Topology, error) {
+func (v ApplicationVariant) topology(name string) (app.Topology, error) {
 	var t app.Topology
 	var err error
 	if strings.Contains(v.Topology, "\n") {
-		t, err = app.Decode("applications."+name+".topology", []byte(v.Topology), programs...)
+		t, err = app.Decode("applications."+name+".topology", []byte(v.Topology))
 	} else {
-		t, err = app.Load(v.Topology, programs...)
+		t, err = app.Load(v.Topology)
 	}
 	t.Name = name
 	return t, err
@@ -149,7 +149,7 @@ func (v applicationRules) variantTopology(path, name string) {
 		v.report(path, "remove one of the two", "a topology takes the place of the objects of application")
 		return
 	}
-	t, err := v.e.Applications[name].topology(name, v.names.Programs.Names()...)
+	t, err := v.e.Applications[name].topology(name)
 	switch {
 	case err != nil:
 		v.report(path+".topology", strict.DidYouMean(v.e.Applications[name].Topology, v.names.topologies()), "%v", err)

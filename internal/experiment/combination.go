@@ -11,15 +11,14 @@ import (
 // Combination is what a trial puts together. The definitions of applications and meshes have the data.
 type Combination struct {
 	Application app.Topology
-	Programs    []string // that services may have
-	Protocol    string   // of the load
+	Protocol    string // of the load
 	Mesh        mesh.Definition
 	Platform    string
 }
 
 // Refused returns the factor whose level does not go with the others, and the reason. Without one the error is nil.
 func (c Combination) Refused() (factor string, err error) {
-	if err := c.Application.Speaks(c.Protocol, c.Programs...); err != nil {
+	if err := c.Application.Speaks(c.Protocol); err != nil {
 		return "protocol", err
 	}
 	if err := c.Mesh.On(c.Platform); err != nil {

@@ -27,7 +27,6 @@ func TestCombinations(t *testing.T) {
 		{"application: {topology: faces}\nfactors: {mesh: [none], protocol: [http1, grpc]}", "6:43", "service face: smiley speaks grpc, and a call by gRPC has no path", ""},
 		{"application: {topology: fan-out}\nfactors: {mesh: [none], protocol: [tcp]}", "6:36", "service front: a tcp service cannot call others", "http1"},
 		{"factors: {mesh: [none], protocol: [tcp], application: [echo, fan-out]}", "5:36", "application fan-out: service front: a tcp service", "http1"},
-		{"application: {topology: sidecar-or-not}\nfactors: {mesh: [none], protocol: [http2]}", "6:36", "program adder supports only http1", ""},
 		{"application: {command: [x]}\nfactors: {mesh: [none], protocol: [tcp]}", "6:36", "one's own program cannot have protocol tcp", "http1"},
 		{"factors: {mesh: [none], replicas: [2], connections: [1]}", "5:54", "fewer connections (1) than replicas (2)", "connections"},
 		{"factors: {mesh: [none], connectionRate: [0, 50]}", "", "", ""},

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -80,32 +79,9 @@ func (v factorRules) rate(path string, level RateLevel) {
 
 // route reports a level other than a list of paths.
 func (v factorRules) route(path, routes string) {
-	if routes == app.EveryRoute {
-		v.everyRoute(path)
-		return
-	}
 	for r := range strings.SplitSeq(routes, ",") {
 		if !app.IsPath(r) {
 			v.report(path, "write a path such as /pay, or several with commas between: /a,/b", "%q is not a path", clip(r))
-			return
-		}
-	}
-}
-
-// everyRoute reports that the entry has no list of routes.
-func (v factorRules) everyRoute(path string) {
-	if !v.doc.Sound("application") {
-		return
-	}
-	all, _ := v.e.Topologies()
-	for _, t := range all {
-		if len(t.Services) == 0 {
-			return
-		}
-		entry, ok := t.Service(cmp.Or(t.Entry, t.Services[0].Name))
-		if p, _ := v.names.Programs.Of(entry); ok && len(p.Routes) == 0 && len(v.names.Programs) > 0 {
-			v.report(path, "write the paths, with commas between: /a,/b", "%s needs an entry with program %s, and service %s has another",
-				app.EveryRoute, listed(v.names.Programs.Names()), entry.Name)
 			return
 		}
 	}

@@ -25,8 +25,7 @@ type Names struct {
 	Platforms  []string
 	Meters     []string // of a cluster
 	Protocols  []string
-	Topologies []string     // nil: the embedded ones
-	Programs   app.Programs // that services may have
+	Topologies []string // nil: the embedded ones
 }
 
 func (n Names) topologies() []string {

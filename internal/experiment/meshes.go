@@ -33,7 +33,7 @@ func (v meshRules) combinations() {
 		for i, protocol := range v.e.protocols() {
 			for j, name := range meshesOf(v.e) {
 				d, _ := v.definition(name) // an unknown one is reported elsewhere, and refuses nothing here
-				factor, err := Combination{t, v.names.Programs.Names(), protocol, d, v.e.Platform.Kind}.Refused()
+				factor, err := Combination{t, protocol, d, v.e.Platform.Kind}.Refused()
 				if err == nil || d.On(v.e.Platform.Kind) != nil {
 					continue
 				}

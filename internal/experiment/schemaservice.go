@@ -13,7 +13,6 @@ func serviceRows(names Names) []fieldRow {
 	return slices.Concat([]fieldRow{
 		{service + "name", "DNS label.", nil, form(label{}.describe)},
 		{service + "replicas", "Replicas; 0: the factor replicas.", 0, serviceLimit("replicas")},
-		{service + "program", describePrograms(names.Programs), nil, enum(names.Programs.Names()...)},
 		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, enum(app.Protocols()...)},
 		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, limits(0, 65535)},
 		{service + "command", "One's own program with its arguments, on this machine. ${port}, ${host} and, of a service in calls, ${api.url}, ${api.host} and ${api.port} are addresses.", nil, nil},
@@ -48,14 +47,6 @@ func serviceRows(names Names) []fieldRow {
 		{call + "newConnection", "Opens a connection for each call.", false, nil},
 		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},
 	})
-}
-
-func describePrograms(all app.Programs) string {
-	text := "Program of the service; "
-	for _, p := range all {
-		text += p.Name + ": " + p.Text + "; "
-	}
-	return text + "default: the configurable service."
 }
 
 // spreadSchema is the form of a distribution.

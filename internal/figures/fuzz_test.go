@@ -33,7 +33,6 @@ func FuzzRecord(f *testing.F) {
 		for _, published := range []bool{false, true} {
 			figures := trialFigures(&r, published)
 			latencyFigures(figures, &r, "/nowhere/absent", published)
-			stageFigures(figures, &r)
 			requestFigures(figures, &r)
 			failureFigures(figures, &r, "/nowhere/absent")
 			figures.withhold(r.Warnings)

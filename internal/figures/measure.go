@@ -96,7 +96,6 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 			r := &records[i]
 			f := trialFigures(r, o.Published)
 			latencyFigures(f, r, o.File(r.ID, result.LatencyFile), o.Published)
-			stageFigures(f, r)
 			requestFigures(f, r)
 			failureFigures(f, r, o.File(r.ID, result.LatencyFile))
 			changeFigures(f, r)

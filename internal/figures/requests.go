@@ -1,6 +1,8 @@
 package figures
 
 import (
+	"strings"
+
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -31,5 +33,13 @@ func requestFigures(f *figures, r *result.Record) {
 		if ended := float64(t.Requests) + float64(t.Failed); ended > 0 && t.Failed >= 0 && (t.P50MS > 0 || t.Failed > 0) {
 			f.setRoute(metric.RequestErrors+"/", name, float64(t.Failed)/ended)
 		}
+	}
+}
+
+// setRoute sets the metric of a route that has one.
+func (f *figures) setRoute(base, path string, v float64) {
+	name := base + strings.TrimPrefix(path, "/")
+	if _, ok := metric.Lookup(name); ok {
+		f.set(name, v)
 	}
 }

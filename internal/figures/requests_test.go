@@ -27,3 +27,12 @@ func TestRequestFigures(t *testing.T) {
 		t.Errorf("a failed trial has figures: %v", f.values)
 	}
 }
+
+func same(t *testing.T, got, want map[string]float64) {
+	t.Helper()
+	for name, v := range want {
+		if g, ok := got[name]; !ok || g < v*0.999999 || g > v*1.000001 {
+			t.Errorf("%s is %v, want %v", name, g, v)
+		}
+	}
+}

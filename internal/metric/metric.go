@@ -120,7 +120,6 @@ const (
 	IdleTasks  Source = "CPU and memory of tasks without load"
 	Generator  Source = "report of the load generator"
 	LatencyLog Source = "latency log"
-	Services   Source = "stage timers of the services"
 	Mesh       Source = "counters of the proxies"
 	Machine    Source = "CPU counter of the machine"
 	Probe      Source = "calibration probe"

@@ -41,7 +41,7 @@ func TestEveryMetricHasARow(t *testing.T) {
 			t.Errorf("%s has no row", base)
 		}
 	}
-	for _, name := range []string{metric.RouteClientTime, metric.RouteClientTime + "/"} {
+	for _, name := range []string{metric.RequestP50, metric.RequestP50 + "/"} {
 		if _, ok := metric.Lookup(name); ok {
 			t.Errorf("%q is a metric without a route", name)
 		}
@@ -67,8 +67,8 @@ func TestLists(t *testing.T) {
 
 // Metrics of routes exist by the routes that records have.
 func TestKnown(t *testing.T) {
-	one := map[string]float64{"route_calc_us/b": 1, "rate": 1, "unknown": 1, "cpu_us_per_request/data": 1}
-	other := map[string]float64{"route_calc_us/a/x": 1, "rate": 1, "route_client_us/b": 1}
+	one := map[string]float64{"request_p99_ms/b": 1, "rate": 1, "unknown": 1, "cpu_us_per_request/data": 1}
+	other := map[string]float64{"request_p99_ms/a/x": 1, "rate": 1, "request_p50_ms/b": 1}
 	var names []string
 	for _, m := range metric.Known(one, other) {
 		names = append(names, m.Name)
@@ -78,7 +78,7 @@ func TestKnown(t *testing.T) {
 			t.Errorf("%s: Lookup(%s) is %v, %v", d, m.Name, got, ok)
 		}
 	}
-	if want := []string{"cpu_us_per_request/data", "route_client_us/b", "route_calc_us/a/x", "route_calc_us/b", "rate"}; !slices.Equal(names, want) {
+	if want := []string{"cpu_us_per_request/data", "request_p50_ms/b", "request_p99_ms/a/x", "request_p99_ms/b", "rate"}; !slices.Equal(names, want) {
 		t.Errorf("%q, want %q", names, want)
 	}
 }

@@ -27,10 +27,6 @@ const (
 	ContextSwitches        = "context_switches_per_request"
 	Latency                = "latency_ms"
 	ServiceTime            = "service_ms"
-	StageTime              = "stage_us"
-	RouteClientTime        = "route_client_us"
-	RouteServerTime        = "route_server_us"
-	RouteCalcTime          = "route_calc_us"
 	RequestP50             = "request_p50_ms"
 	RequestP90             = "request_p90_ms"
 	RequestP99             = "request_p99_ms"
@@ -166,18 +162,6 @@ var rows = []Row{
 	{Name: ServiceTime, Unit: "ms", Better: LowerIsBetter, Doc: "service time, from the actual send to the last byte",
 		Parts: latencyParts, Judged: ByRatio, Source: LatencyLog, SpeedSensitive: true,
 		Title: "service time, %s", Heads: [2]string{"service time", "%s, ms"}},
-	{Name: StageTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time of a request: at the client (send to last byte), at the server (all of it), and of the server's calculation with the way to it",
-		Parts: []string{"client", "server", "calc"}, Source: Services, SpeedSensitive: true,
-		Title: "time of a request, %s", Heads: [2]string{"mean time,", "%s, µs"}},
-	{Name: RouteClientTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time at the client by route, if several are called",
-		Routes: true, Source: Services, SpeedSensitive: true,
-		Title: "time at the client, %s", Heads: [2]string{"mean time,", "client, µs"}},
-	{Name: RouteServerTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time at the server by route, if several are called",
-		Routes: true, Source: Services, SpeedSensitive: true,
-		Title: "time at the server, %s", Heads: [2]string{"mean time,", "server, µs"}},
-	{Name: RouteCalcTime, Unit: "us", Better: LowerIsBetter, Doc: "mean time of the server's calculation by route, if several are called",
-		Routes: true, Source: Services, SpeedSensitive: true,
-		Title: "time of the calculation, %s", Heads: [2]string{"mean time,", "calculation, µs"}},
 	{Name: RequestP50, Unit: "ms", Better: LowerIsBetter, Doc: "median response time by path or name of the request, if the load has several",
 		Routes: true, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
 		Title: "response time p50, %s", Heads: [2]string{"response time", "p50, ms"}},

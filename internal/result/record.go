@@ -77,10 +77,6 @@ type Record struct {
 	// Balance compares the requests that were sent, proxied and served.
 	Balance *balance.Balance `json:"balance,omitempty"`
 
-	// Stages are the request durations measured by services, for requests that ended
-	// in the measure phase.
-	Stages []Stage `json:"stages,omitempty"`
-
 	// Probe is the calibration probe before and after the load.
 	Probe *Probe `json:"probe,omitempty"`
 
@@ -438,14 +434,6 @@ type RouteTimes struct {
 	P50MS    float64 `json:"p50MS,omitempty"`  // median of their response time, ms
 	P90MS    float64 `json:"p90MS,omitempty"`  // 90 % quantile of it, ms
 	P99MS    float64 `json:"p99MS,omitempty"`  // 99 % quantile of it, ms
-}
-
-// Stage is the duration of requests as measured by a service.
-type Stage struct {
-	Route   string  `json:"route"`   // path of a service with its own timings
-	Stage   string  `json:"stage"`   // `total`: the request at the server; `calc`: the function call
-	Count   int64   `json:"count"`   // requests that ended in the measure phase
-	Seconds float64 `json:"seconds"` // the sum of their times
 }
 
 // Reading is one reading of one task. Counters are cumulative. The time is that

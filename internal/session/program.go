@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
-	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
 
 // Program is what a program of tare has for its sessions: the variants of each kind, and a place for messages.
@@ -24,7 +23,6 @@ type Program struct {
 	Version    string
 	Generators []generator.Generator
 	Platforms  []Platform
-	Services   app.Programs                // programs that services may have
 	NewMeter   func() (meter.Meter, error) // of this machine
 	Kubernetes *Kubernetes                 // nil in a program without the Kubernetes libraries
 	// Note receives lines for the user.
@@ -86,7 +84,6 @@ func NewProgram(version string, k *Kubernetes) *Program {
 	p := &Program{
 		Version:    version,
 		Generators: generator.Generators(),
-		Services:   app.Programs{sidecar.Program()},
 		NewMeter:   func() (meter.Meter, error) { return meter.NewLocal() },
 		Kubernetes: k,
 		Note:       func(string) {},
@@ -134,7 +131,6 @@ func (p *Program) Names() experiment.Names {
 		Meshes:     mesh.Names(),
 		Protocols:  app.Protocols(),
 		Topologies: app.Names(),
-		Programs:   p.Services,
 	}
 	for _, one := range p.Platforms {
 		names.Platforms = append(names.Platforms, one.Name)

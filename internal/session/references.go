@@ -114,26 +114,26 @@ func withFound(written []app.Service, found []manifest.Service) []app.Service {
 }
 
 // topology reads the file of a topology, unless the file contradicts itself about the application.
-func (r references) topology(programs []string) {
+func (r references) topology() {
 	const field = "application.topology"
 	a := &r.x.Application
 	if !app.IsFile(a.Topology) || !r.file.Sound(field) || a.IsOwn() || a.Source.IsSet() || r.file.Has("application.services") || r.file.Has("factors.application") {
 		return
 	}
-	if t, ok := r.topologyFile(field, a.Topology, programs); ok {
+	if t, ok := r.topologyFile(field, a.Topology); ok {
 		a.Topology, a.Services, a.Chart, a.Entry = "", t.Services, cmp.Or(t.Chart, a.Chart), cmp.Or(a.Entry, t.Entry)
 	}
 }
 
 // applications reads the files of topologies among the levels of the factor application, and in the entries of applications.
 // A level becomes an entry with the name in its file.
-func (r references) applications(programs []string) {
+func (r references) applications() {
 	for name, v := range r.x.Applications {
 		field := "applications." + name + ".topology"
 		if strings.Contains(v.Topology, "\n") || !app.IsFile(v.Topology) || !r.file.Sound(field) {
 			continue
 		}
-		if t, ok := r.topologyFile(field, v.Topology, programs); ok {
+		if t, ok := r.topologyFile(field, v.Topology); ok {
 			v.Topology = r.topologyText(field, t)
 			r.x.Applications[name] = v
 		}
@@ -144,7 +144,7 @@ func (r references) applications(programs []string) {
 		if !app.IsFile(level) || !r.file.Sound(field) {
 			continue
 		}
-		t, ok := r.topologyFile(field, level, programs)
+		t, ok := r.topologyFile(field, level)
 		if !ok {
 			continue
 		}
@@ -162,11 +162,11 @@ func (r references) applications(programs []string) {
 	}
 }
 
-func (r references) topologyFile(field, path string, programs []string) (app.Topology, bool) {
+func (r references) topologyFile(field, path string) (app.Topology, bool) {
 	if path = r.relative(path); !app.IsFile(path) { // Join turned "./dir" into "dir", which would be a name
 		path = "./" + path
 	}
-	t, err := app.Load(path, programs...)
+	t, err := app.Load(path)
 	if mistakes, wrong := errors.AsType[strict.Problems](err); wrong {
 		for _, m := range mistakes {
 			r.file.Report(field, m.Error(), m.Tip)

@@ -29,8 +29,8 @@ func (p *Program) resolve(ctx context.Context, f *experiment.File, dir string, o
 		if errors.Is(s.unread, ErrKubernetes) || errors.Is(s.unread, context.Canceled) {
 			return nil, s.unread
 		}
-		r.topology(p.Services.Names())
-		r.applications(p.Services.Names())
+		r.topology()
+		r.applications()
 		r.targets(s.notef)
 		r.bodies()
 		r.expressions()

@@ -51,7 +51,6 @@ func (r *Run) Trials(ctx context.Context, o RunOptions) (_ runner.Summary, err e
 		Meshes:     s.Meshes,
 		Platform:   r.Platform,
 		Generators: r.generators,
-		Programs:   s.Program.Services,
 		Meter:      r.Meter,
 		Timing:     r.Timing,
 		Dir:        r.Dir,

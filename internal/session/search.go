@@ -162,7 +162,7 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 		return 0, err
 	}
 	d, err := s.on.Deploy(ctx, platform.Spec{LoadHost: host, Trial: plan.Trial{ID: treatment.ID}, Treatment: treatment, Topology: topology,
-		Programs: s.study.Program.Services, Mesh: s.study.Meshes[treatment.Levels.Mesh], Provenance: dir})
+		Mesh: s.study.Meshes[treatment.Levels.Mesh], Provenance: dir})
 	if err != nil {
 		return 0, err
 	}

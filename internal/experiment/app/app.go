@@ -87,8 +87,6 @@ const LoadName = "load"
 type Service struct {
 	Name     string `yaml:"name" json:"name"`
 	Replicas int    `yaml:"replicas,omitempty" json:"replicas,omitempty"` // 0: the treatment's replicas
-	// Program that runs it. Empty means the configurable service of tare-agent.
-	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Protocol of its requests. Empty means the treatment's.
 	Protocol string `yaml:"protocol,omitempty" json:"protocol,omitempty"`
 	// Port of its Service, where others' objects run it. 0 means a chart's chart.port.

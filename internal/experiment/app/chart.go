@@ -68,7 +68,7 @@ func (v validation) foreign() {
 			v.report(at+".port", fmt.Sprintf("%d is not a port", s.Port), "")
 		case !v.t.Foreign() && s.Port != 0:
 			v.report(at+".port", "only a service of a chart, of manifests or of a namespace has a port of its own", "remove it")
-		case v.t.Foreign() && (!reflect.DeepEqual(s.Behavior, Behavior{}) || s.Program != "" || s.Replicas != 0 || s.IsOwn()):
+		case v.t.Foreign() && (!reflect.DeepEqual(s.Behavior, Behavior{}) || s.Replicas != 0 || s.IsOwn()):
 			v.report(at, "what it does and how many there are is the "+v.t.owner()+"'s affair", "leave name, protocol, port and calls; "+what)
 		}
 	}

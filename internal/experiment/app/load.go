@@ -4,7 +4,6 @@ import (
 	"embed"
 	"fmt"
 	"path"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -37,9 +36,8 @@ func Builtin() []Topology {
 }
 
 // Load returns an embedded topology, or reads a file if the argument
-// has a slash or ends in .yaml. Mistakes in a file are [strict.Problems]. Services may
-// have one of the programs. Without any, the names of programs are not checked.
-func Load(nameOrPath string, programs ...string) (Topology, error) {
+// has a slash or ends in .yaml. Mistakes in a file are [strict.Problems].
+func Load(nameOrPath string) (Topology, error) {
 	if !IsFile(nameOrPath) {
 		return builtin(nameOrPath)
 	}
@@ -47,7 +45,7 @@ func Load(nameOrPath string, programs ...string) (Topology, error) {
 	if err != nil {
 		return Topology{}, err
 	}
-	return Decode(nameOrPath, data, programs...)
+	return Decode(nameOrPath, data)
 }
 
 // IsFile reports whether a topology is a path rather than a name.
@@ -65,8 +63,8 @@ func builtin(name string) (Topology, error) {
 }
 
 // Decode reads a topology, fills in its defaults and validates it. The error is a
-// [strict.Problems]. Programs have the meaning they have in [Load].
-func Decode(name string, data []byte, programs ...string) (Topology, error) {
+// [strict.Problems].
+func Decode(name string, data []byte) (Topology, error) {
 	var t Topology
 	doc, err := strict.Parse(name, data)
 	if err != nil {
@@ -78,7 +76,7 @@ func Decode(name string, data []byte, programs ...string) (Topology, error) {
 	} else if !IsLabel(t.Name) && doc.Sound("name") {
 		doc.Report("name", notLabel(t.Name), labelHint)
 	}
-	t.Validate(doc, "", programs...)
+	t.Validate(doc, "")
 	if err := doc.Err(); err != nil {
 		return Topology{}, err
 	}
@@ -104,10 +102,9 @@ const (
 )
 
 // Validate reports mistakes in the entry and the services to r. Paths
-// begin with prefix, e.g. "application." for a topology inside an experiment. Programs
-// have the meaning they have in [Load].
-func (t Topology) Validate(r Reporter, prefix string, programs ...string) {
-	v := validation{checks{r, prefix}, t, programs}
+// begin with prefix, e.g. "application." for a topology inside an experiment.
+func (t Topology) Validate(r Reporter, prefix string) {
+	v := validation{checks{r, prefix}, t}
 	if !r.Sound(strings.TrimSuffix(prefix, ".")) && !r.Sound(prefix+"services") && len(t.Services) == 0 {
 		return
 	}
@@ -126,8 +123,7 @@ func (t Topology) Validate(r Reporter, prefix string, programs ...string) {
 
 type validation struct {
 	checks
-	t        Topology
-	programs []string // nil: not checked
+	t Topology
 }
 
 func (v validation) services() {
@@ -153,30 +149,9 @@ func (v validation) services() {
 		}
 		within(v.checks, at, "replicas", s.Replicas)
 		v.protocol(at+".protocol", s.Protocol, Protocols())
-		v.program(at, s)
 		v.own(at, s)
 		v.behavior(at, s.Behavior)
 		v.calls(at, s, names)
-	}
-}
-
-// program reports an unknown program, and fields that programs do not support.
-func (v validation) program(at string, s Service) {
-	size, behavior := s.ResponseSize, s.Behavior
-	behavior.ResponseSize = Sizes{}
-	_, fixed := size.Fixed()
-	switch {
-	case s.Program == "":
-	case len(v.programs) > 0 && !slices.Contains(v.programs, s.Program):
-		v.report(at+".program", fmt.Sprintf("unknown program %.60q", s.Program), strict.DidYouMean(s.Program, v.programs))
-	case len(s.Calls) > 0:
-		v.report(at+".calls", fmt.Sprintf("program %.60s calls no service", s.Program), "remove them")
-	case s.Protocol != "" && s.Protocol != HTTP1:
-		v.report(at+".protocol", fmt.Sprintf("program %.60s supports only http1", s.Program), "remove it")
-	case !size.IsZero() && !fixed:
-		v.report(at+".responseSize", fmt.Sprintf("responses of program %.60s have one length", s.Program), "write a size")
-	case !reflect.DeepEqual(behavior, Behavior{}):
-		v.report(at+".program", fmt.Sprintf("program %.60s supports only responseSize", s.Program), "remove the other fields")
 	}
 }
 

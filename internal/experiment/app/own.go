@@ -75,10 +75,7 @@ func (v validation) own(at string, s Service) {
 		}
 		return
 	}
-	switch {
-	case s.Program != "":
-		v.report(join(at, "program"), "both a program of tare's and one's own are written", "remove one of the two")
-	case !reflect.DeepEqual(s.Behavior, Behavior{}):
+	if !reflect.DeepEqual(s.Behavior, Behavior{}) {
 		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, tls, prefix, beside, protocol, replicas and calls")
 	}
 	if s.Protocol == TCP {

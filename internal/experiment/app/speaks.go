@@ -9,7 +9,7 @@ import (
 )
 
 // Speaks returns why the services cannot serve a load of a protocol. The topology alone is valid.
-func (t Topology) Speaks(protocol string, programs ...string) error {
+func (t Topology) Speaks(protocol string) error {
 	if t.Foreign() {
 		return nil
 	}
@@ -19,7 +19,7 @@ func (t Topology) Speaks(protocol string, programs ...string) error {
 	}
 	t.Services = services
 	first := firstMistake{t: t}
-	t.Validate(&first, "", programs...)
+	t.Validate(&first, "")
 	return first.err
 }
 

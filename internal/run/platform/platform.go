@@ -61,7 +61,6 @@ type Spec struct {
 	Trial     plan.Trial
 	Treatment plan.Treatment
 	Topology  app.Topology
-	Programs  app.Programs // that services of the topology may have
 	Mesh      mesh.Definition
 	// Changing: changes are made during the trial, so that answers must show their route or replica.
 	Changing bool
@@ -93,8 +92,6 @@ type Deployment struct {
 	CounterRefresh CounterRefresh
 	// Prober runs the calibration probe. nil: the trial has no probe readings.
 	Prober Prober
-	// StageTimer reads the times that services measure themselves. nil: there are none.
-	StageTimer StageTimer
 	// MeshCounters reads what the data plane counts. nil: retries and timeouts are unknown.
 	MeshCounters MeshCounters
 	// RequestCounters reads the requests that services and data plane count. nil: their conservation is not checked.
@@ -348,12 +345,6 @@ type Certificates interface {
 	// Serial makes a TLS handshake with an endpoint of the entry, as one of its callers, and returns the serial number of its
 	// certificate.
 	Serial(ctx context.Context, endpoint string) (string, error)
-}
-
-// StageTimer reads request times that programs of services measure themselves ([app.Program.Timed]).
-type StageTimer interface {
-	// StageTimes reads counters that begin at 0 with the deployment.
-	StageTimes(ctx context.Context) ([]app.StageTime, error)
 }
 
 // Prober measures the current speed of the processors of application and data plane.

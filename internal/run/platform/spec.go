@@ -3,7 +3,6 @@ package platform
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -20,11 +19,10 @@ func (s Spec) Replicas(of app.Service) int {
 
 // Attribute returns t with its plane, role and component.
 func (s Spec) Attribute(t mesh.Task) mesh.Task {
-	return s.Mesh.Attribute(t, append(s.Programs.Containers(), s.Topology.BesideNames()...)...)
+	return s.Mesh.Attribute(t, s.Topology.BesideNames()...)
 }
 
-// Check refuses a specification that no platform can run: without services, with a service of the load generator's name, or
-// with a program that is not among the programs.
+// Check refuses a specification that no platform can run: without services, or with a service of the load generator's name.
 func (s Spec) Check() error {
 	if len(s.Topology.Services) == 0 {
 		return errors.New("the topology has no services")
@@ -32,9 +30,6 @@ func (s Spec) Check() error {
 	for _, of := range s.Topology.Services {
 		if of.Name == LoadService {
 			return hint.New("rename the service", "the service name %q is reserved for the load generator", LoadService)
-		}
-		if _, ok := s.Programs.Of(of); !ok && of.Program != "" {
-			return fmt.Errorf("service %s: program %.60q: %w", of.Name, of.Program, errors.ErrUnsupported)
 		}
 	}
 	return nil
@@ -69,8 +64,7 @@ func (s Spec) Targets(roots []string) []string {
 		return each(roots, []string{rpc.HealthCheck})
 	}
 	if routes := s.Treatment.Levels.Route; routes != "" {
-		program, _ := s.Programs.Of(s.Entry())
-		return each(roots, program.RoutePaths(routes))
+		return each(roots, strings.Split(routes, ","))
 	}
 	return slices.Clone(roots)
 }

@@ -1,9 +1,7 @@
 package platform
 
 import (
-	"errors"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
@@ -16,8 +14,7 @@ import (
 func TestTargets(t *testing.T) {
 	roots := []string{"http://a/", "http://b/"}
 	spec := func(protocol, route string) Spec {
-		return Spec{Topology: app.Topology{Services: []app.Service{{Name: "a", Program: "p"}}},
-			Programs:  app.Programs{{Name: "q", Routes: []app.ProgramRoute{{Path: "/q"}}}, {Name: "p", Routes: []app.ProgramRoute{{Path: "/x"}, {Path: "/y"}}}},
+		return Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}}},
 			Treatment: plan.Treatment{Levels: experiment.Levels{Protocol: protocol, Route: route}}}
 	}
 	if got := spec("", "").Targets(roots); !slices.Equal(got, roots) {
@@ -29,20 +26,10 @@ func TestTargets(t *testing.T) {
 	if got := spec("", "/x,/y").Targets(roots); !slices.Equal(got, []string{"http://a/x", "http://a/y", "http://b/x", "http://b/y"}) {
 		t.Errorf("%q", got)
 	}
-	if got := spec("", app.EveryRoute).Targets(roots[:1]); !slices.Equal(got, []string{"http://a/x", "http://a/y"}) {
-		t.Errorf("%q", got)
-	}
 }
 
 func TestCheck(t *testing.T) {
-	s := Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}, {Name: "b", Program: "p"}}}, Programs: app.Programs{{Name: "p"}}}
-	if err := s.Check(); err != nil {
-		t.Error(err)
-	}
-	s.Programs[0].Name = "q"
-	if err := s.Check(); !errors.Is(err, errors.ErrUnsupported) || !strings.Contains(err.Error(), `service b: program "p"`) {
-		t.Errorf("a missing program: %v", err)
-	}
+	must.OK(t, (Spec{Topology: app.Topology{Services: []app.Service{{Name: "a"}, {Name: "b"}}}}).Check())
 	for want, services := range map[string][]app.Service{"has no services": nil, `"load" is reserved`: {{Name: "a"}, {Name: "load"}}} {
 		must.Fail(t, (Spec{Topology: app.Topology{Services: services}}).Check(), want)
 	}

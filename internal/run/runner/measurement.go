@@ -21,7 +21,6 @@ type measurement struct {
 	sampler    *sampler
 	faults     *faultPhase
 	changes    *changePhase
-	times      *serviceTimes
 	stages     *controlTimes
 	usage      *usage
 	refreshed  *refreshedUsage
@@ -42,7 +41,7 @@ func (m *measurement) run(ctx context.Context) error {
 
 // measureCurrent reads the counters at the edges.
 func (m *measurement) measureCurrent(ctx context.Context) error {
-	stages, control := m.times.read(ctx), m.stages.read(ctx)
+	control := m.stages.read(ctx)
 	if err := m.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
@@ -55,7 +54,6 @@ func (m *measurement) measureCurrent(ctx context.Context) error {
 		return err
 	}
 	m.usage.use(tasks, begin, m.sampler.tasks, m.sampler.last)
-	m.times.keep(stages, m.times.read(ctx))
 	m.stages.keep(control, m.stages.read(ctx))
 	return m.sampler.connected(ctx)
 }
@@ -66,7 +64,7 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 	if err := m.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
-	begin, first, stages, control := m.sampler.last, m.sampler.tasks, m.times.read(ctx), m.stages.read(ctx)
+	begin, first, control := m.sampler.last, m.sampler.tasks, m.stages.read(ctx)
 	if err := m.duringMeasure(ctx, nil); err != nil {
 		return err
 	}
@@ -74,7 +72,6 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 		return err
 	}
 	end, then := m.sampler.last, m.sampler.tasks
-	m.times.keep(stages, m.times.read(ctx))
 	m.stages.keep(control, m.stages.read(ctx))
 	last := m.load.edges.end.Add(m.load.profile.Tail)
 	for next := time.Now(); !m.refreshed.covered() && next.Before(last); {

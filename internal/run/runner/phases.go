@@ -33,7 +33,7 @@ func (t *trial) deploy(ctx context.Context) error {
 		return fmt.Errorf("load: header Host: %w", err)
 	}
 	t.deployment, err = t.setup.Platform.Deploy(ctx, platform.Spec{
-		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Programs: t.setup.Programs, Mesh: t.setup.mesh, Changing: t.setup.Experiment.Changing() || experiment.NamesReplicas(t.setup.Experiment),
+		Trial: t.setup.of, Treatment: t.setup.treatment, Topology: t.setup.topology, Mesh: t.setup.mesh, Changing: t.setup.Experiment.Changing() || experiment.NamesReplicas(t.setup.Experiment),
 		CPUs: t.setup.Experiment.Platform.CPUs, LoadHost: host, Provenance: provenance,
 	})
 	if err != nil {
@@ -60,7 +60,6 @@ func (t *trial) makeParts() {
 	t.idle = &idleWait{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
 	t.measurement = &measurement{
 		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults, changes: t.changes,
-		times:     &serviceTimes{journal: t.journal, timer: d.StageTimer},
 		stages:    t.controlTimes(),
 		usage:     &usage{setup: t.setup, journal: t.journal, deployment: d, load: t.load},
 		refreshed: &refreshedUsage{setup: t.setup, journal: t.journal, load: t.load, sampler: t.sampler},

@@ -34,7 +34,6 @@ type Config struct {
 	Experiment *experiment.Experiment
 	Topology   app.Topology
 	Topologies map[string]app.Topology    // by the level of the factor application, nil if all trials have Topology
-	Programs   app.Programs               // that services may have
 	Meshes     map[string]mesh.Definition // by the level of the factor mesh
 	Platform   platform.Platform
 	Generators map[string]generator.Generator // by the level of the factor generator

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -32,7 +31,6 @@ type sliceReader struct {
 type sliceMember struct {
 	trial   *trial
 	tasks   []platform.Task
-	stages  []app.StageTime
 	before  meter.Look    // shortly before the measure phase, with the readings of that moment alone
 	begin   meter.Look    // the reading at the first edge
 	last    meter.Look    // the latest reading
@@ -276,7 +274,6 @@ func (t *trial) beginSlices(ctx context.Context) error {
 	if err := t.sampler.connected(ctx); err != nil {
 		return err
 	}
-	t.sliced.stages = t.measurement.times.read(ctx)
 	if err := t.sampler.look(ctx, meter.Edge); err != nil {
 		return err
 	}
@@ -313,7 +310,6 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 		}
 	}
 	t.measurement.usage.use(m.tasks, begin, t.sampler.tasks, end)
-	t.measurement.times.keep(m.stages, t.measurement.times.read(ctx))
 	t.measurement.visits()
 	if r.outside.busy != nil && !m.outsideUnread {
 		t.journal.record.Outside = &m.outside

@@ -19,7 +19,7 @@ import (
 // sections of the text, in order. A section writes nothing if the report has
 // nothing for it.
 var sections = []func(text){
-	answerSection, headerSection, decisionSection, trendsSection, ladderSection, configurationsSection, treatmentsSection, stagesSection, requestsSection, failuresSection, changesSection, changePartsSection, controlTimesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
+	answerSection, headerSection, decisionSection, trendsSection, ladderSection, configurationsSection, treatmentsSection, requestsSection, failuresSection, changesSection, changePartsSection, controlTimesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
 	floorSection, smallestSection, partsSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 

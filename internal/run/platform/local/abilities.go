@@ -21,7 +21,6 @@ func (d *deployment) declare() *platform.Deployment {
 		Verifier:        d.verifier,
 		Watcher:         d.processes,
 		Prober:          prober{d.layout.spec.CPUs},
-		StageTimer:      d.times,
 		Connections:     &connections{d.layout},
 		MeshCounters:    d.proxies,
 		RequestCounters: &requestCounters{layout: d.layout, processes: d.processes, sockets: d.sockets},

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -40,16 +39,6 @@ func (as *applications) start(ctx context.Context, p *pod, s app.Service, listen
 	}
 	defer api.Close()
 	p.api = api.Addr().(*net.TCPAddr).AddrPort()
-	if program, ok := as.layout.spec.Programs.Of(s); ok {
-		p.program = program
-		args, err := as.startSecond(ctx, p)
-		if err != nil {
-			return err
-		}
-		size, _ := instance.ResponseSize.Fixed()
-		args = append(args, "--response-size", strconv.FormatInt(size, 10))
-		return as.run(ctx, p, s, append([]string{program.Name}, args...), nil, listener, api)
-	}
 	return as.run(ctx, p, s, []string{"serve", "--config", path, "--source", p.ip.String()}, []string{"--token-file", as.workspace.tokenFile()}, listener, api)
 }
 

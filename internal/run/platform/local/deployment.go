@@ -44,7 +44,6 @@ type deployment struct {
 	sockets   *socketCounts
 	faults    *taskFaults
 	network   *networkFaults
-	times     *stageTimes
 
 	mu    sync.Mutex
 	loads int // started
@@ -263,7 +262,6 @@ func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 func (d *deployment) Remove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	kept := d.times.keep(ctx)
 	all := d.processes.close()
 	failed := make([]error, len(all), len(all)+3)
 	freed := d.network.free()
@@ -278,7 +276,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	d.sockets.close()
 	deployed.leave(d.processes)
 	d.layout.addresses.free()
-	if err := errors.Join(append(failed, d.processes.limits.remove(), d.workspace.runtime.remove(), freed, kept)...); err != nil {
+	if err := errors.Join(append(failed, d.processes.limits.remove(), d.workspace.runtime.remove(), freed)...); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

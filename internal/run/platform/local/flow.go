@@ -91,7 +91,6 @@ func (v *verifier) flows(probe platform.Probe, requests []request) ([]flow, erro
 			f.parts = append(f.parts, part{pod: p})
 		}
 		all = append(all, f)
-		all = append(all, v.besideFlows(v.layout.pods[s.Name], requests)...)
 	}
 	return all, nil
 }
@@ -158,25 +157,6 @@ func (v *verifier) unit(protocol string) string {
 		return "connections"
 	}
 	return v.layout.spec.Mesh.Local.Verify.Unit + "s"
-}
-
-// besideFlows are the calls that reach the processes beside the programs of a service.
-func (v *verifier) besideFlows(pods []*pod, requests []request) []flow {
-	f := flow{name: "calls at the sidecar of " + pods[0].service, hint: "the routes do not reach it; see the logs in the trial's provenance directory"}
-	for _, p := range pods {
-		if p.beside != nil {
-			f.parts = append(f.parts, part{pod: p.beside})
-		}
-	}
-	if len(f.parts) == 0 {
-		return nil
-	}
-	for _, r := range requests {
-		if pods[0].program.CallsBeside(r.url.Path) {
-			f.want++
-		}
-	}
-	return []flow{f}
 }
 
 // reading is the current value of a flow's counter.

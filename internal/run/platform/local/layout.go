@@ -24,11 +24,9 @@ type pod struct {
 	app      netip.AddrPort // the application, zero in the load generator's pod
 	api      netip.AddrPort // the application's REST interface, zero in the load generator's pod
 	sidecar  mesh.SidecarContext
-	program  app.Program               // of the service, zero for the configurable one
 	own      app.Own                   // the program of the user, zero for tare's
 	socket   *net.TCPListener          // of the application, before it starts, nil for a program of the user
 	stand    *standIn                  // answers before the application starts, nil without a sidecar
-	beside   *pod                      // the process beside the program, for its counter
 	admin    *admin                    // nil without an admin interface like Envoy's
 	local    *mesh.Local               // definition of the sidecar, nil without one
 	sources  map[string]counters       // of the sidecar, by container

@@ -21,7 +21,6 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
-	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
 
 // agent is tare-agent, built once for all tests.
@@ -94,9 +93,8 @@ func TestPlatform(t *testing.T) {
 	}
 	abilities := platformtest.Traits{
 		Parallel:          true,
-		Timed:             sidecar.Program(),
 		PlatformAbilities: []string{"Faults"},
-		Abilities:         []string{"Verifier", "Watcher", "Prober", "StageTimer", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "Certificates", "Moments", "Starter", "NetworkFaults"},
+		Abilities:         []string{"Verifier", "Watcher", "Prober", "MeshCounters", "RequestCounters", "Connections", "TaskFaults", "EndedTasks", "Configurer", "Changer", "Certificates", "Moments", "Starter", "NetworkFaults"},
 	}
 	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })
 	if left := leftovers(t); len(left) > 0 {

@@ -197,7 +197,6 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 			answer: cmp.Or(p.options.answer, probeTimeout), settle: cmp.Or(p.options.settle, settleTimeout)},
 		faults:  &taskFaults{layout: trial, processes: ps, control: control},
 		network: &networkFaults{layout: trial, processes: ps},
-		times:   &stageTimes{layout: trial, workspace: files},
 	}, nil
 }
 

@@ -14,14 +14,13 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
-	"github.com/tare-mesh/tare/internal/study/sidecar"
 )
 
 // deployTopology deploys services as they are written in a topology.
 func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol string) (*deployment, error) {
 	t.Helper()
 	spec := platformtest.Spec(t, m, 1, "echo")
-	spec.Topology, spec.Programs = top, app.Programs{sidecar.Program()}
+	spec.Topology = top
 	spec.Treatment.Levels.Protocol = protocol
 	d, err := New(Options{AgentPath: agent, FetchProgram: fetchProgram, settle: time.Second}).deploy(t.Context(), spec)
 	if err == nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -35,7 +34,6 @@ var abilityTests = []struct {
 	{"Warner", suite.warner},
 	{"LoadWorkers", suite.loadWorkers},
 	{"CounterRefresh", suite.counterRefresh},
-	{"StageTimer", suite.stageTimer},
 	{"MeshCounters", suite.meshCounters},
 	{"RequestCounters", suite.requestCounters},
 	{"Connections", suite.connections},
@@ -160,46 +158,6 @@ func (s suite) visitors(t *testing.T, d *platform.Deployment) {
 	if v := d.Visitors.Visitors(time.Time{}, time.Unix(1, 0)); len(v) > 0 {
 		t.Errorf("visitors in 1970: %+v", v)
 	}
-}
-
-// stageTimer checks that a service without a timed program has no times, and one with such a program has times of each request.
-func (s suite) stageTimer(t *testing.T, d *platform.Deployment) {
-	if times, err := d.StageTimer.StageTimes(t.Context()); err != nil || len(times) > 0 {
-		t.Errorf("times of a service that measures none: %+v, %v", times, err)
-	}
-	if !s.traits.Timed.Timed || len(s.traits.Timed.Routes) == 0 {
-		t.Fatal("the traits have no timed program")
-	}
-	program, spec := s.traits.Timed, Spec(t, s.mesh, 1, "timed")
-	spec.Programs, spec.Topology.Services[0].Program, spec.Treatment.Levels.Route = app.Programs{program}, program.Name, app.EveryRoute
-	timed := s.deploy(t, s.newPlatform(t), spec)
-	verify(t, timed)
-	before := must.Get(timed.StageTimer.StageTimes(t.Context()))(t)
-	for _, url := range timed.Entry() {
-		if status, _, err := s.traits.Get(t.Context(), timed, url); err != nil || status != http.StatusOK {
-			t.Errorf("%s answers %d, %v", url, status, err)
-		}
-	}
-	s.eventually(t, "each route has the time of its request", func(ctx context.Context) bool { // counted after the answer
-		after, err := timed.StageTimer.StageTimes(ctx)
-		return err == nil && allGrow(program, before, after)
-	})
-}
-
-// allGrow reports whether the number and time of requests grow on every route of a program.
-func allGrow(program app.Program, before, after []app.StageTime) bool {
-	total := func(times []app.StageTime, route string) (of app.StageTime) {
-		for _, t := range times {
-			if t.Route == route && t.Stage == "total" {
-				of = t
-			}
-		}
-		return of
-	}
-	return !slices.ContainsFunc(program.Routes, func(r app.ProgramRoute) bool {
-		was, is := total(before, r.Path), total(after, r.Path)
-		return is.Count <= was.Count || is.Seconds <= was.Seconds
-	})
 }
 
 func (s suite) meshCounters(t *testing.T, d *platform.Deployment) {

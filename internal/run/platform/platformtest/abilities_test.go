@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -62,22 +61,6 @@ func TestCountersAreThoseOfTheMesh(t *testing.T) {
 		m := must.Get(mesh.Load(c.mesh))(t)
 		if p := counterProblems(m, c.counters); len(p) != c.problems {
 			t.Errorf("%s with %v: %q", c.mesh, c.counters, p)
-		}
-	}
-}
-
-// Times without a request do not grow.
-func TestStageTimesGrow(t *testing.T) {
-	program := app.Program{Routes: []app.ProgramRoute{{Path: "/a"}}}
-	times := func(n int64) []app.StageTime {
-		return []app.StageTime{{Route: "/a", Stage: "total", Count: n, Seconds: float64(n)}}
-	}
-	for _, c := range []struct {
-		before, after []app.StageTime
-		grow          bool
-	}{{times(1), times(2), true}, {nil, times(1), true}, {nil, nil, false}, {times(1), times(1), false}} {
-		if grow := allGrow(program, c.before, c.after); grow != c.grow {
-			t.Errorf("%v after %v: %v", c.after, c.before, grow)
 		}
 	}
 }

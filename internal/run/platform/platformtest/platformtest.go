@@ -49,8 +49,6 @@ type Traits struct {
 	WorkOutput string
 	// Change makes changes of the entry, and sees them. nil: every kind that the mesh can make, seen from this machine.
 	Change func(t *testing.T, d *platform.Deployment)
-	// Timed is a program that measures its requests, for a platform with a StageTimer.
-	Timed app.Program
 	// Kill ends a task without the platform. nil: its process is killed.
 	Kill func(t *testing.T, task platform.Task)
 	// LoadPods are the names of load workers that are tasks even without a load.

@@ -43,9 +43,6 @@ type faults struct {
 func (f *faults) Victims() []platform.Victim {
 	var all []platform.Victim
 	for _, s := range f.agentServices() {
-		if s.Program != "" { // it cannot be changed while it runs
-			continue
-		}
 		f.pods.ofService(s.Name) // gives each pod a slot
 		for i := range f.pods.slots.count(s.Name) {
 			name, pod := slotName(s.Name, i), f.pods.current(s.Name, i)

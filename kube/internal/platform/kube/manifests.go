@@ -56,9 +56,6 @@ func (m manifests) all() ([]runtime.Object, error) {
 // objectsOf are the objects of one service: configuration, Deployment and Service.
 func (m manifests) objectsOf(s app.Service) ([]runtime.Object, error) {
 	service := m.service(s)
-	if program, ok := m.spec.Programs.Of(s); ok {
-		return []runtime.Object{m.workload(s, m.programPod(s, program)), service}, nil
-	}
 	config, err := m.config(s)
 	if err != nil {
 		return nil, err
@@ -132,32 +129,6 @@ func (m manifests) servicePod(s app.Service) corev1.PodSpec {
 	return pod
 }
 
-// programPod is a pod of a service that a program runs, with the process beside it.
-func (m manifests) programPod(s app.Service, program app.Program) corev1.PodSpec {
-	var listeners []string
-	if b := program.Beside; b != nil {
-		for i, flag := range b.Ports {
-			listeners = append(listeners, "--"+flag, "127.0.0.1:"+strconv.Itoa(besidePort+i))
-		}
-		for _, flag := range b.Sockets {
-			listeners = append(listeners, "--"+flag, tmpDir+"/"+app.SocketName(flag))
-		}
-	}
-	size, _ := m.spec.Instance(s, nil).ResponseSize.Fixed()
-	containers := []corev1.Container{m.container(appContainer, s.Memory, append([]string{program.Name, "--listen", listenAny(servicePort), "--admin", listenAny(adminPort),
-		"--token-file", tokenDir + "/" + tokenKey, "--response-size", strconv.FormatInt(size, 10)}, listeners...)...)}
-	c := &containers[0]
-	c.Ports = m.ports(s)
-	c.ReadinessProbe = readyAt(adminPort)
-	c.VolumeMounts = append(c.VolumeMounts, tokenMount)
-	if b := program.Beside; b != nil {
-		containers = append(containers, m.container(b.Container, 0, append([]string{b.Command}, listeners...)...))
-	}
-	pod := restrictedPod(containers...)
-	pod.Volumes = append(pod.Volumes, tokenVolume())
-	return pod
-}
-
 func listenAny(port int) string { return ":" + strconv.Itoa(port) }
 
 func (m manifests) ports(s app.Service) []corev1.ContainerPort {
@@ -208,12 +179,8 @@ func (m manifests) containersOf(service string) ([]string, error) {
 		}
 		return []string{loadContainer}, nil
 	}
-	s, ok := m.spec.Topology.Service(service)
-	if !ok {
+	if _, ok := m.spec.Topology.Service(service); !ok {
 		return nil, fmt.Errorf("no service %s", service)
-	}
-	if program, ok := m.spec.Programs.Of(s); ok && program.Beside != nil {
-		return []string{appContainer, program.Beside.Container}, nil
 	}
 	return []string{appContainer}, nil
 }

@@ -22,7 +22,6 @@ const (
 // Ports of the containers.
 const (
 	servicePort = 8080
-	besidePort  = 8081 // the first of the process beside a program
 	adminPort   = 9090
 	workerPort  = 9095
 )

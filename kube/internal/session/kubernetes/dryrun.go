@@ -44,7 +44,7 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 			continue
 		}
 		done[trial.Treatment] = true
-		spec := platform.Spec{Trial: trial, Programs: s.Program.Services}
+		spec := platform.Spec{Trial: trial}
 		for _, t := range s.Plan.Treatments {
 			if t.ID == trial.Treatment {
 				spec.Treatment = t
