@@ -7,6 +7,7 @@ package platform
 
 import (
 	"context"
+	"net/http/httptrace"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
@@ -306,6 +307,20 @@ type Change struct {
 	Prepare bool
 	// Moved receives what ran before and after a version change. It stays empty without a mesh.
 	Moved *mesh.Moved
+	// Sending is called before the first byte of the change is sent, after all that is prepared for it. nil: nobody listens.
+	Sending func()
+}
+
+// Send reports that the change is sent now.
+func (c Change) Send() {
+	if c.Sending != nil {
+		c.Sending()
+	}
+}
+
+// OnRequest makes requests with the context report that the change is sent: each once it has its connection.
+func (c Change) OnRequest(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { c.Send() }})
 }
 
 // Background changes services that no request calls, and has the simulated proxies.

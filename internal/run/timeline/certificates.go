@@ -65,6 +65,8 @@ func (c *Changes) renew(ctx context.Context, change change, sent time.Time, made
 	old := c.serials[change.Endpoint]
 	c.mu.Unlock()
 	accepted := make(chan error, 1)
+	var prepared time.Duration // of the change, until it was sent
+	change.Sending = sync.OnceFunc(func() { prepared = time.Since(sent) })
 	go routine.Guarded(func() {
 		err := c.deployment.Changer.Change(ctx, change.Change)
 		made.AcceptedSeconds = made.SentSeconds + seconds(time.Since(sent))
@@ -105,10 +107,22 @@ func (c *Changes) renew(ctx context.Context, change change, sent time.Time, made
 	if err := <-accepted; err != nil {
 		return err
 	}
+	made.SentSeconds += seconds(prepared)
+	all = since(all, prepared)
 	c.mu.Lock()
 	c.serials[change.Endpoint] = presented(all, old, made)
 	c.mu.Unlock()
-	return c.repeat(ctx, change, sent, all)
+	return c.repeat(ctx, change, sent.Add(prepared), all)
+}
+
+// since counts the instants of handshakes from a later one. Those that ended before it show nothing.
+func since(all []handshake, later time.Duration) (after []handshake) {
+	for _, h := range all {
+		if h.sent, h.end = max(0, h.sent-later), h.end-later; h.end > 0 {
+			after = append(after, h)
+		}
+	}
+	return after
 }
 
 // repeat makes the handshakes of a change again in the second half of the time to the next, after one for the reading before it. That

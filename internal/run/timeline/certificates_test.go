@@ -25,7 +25,9 @@ type authority struct {
 	hands []time.Time // of each handshake
 }
 
-func (a *authority) Change(context.Context, platform.Change) error {
+func (a *authority) Change(_ context.Context, change platform.Change) error {
+	time.Sleep(a.prepares)
+	change.Send()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.since = append(a.since, time.Now().Add(a.after))

@@ -200,6 +200,7 @@ func (c *Changes) make(ctx context.Context, number int, next change, start, begi
 			}
 			next.Moved = &mesh.Moved{}
 		}
+		next.Sending = sync.OnceFunc(func() { made.SentSeconds = seconds(time.Since(start)) })
 		err = c.deployment.Changer.Change(ctx, next.Change)
 		made.AcceptedSeconds = seconds(time.Since(start))
 		if next.Moved != nil && next.Moved.Proxies > 0 {

@@ -18,9 +18,9 @@ import (
 	"github.com/tare-mesh/tare/internal/run/timeline"
 )
 
-// changer takes some time for each change.
+// changer takes some time for each change, and some before it sends one.
 type changer struct {
-	takes time.Duration
+	prepares, takes time.Duration
 
 	mu   sync.Mutex
 	made []platform.Change
@@ -32,6 +32,8 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	c.mu.Lock()
 	c.made = append(c.made, change)
 	c.mu.Unlock()
+	time.Sleep(c.prepares)
+	change.Send()
 	select {
 	case <-time.After(c.takes):
 		return nil
@@ -89,6 +91,28 @@ func TestChangesAreMadeWhenDue(t *testing.T) {
 		for i, m := range again.Made() {
 			if m.Kind != made[i].Kind || m.Endpoint != made[i].Endpoint {
 				t.Errorf("change %d of the same seed is %s %s, want %s %s", i, m.Kind, m.Endpoint, made[i].Kind, made[i].Endpoint)
+			}
+		}
+	})
+}
+
+// Times of a change count from when it was sent. What is prepared for it, such as a file or a certificate, is before it.
+func TestChangesCountFromTheirSending(t *testing.T) {
+	const prepares = 20 * time.Millisecond
+	synctest.Test(t, func(t *testing.T) {
+		a := &authority{after: 100 * time.Millisecond, changer: changer{prepares: prepares}}
+		for _, kind := range []string{metric.RouteChanged, metric.CertificateRenewed} {
+			x := experiment.Changes{Every: experiment.Duration(2 * time.Second), Count: 3, Kinds: []string{kind}}
+			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Certificates: a}))(t)
+			start := time.Now()
+			must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
+			for i, m := range changes.Made() {
+				if late := m.SentSeconds - m.DueSeconds; late < prepares.Seconds()-1e-9 || late > prepares.Seconds()+0.0011 { // a certificate is read before
+					t.Errorf("%s %d was sent %v s after it was due, want %v", kind, i, late, prepares)
+				}
+				if kind == metric.CertificateRenewed && (m.FirstNew.AfterMS > 100 || *m.FirstNew.BeforeMS < 100 || *m.FirstNew.BeforeMS > 110) {
+					t.Errorf("%s %d: first effect in %+v, want 100 ms", kind, i, m.FirstNew)
+				}
 			}
 		}
 	})

@@ -54,7 +54,7 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		return fmt.Errorf("mesh %s: %w", definition.Name, err)
 	}
 	if !c.layout.proxied() {
-		return c.reload(ctx, service, change.Version)
+		return c.reload(change.OnRequest(ctx), service, change.Version)
 	}
 	of := mesh.ChangeContext{Service: service, Version: change.Version, Before: max(0, change.Version-1), Control: c.control.contexts(), Secrets: c.workspace.secrets.get}
 	for _, e := range change.Endpoints {
@@ -80,10 +80,10 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		}
 	}
 	if has {
-		_, err := c.control.request(ctx, request.Request, of)
+		_, err := c.control.request(change.OnRequest(ctx), request.Request, of)
 		return err
 	}
-	return c.reconfigure(ctx, changed, of)
+	return c.reconfigure(ctx, changed, of, change)
 }
 
 // reload gives each replica of a service a configuration with another version.
@@ -96,7 +96,7 @@ func (c *changer) reload(ctx context.Context, service string, version int) error
 		if p.own.IsOwn() {
 			return fmt.Errorf("%s is your own program, whose answers show no version", p.name)
 		}
-		if _, err := p.serviceAPI(c.workspace.token).Configure(ctx, patch); err != nil {
+		if _, err := p.serviceAPI(c.workspace.token).Call(ctx, http.MethodPatch, "/config", patch); err != nil {
 			return err
 		}
 	}
@@ -131,7 +131,7 @@ func (c *changer) renew(p *pod) (certPath, keyPath string, err error) {
 }
 
 // reconfigure renders the configuration of a sidecar as it is after a change, and makes the sidecar take it over.
-func (c *changer) reconfigure(ctx context.Context, p *pod, of mesh.ChangeContext) error {
+func (c *changer) reconfigure(ctx context.Context, p *pod, of mesh.ChangeContext, change platform.Change) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	local, next := c.layout.spec.Mesh.Local, p.sidecar
@@ -165,9 +165,10 @@ func (c *changer) reconfigure(ctx context.Context, p *pod, of mesh.ChangeContext
 	case process == nil:
 		return fmt.Errorf("reload %s: it is not running", p.name)
 	case reload.Signal != "":
+		change.Send()
 		return process.Signal(mesh.Signals[reload.Signal])
 	}
-	return post(ctx, reload, config)
+	return post(change.OnRequest(ctx), reload, config)
 }
 
 // post sends a configuration to a proxy.

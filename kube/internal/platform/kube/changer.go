@@ -63,9 +63,9 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	case change.Kind == metric.VersionChanged:
 		return c.upgrade.move(ctx, change.Moved)
 	case change.Kind == metric.EndpointRemoved, change.Kind == metric.EndpointAdded:
-		return c.list(ctx, change.Endpoints)
+		return c.list(change.OnRequest(ctx), change.Endpoints)
 	case c.spec.Mesh.Kubernetes == nil:
-		return c.reload(ctx, change.Version)
+		return c.reload(change.OnRequest(ctx), change.Version)
 	}
 	return c.apply(ctx, change)
 }
@@ -171,7 +171,7 @@ func (c *changer) apply(ctx context.Context, change platform.Change) error {
 	if err != nil {
 		return err
 	}
-	return c.cluster.Apply(ctx, cluster.Stamp{Run: c.options.Run, Labels: c.stampLabels()}, objects...)
+	return c.cluster.Apply(change.OnRequest(ctx), cluster.Stamp{Run: c.options.Run, Labels: c.stampLabels()}, objects...)
 }
 
 // workload is the object of a workload of the control plane, by its name.
