@@ -705,6 +705,46 @@ func TestReloadsRun(t *testing.T) {
 	}
 }
 
+// Reloads end the connections of real proxies. nginx tells each connection of gRPC to end and cuts no stream. It keeps WebSockets, which
+// have the route of their handshake, or cuts each of them after an option's time. A route from Envoy's control plane ends none.
+func TestConnectionsThatReloadsDrop(t *testing.T) {
+	t.Parallel()
+	const connections = 4
+	nginx, libraries := programtest.Server(t, "nginx")
+	haproxy, _ := programtest.Server(t, "haproxy")
+	proxy := func(path, more string) string {
+		return fmt.Sprintf("{program: %q, environment: {LD_LIBRARY_PATH: %q}%s}", path, libraries, more)
+	}
+	run := func(protocol, meshes, names string) map[string]map[string]compare.Estimate {
+		r, code := undisturbed(t, "reload.yaml", "meshes={"+meshes+"}", fmt.Sprintf("factors={mesh: [%s], rate: [200], connections: [%d], protocol: [%s]}", names, connections, protocol),
+			"changes={every: 600ms, count: 12}", "phases={warmup: 1s, measure: 9s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s, errorRatio: 0.5}")
+		if code != console.Done {
+			t.Errorf("%s: exit code %d: %+v", protocol, code, r.Warnings)
+		}
+		metrics := map[string]map[string]compare.Estimate{}
+		for _, tr := range r.Treatments {
+			metrics[fmt.Sprint(tr.Factors["mesh"])] = tr.Metrics
+		}
+		return metrics
+	}
+	const dropped, cut, unchanged = "change_dropped_connections/route-changed", "change_cut_requests/route-changed", "change_unchanged_connections/route-changed"
+	check := func(protocol, mesh string, metrics map[string]compare.Estimate, want [2]float64, cuts, stays bool) {
+		d, c, u := metrics[dropped], metrics[cut], metrics[unchanged]
+		if d.N != 1 || d.Estimate < want[0] || d.Estimate > want[1] || cuts != (c.Estimate > 0) || stays != (u.Estimate >= connections-1) {
+			t.Errorf("%s with %s: %v connections dropped, %v requests cut, %v connections unchanged; want %v, %v, all unchanged %v", protocol, mesh, d.Estimate, c.Estimate, u.Estimate, want, cuts, stays)
+		}
+	}
+	all, none := [2]float64{0.75 * connections, connections}, [2]float64{} // a reload on a busy machine may end beside the next one
+	grpc := run("grpc", "nginx: "+proxy(nginx, "")+", haproxy: "+proxy(haproxy, ""), "none, nginx, haproxy, envoy-xds")
+	check("gRPC", "none", grpc["none"], none, false, false)
+	check("gRPC", "nginx", grpc["nginx"], all, false, false)
+	check("gRPC", "haproxy", grpc["haproxy"], [2]float64{0.25 * connections, connections}, false, false)
+	check("gRPC", "envoy-xds", grpc["envoy-xds"], none, false, false)
+	sockets := run("websocket", "nginx: "+proxy(nginx, "")+", ending: "+proxy(nginx, ", from: nginx, options: {shutdown: 100}"), "nginx, ending")
+	check("WebSocket", "nginx", sockets["nginx"], none, false, true)
+	check("WebSocket", "ending", sockets["ending"], all, true, false)
+}
+
 // An endpoint that leaves gets no more requests, and no request fails.
 func TestEndpointRemoval(t *testing.T) {
 	t.Parallel()

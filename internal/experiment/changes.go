@@ -39,7 +39,7 @@ const (
 	someChanges  = 30 // from which a trial has a median
 	someProbes   = 16 // connections, several for each worker of a proxy
 	leastRestart = Duration(500 * time.Millisecond)
-	changesProbe = "the load of tare over HTTP/1.1 shows which version served each answer"
+	changesProbe = "the load of tare over HTTP, gRPC or WebSocket shows which version served each answer"
 )
 
 // Changing reports whether changes are made.
@@ -235,7 +235,7 @@ func (v changeRules) observed() {
 		v.report("changes", "remove changes, or write platform: {kind: local}", "platform %s makes none", e.Platform.Kind)
 	case otherGenerator(e) != "":
 		v.report("changes", "use load generator tare", changesProbe)
-	case slices.ContainsFunc(e.protocols(), func(p string) bool { return p != app.HTTP1 }):
+	case slices.Contains(e.protocols(), app.TCP):
 		v.report("changes", "write factors: {protocol: [http1]}", changesProbe)
 	case e.searches(), e.closedLoop() && e.Changes.Probe.Rate == 0:
 		v.report("changes", "give a rate, or write probe: {rate: 1000}", "the probes of a closed loop wait for a slow proxy, and miss what it does meanwhile")

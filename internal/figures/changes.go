@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -22,6 +23,7 @@ func changeFigures(f *figures, r *result.Record) {
 	for _, described := range metric.ChangeKinds() {
 		kind := described.Name
 		var n, failed, failing, flaps float64
+		var dropped, cut counted
 		var kept unchanged
 		var first, last []stats.Bounded
 		for _, c := range r.Changes {
@@ -33,6 +35,8 @@ func changeFigures(f *figures, r *result.Record) {
 				kept.add(c)
 			}
 			flaps += float64(c.Flaps)
+			dropped.add(c.Dropped)
+			cut.add(c.Cut)
 			if failed += float64(c.Failed); c.Failed > 0 {
 				failing++
 			}
@@ -52,10 +56,27 @@ func changeFigures(f *figures, r *result.Record) {
 		if described.Shown == metric.Version {
 			f.set(metric.Of(metric.ChangeFlaps, kind), flaps/n)
 		}
-		kept.report(f, kind)
+		dropped.mean(f, metric.Of(metric.ChangeDropped, kind))
+		cut.mean(f, metric.Of(metric.ChangeCut, kind))
+		kept.report(f, kind, fmt.Sprint(r.Factors["protocol"]) == app.WebSocket)
 		changeTimes(f, kind, [2]string{metric.ChangeFirstNew, metric.ChangeFirstNewMost}, first, stats.EarliestBounds)
 		changeTimes(f, kind, [2]string{metric.ChangeLastOld, metric.ChangeLastOldMost}, last, stats.LatestBounds)
 		changeCPU(f, kind, r)
+	}
+}
+
+// counted is a mean of counts, of the changes that have one.
+type counted struct{ n, sum float64 }
+
+func (c *counted) add(count *int) {
+	if count != nil {
+		c.n, c.sum = c.n+1, c.sum+float64(*count)
+	}
+}
+
+func (c *counted) mean(f *figures, name string) {
+	if c.n > 0 {
+		f.set(name, c.sum/c.n)
 	}
 }
 
@@ -107,7 +128,7 @@ func (u *unchanged) add(c result.Change) {
 }
 
 // report warns if most of the changes did not reach every connection: one that is probed for a short time may reach it later.
-func (u *unchanged) report(f *figures, kind string) {
+func (u *unchanged) report(f *figures, kind string, sockets bool) {
 	if u.probed == 0 {
 		return
 	}
@@ -120,8 +141,11 @@ func (u *unchanged) report(f *figures, kind string) {
 	if 2*u.replicas > u.probed {
 		what = fmt.Sprintf("%d of %d replicas (%s)", len(u.at), u.ofReplicas, strings.Join(u.at, ", "))
 	}
-	f.warn("change-unlearned", []string{metric.ChangeLastOld}, fmt.Sprintf("%s never changed, in %d of %d changes of kind %s: they gave answers by the old configuration until it was undone or the load ended", what, u.changes, u.probed, kind),
-		"a worker or a proxy does not take over the configuration, or later than changes.every and the end of the measure phase allow")
+	hint := "a worker or a proxy does not take over the configuration, or later than changes.every and the end of the measure phase allow"
+	if sockets {
+		hint = "a WebSocket has the route of its handshake until it ends: an option of the proxy may end it after a reload"
+	}
+	f.warn("change-unlearned", []string{metric.ChangeLastOld}, fmt.Sprintf("%s never changed, in %d of %d changes of kind %s: they gave answers by the old configuration until it was undone or the load ended", what, u.changes, u.probed, kind), hint)
 }
 
 // lateShare is the share of changes that may take effect in the second half of the time to the next, which has the level

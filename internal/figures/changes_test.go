@@ -44,6 +44,10 @@ func TestChangeFigures(t *testing.T) {
 	for i := range 3 {
 		slow[i].LastOld, possibly[i].LastOld = &result.Span{AfterMS: 110}, &result.Span{AfterMS: 90, BeforeMS: &before}
 	}
+	dropping := changed(40, 10, 12)
+	for i := range dropping[:30] { // ten are of a record without counts
+		dropping[i].Dropped, dropping[i].Cut = new(8), new(i%2)
+	}
 	for name, c := range map[string]struct {
 		changes []result.Change
 		want    map[string]float64
@@ -58,6 +62,8 @@ func TestChangeFigures(t *testing.T) {
 		"the 99 % quantile from 1,000":     {append(changed(970, 10, 12), changed(30, 90, 96)...), map[string]float64{metric.ChangeLastOld + route + metric.ChangeP99: 90, metric.ChangeLastOldMost + route + metric.ChangeP99: 96}},
 		"a median that most never reached": {append(changed(15, 10, 12), changed(25, 900, math.Inf(1))...), map[string]float64{metric.ChangeLastOld + route: absent}},
 		"failures and flaps":               {failing, map[string]float64{metric.ChangeFailed + route: 0.1, metric.ChangeFailing + route: 0.05, metric.ChangeFlaps + route: 0.05}},
+		"dropped connections":              {dropping, map[string]float64{metric.ChangeDropped + route: 8, metric.ChangeCut + route: 0.5}},
+		"without counts":                   {changed(40, 10, 12), map[string]float64{metric.ChangeDropped + route: absent, metric.ChangeCut + route: absent}},
 		"nothing of other kinds":           {failing, map[string]float64{metric.ChangeFailing + "/" + metric.EndpointAdded: absent}},
 	} {
 		f := &figures{values: map[string]float64{}}

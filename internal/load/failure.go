@@ -111,5 +111,14 @@ var failureNames = [FailureCount]string{
 	FailureOther:          "other",
 }
 
+// Cut reports whether the server ended the connection or the stream under a request.
+func (k Failure) Cut() bool {
+	switch k {
+	case FailureReset, FailureClosedEarly, FailureHalfResponse, FailureStreamReset, FailureStreamRefused, FailureGoAway, FailureIdleClosed:
+		return true
+	}
+	return k >= FailureClose1000 && k <= FailureCloseOther
+}
+
 // String is the name of k in a report.
 func (k Failure) String() string { return failureNames[k] }

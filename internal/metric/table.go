@@ -52,6 +52,8 @@ const (
 	ChangeFailed           = "change_failed_requests"
 	ChangeFailing          = "change_failing_ratio"
 	ChangeFlaps            = "change_flaps"
+	ChangeDropped          = "change_dropped_connections"
+	ChangeCut              = "change_cut_requests"
 	ChangeUnchanged        = "change_unchanged_connections"
 	ChangeCPU              = "change_cpu_ms"
 	StartTime              = "start_ms"
@@ -221,6 +223,10 @@ var rows = []Row{
 		Parts: changeParts, Source: Generator, Title: "changes with failed requests, %s", Heads: [2]string{"with failures,", "%s, %%"}, HeadScale: 100, Percent: true},
 	{Name: ChangeFlaps, Unit: "1", Better: LowerIsBetter, Doc: "answers by the old route on a connection that had had the new one, mean per change",
 		Parts: flapParts, Source: Generator, Title: "flaps, %s", Heads: [2]string{"flaps,", "%s"}},
+	{Name: ChangeDropped, Unit: "1", Better: LowerIsBetter, Doc: "connections of the load that the server ended after a change, closed, reset or told to end (GOAWAY, `Connection: close`), until the next change, mean",
+		Parts: changeParts, Source: Generator, Title: "dropped connections per change, %s", Heads: [2]string{"dropped", "connections, %s"}},
+	{Name: ChangeCut, Unit: "1", Better: LowerIsBetter, Doc: "requests, streams and messages without a whole answer because their connection or stream ended, until the next change, mean",
+		Parts: changeParts, Source: Generator, Title: "cut requests per change, %s", Heads: [2]string{"cut", "requests, %s"}},
 	{Name: ChangeUnchanged, Unit: "1", Better: LowerIsBetter, Doc: "connections without an answer by the new configuration until the change was undone or the load ended, mean per change",
 		Parts: ChangeNames(ChangeKind.ByConnection), Source: Generator, Title: "unchanged connections, %s", Heads: [2]string{"unchanged", "connections, %s"}},
 	{Name: ChangeCPU, Unit: "ms", Better: LowerIsBetter, Doc: "CPU time of a change above the level without it, by plane, and for each proxy (mean of all)",

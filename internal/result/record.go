@@ -206,6 +206,8 @@ type Change struct {
 	Probes          int      `json:"probes"`                    // successful answers after it, until it was undone or the load ended
 	Failed          int      `json:"failed"`                    // requests that failed until the last old answer
 	Flaps           int      `json:"flaps"`                     // old answers on connections that had had a new one
+	Dropped         *int     `json:"dropped,omitempty"`         // connections that the server ended until the next change, closed or told to end
+	Cut             *int     `json:"cut,omitempty"`             // requests under way until the next change whose connection or stream the server ended
 
 	Moved    *mesh.Moved  `json:"moved,omitempty"`    // versions of the mesh before and after a version change, absent without a mesh
 	Parts    *ChangeParts `json:"parts,omitempty"`    // what control plane and proxies count of it, of every fifth change

@@ -30,8 +30,18 @@ func newGRPCServer(s *Service) *rpc.Server {
 	return rpc.NewServer(maxMessage, rpc.Service{File: grpcFile, Handlers: map[string]rpc.Handler{path.Base(app.GRPCMethod): s.serveCall}})
 }
 
+// versioned adds the version of the configuration to the headers of answers.
+func versioned(s *Service, to http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n := s.now.Load(); n.version != nil {
+			w.Header()[versionHeader] = n.version
+		}
+		to.ServeHTTP(w, r)
+	})
+}
+
 // ServeGRPC is [Serve] for gRPC services.
-func ServeGRPC(ctx context.Context, l net.Listener, s *rpc.Server) error {
+func ServeGRPC(ctx context.Context, l net.Listener, s http.Handler) error {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
 	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})

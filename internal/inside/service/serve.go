@@ -71,7 +71,7 @@ func addressError(address string, err error, advice string) error {
 func Serve(ctx context.Context, l net.Listener, s *Service) error {
 	switch s.start.Protocol {
 	case app.GRPC:
-		return ServeGRPC(ctx, l, newGRPCServer(s))
+		return ServeGRPC(ctx, l, versioned(s, newGRPCServer(s)))
 	case app.TCP:
 		if err := s.serveTCP(ctx, l); err != nil {
 			return fmt.Errorf("serve on %s: %w", l.Addr(), err)

@@ -27,7 +27,11 @@ func (s *Service) serveWebSocket(ctx context.Context, w http.ResponseWriter, r *
 		}
 		answers, echo = n, false
 	}
-	c, err := upgrader.Upgrade(w, r, nil) // it answers on a failure
+	var shown http.Header
+	if n := s.now.Load(); n.version != nil {
+		shown = http.Header{versionHeader: n.version}
+	}
+	c, err := upgrader.Upgrade(w, r, shown) // it answers on a failure
 	if err != nil {
 		s.count.failed.Add(1)
 		return

@@ -119,6 +119,14 @@ func (c *conn) cookies(t *target.Target) []byte {
 	return c.user.Header(t)
 }
 
+// connection is the index of the profile's connection that c is, or was before the server ended its session.
+func (c *conn) connection() int32 {
+	if c.heir != nil {
+		return c.heir.index
+	}
+	return c.owner().index
+}
+
 // owner is the place whose request c carries.
 func (c *conn) owner() *conn {
 	if c.home != nil {

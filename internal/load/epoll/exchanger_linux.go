@@ -159,6 +159,9 @@ func (x *exchanger) answered(c *conn) {
 		}
 	}
 	x.finish(c, k, status)
+	if c.peerEnded || c.parser.Closing && !x.w.places.fresh {
+		x.w.rec.Dropped(c.connection(), x.w.now)
+	}
 	if !reusable {
 		x.w.places.reopen(c)
 		return
@@ -170,6 +173,9 @@ func (x *exchanger) answered(c *conn) {
 // connection.
 func (x *exchanger) broken(c *conn, k load.Failure) {
 	of := c.owner()
+	if k.Cut() {
+		x.w.rec.Dropped(c.connection(), x.w.now)
+	}
 	if c.parser.Started() || k != load.FailureReset && k != load.FailureClosedEarly {
 		x.fail(c, k)
 		return

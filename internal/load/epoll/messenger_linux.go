@@ -13,7 +13,7 @@ type messenger struct{ w *Worker }
 // addWebSocket gives a place a WebSocket connection, if its target is a WebSocket.
 func (m *messenger) addWebSocket(c *conn) {
 	if r := c.pool.target.WebSocket; r != nil {
-		c.messages = websocket.NewConn(r, &m.w.exchanges.expect)
+		c.messages = websocket.NewConn(r, &m.w.exchanges.expect, m.w.rec.Versions)
 	}
 }
 
@@ -122,6 +122,9 @@ func (m *messenger) end(c *conn, k load.Failure) {
 		return
 	}
 	m.w.places.countUnused(c)
+	if k.Cut() {
+		m.w.rec.Dropped(c.connection(), m.w.now)
+	}
 	if c.carries {
 		m.finish(c, k, 0)
 	} else {
@@ -141,7 +144,7 @@ func (m *messenger) finish(c *conn, k load.Failure, status int) {
 	m.w.thinks.answered(c)
 	m.w.sleep.answered(m.w.now - c.sent)
 	m.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: s.First, End: m.w.now, Status: status, Kind: k,
-		Path: c.what.target.Path, Messages: messages, Message: s.Message})
+		Path: c.what.target.Path, Messages: messages, Message: s.Message, Conn: c.connection(), Version: s.Version})
 }
 
 // sendClose tries to send a close frame before c's socket is closed.

@@ -159,6 +159,9 @@ func (m *multiplexer) endSession(c *conn, k load.Failure) {
 		if c.session.Active == 0 {
 			m.w.rec.IdleClosed++
 		}
+		if k.Cut() {
+			m.w.rec.Dropped(c.connection(), m.w.now)
+		}
 	case k == load.FailureReset || k == load.FailureClosedEarly:
 		k = load.FailureGoAway
 	}
@@ -222,6 +225,7 @@ func (m *multiplexer) finishStream(c *conn, st *http2.Stream, at *streamCall) {
 	m.w.rec.Finish(&record.Outcome{
 		Intended: at.intended, Sent: at.sentAt(), Free: at.free, First: st.First, End: m.w.now,
 		Status: status, Kind: k, Path: at.what.target.Path, Messages: st.Messages, Message: st.Message, Retries: at.retries,
+		Conn: c.connection(), Version: st.Version,
 	})
 }
 

@@ -235,6 +235,7 @@ func (s *places) idleEvent(c *conn) {
 		}
 	}
 	s.w.rec.IdleClosed++
+	s.w.rec.Dropped(c.connection(), s.w.now)
 	if c.home != nil {
 		s.drop(c)
 		return

@@ -43,7 +43,7 @@ func (m *multiplexer) addSession(c *conn) {
 		return
 	}
 	c.session = http2.NewSession(&m.w.exchanges.expect, p.Streams, p.Protocol == load.ProtocolGRPC)
-	c.session.Streaming, c.session.KeepCookies = p.GRPCStream, p.Cookies
+	c.session.Streaming, c.session.KeepCookies, c.session.Versions = p.GRPCStream, p.Cookies, m.w.rec.Versions
 	c.calls = make([]streamCall, c.session.Size())
 }
 
@@ -62,6 +62,7 @@ func (m *multiplexer) endingPlace() *conn {
 func (m *multiplexer) noteGoAway(c *conn) {
 	if n := c.session.TakeGoAway(); n != nil {
 		m.w.rec.GoAways++
+		m.w.rec.Dropped(c.connection(), m.w.now)
 		if n.IsError() {
 			m.w.rec.Because(load.FailureGoAway, n)
 		}

@@ -14,6 +14,7 @@ import (
 type head struct {
 	status    int    // 0: none
 	grpc      int    // negative: none
+	version   int32  // of [load.VersionHeader]
 	message   string // grpc-message, percent-encoded
 	length    int64
 	size      uint64 // as SETTINGS_MAX_HEADER_LIST_SIZE counts
@@ -29,6 +30,8 @@ type headerReader struct {
 	end     bool   // it ends the stream
 	head    head
 	cookies *[]string // where values of set-cookie go, nil for nowhere
+
+	versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
 }
 
 // reset prepares for a new connection.
@@ -68,6 +71,10 @@ func (r *headerReader) field(f hpack.HeaderField) {
 		h.length = n
 	case "connection", "transfer-encoding":
 		h.malformed = true
+	case load.VersionHeader:
+		if r.versions != nil {
+			h.version = r.versions.Number([]byte(f.Value))
+		}
 	case "set-cookie":
 		if r.cookies != nil {
 			*r.cookies = append(*r.cookies, f.Value)
@@ -142,7 +149,7 @@ func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
 	}
 	s.session.fruitless = 0
 	if !st.answered {
-		st.answered, st.Status, st.length = true, h.status, h.length
+		st.answered, st.Status, st.length, st.Version = true, h.status, h.length, h.version
 	}
 	if last {
 		if st.grpc = h.grpc; h.grpc > 0 {

@@ -37,6 +37,8 @@ type Session struct {
 	// KeepCookies collects the values of Set-Cookie in Cookies.
 	KeepCookies bool
 	Cookies     []string
+	// Versions numbers the values of [load.VersionHeader], nil if they are not of interest.
+	Versions *load.Versions
 
 	streams []Stream // by number, see slot
 	done    []*Stream
@@ -79,6 +81,7 @@ type result struct {
 	First    int64 // when the first byte of the answer came
 	Messages int   // of gRPC
 	Message  int64 // when the first of them was whole
+	Version  int32 // of the answer, by [load.Versions]
 	// Unprocessed means that the server has guaranteed not to have acted on the request:
 	// it may be retried (RFC 9113 section 8.7).
 	Unprocessed bool
@@ -129,10 +132,10 @@ func NewSession(expect *check.Expectation, most int, grpc bool) *Session {
 // Reset prepares for a new connection, and frames the client's preface.
 func (s *Session) Reset() {
 	*s = Session{
-		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, streams: s.streams,
+		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, Versions: s.Versions, streams: s.streams,
 		buffers: s.buffers,
 		done:    s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
-		headers: headerReader{block: s.headers.block[:0]}, trips: s.trips[:0], next: 1, Limit: min(s.most, defaultMaxStreams), window: window{defaultWindow, defaultWindow}, initial: defaultWindow,
+		headers: headerReader{block: s.headers.block[:0], versions: s.Versions}, trips: s.trips[:0], next: 1, Limit: min(s.most, defaultMaxStreams), window: window{defaultWindow, defaultWindow}, initial: defaultWindow,
 	}
 	s.headers.reset()
 	if s.KeepCookies {

@@ -11,14 +11,25 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Answer is one request, and the configuration that served it. Its instants are ns from the start of the schedule.
+// Answer is one request, and the configuration that served it, or the end of a connection by the server. Its instants are ns from the
+// start of the schedule.
 type Answer struct {
 	Conn      int    // its connection, of all workers
 	Sent, End int64  // Sent is the intended start if no open connection got it
 	OK        bool   // the answer counts as success
 	Status    int    // of HTTP, 0 without an answer
 	Version   string // of [load.VersionHeader], empty without an answer or its header
+	Event     Event
 }
+
+// Event is what the server did to a request or a connection.
+type Event string
+
+const (
+	Answered Event = "answered" // or failed in another way
+	Cut      Event = "cut"      // the connection or the stream ended under the request
+	Dropped  Event = "dropped"  // the server ended a connection that was open for requests, at Sent and End
+)
 
 // answer is an Answer as a worker keeps it.
 type answer struct {
@@ -26,6 +37,7 @@ type answer struct {
 	conn, version int32
 	status        int16
 	ok            bool
+	event         Event
 }
 
 // answers are the requests of one worker in their order of ending.
@@ -38,7 +50,10 @@ func (a *answers) finish(o *Outcome, ok bool) {
 	if a.Versions == nil {
 		return
 	}
-	one := answer{sent: o.Sent, end: o.End, conn: o.Conn, status: int16(o.Status), ok: ok}
+	one := answer{sent: o.Sent, end: o.End, conn: o.Conn, status: int16(o.Status), ok: ok, event: Answered}
+	if o.Kind.Cut() {
+		one.event = Cut
+	}
 	if o.Sent < 0 {
 		one.sent = o.Intended
 	}
@@ -48,7 +63,14 @@ func (a *answers) finish(o *Outcome, ok bool) {
 	a.all = append(a.all, one)
 }
 
-var answerColumns = []string{"connection", "sent_ns", "end_ns", "ok", "status", "version"}
+// Dropped records that the server ended a connection that was open for requests, at an instant.
+func (a *answers) Dropped(conn int32, at int64) {
+	if a.Versions != nil {
+		a.all = append(a.all, answer{sent: at, end: at, conn: conn, event: Dropped})
+	}
+}
+
+var answerColumns = []string{"connection", "sent_ns", "end_ns", "ok", "status", "version", "event"}
 
 // WriteAnswers writes the answers of all workers as CSV.
 func WriteAnswers(w io.Writer, results []*Totals) error {
@@ -57,7 +79,7 @@ func WriteAnswers(w io.Writer, results []*Totals) error {
 	for worker, t := range results {
 		for _, a := range t.all {
 			_ = out.Write([]string{strconv.Itoa(int(a.conn)*len(results) + worker), strconv.FormatInt(a.sent, 10), strconv.FormatInt(a.end, 10),
-				strconv.FormatBool(a.ok), strconv.Itoa(int(a.status)), t.Versions.Values[a.version]})
+				strconv.FormatBool(a.ok), strconv.Itoa(int(a.status)), t.Versions.Values[a.version], string(a.event)})
 		}
 	}
 	out.Flush()
@@ -95,7 +117,7 @@ func ReadAnswers(r io.Reader) (all []Answer, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("read answers: %w", err)
 		}
-		a.Version = row[5]
+		a.Version, a.Event = row[5], Event(row[6])
 		all = append(all, a)
 	}
 }

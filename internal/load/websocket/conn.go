@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"net/http"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
@@ -11,11 +12,14 @@ import (
 
 // Conn is the client's side of one connection.
 type Conn struct {
-	request *Request
-	expect  *check.Expectation
+	request  *Request
+	expect   *check.Expectation
+	versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
 
 	Open   bool  // the handshake is over
 	Reason error // of a failed handshake, or of the server's close
+	// Version is of the answer to the handshake: all messages of a connection have it.
+	Version int32
 	output
 	head []byte // of the answer to the handshake
 
@@ -51,9 +55,9 @@ type frame struct {
 	controls int // bytes of control
 }
 
-// NewConn makes a connection for a request.
-func NewConn(r *Request, expect *check.Expectation) *Conn {
-	return &Conn{request: r, expect: expect, content: expect.NewContent()}
+// NewConn makes a connection for a request. versions may be nil.
+func NewConn(r *Request, expect *check.Expectation, versions *load.Versions) *Conn {
+	return &Conn{request: r, expect: expect, versions: versions, content: expect.NewContent()}
 }
 
 // Begin sends the message of a request.
@@ -122,8 +126,12 @@ func (c *Conn) takeHandshake(b []byte) (rest []byte, k load.Failure) {
 		return nil, load.FailureNone
 	}
 	end += len("\r\n\r\n")
-	if c.Reason = c.request.checkHandshake(c.head[:end]); c.Reason != nil {
+	var header http.Header
+	if header, c.Reason = c.request.checkHandshake(c.head[:end]); c.Reason != nil {
 		return nil, load.FailureUpgrade
+	}
+	if version := header.Get(load.VersionHeader); c.versions != nil && version != "" {
+		c.Version = c.versions.Number([]byte(version))
 	}
 	c.Open = true
 	return b[end-before:], load.FailureNone
@@ -243,7 +251,7 @@ func (c *Conn) takeMessage(now int64) bool {
 
 // Reset prepares for a new socket, and writes the handshake.
 func (c *Conn) Reset() {
-	*c = Conn{request: c.request, expect: c.expect, content: c.content, head: c.head[:0], output: output{out: c.out[:0]}}
+	*c = Conn{request: c.request, expect: c.expect, versions: c.versions, content: c.content, head: c.head[:0], output: output{out: c.out[:0]}}
 	c.out = append(c.out, c.request.Handshake...)
 }
 

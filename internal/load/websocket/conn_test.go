@@ -37,7 +37,7 @@ func testConn(t testing.TB, w load.WebSocket, body []byte) *Conn {
 	u := must.Get(url.Parse("ws://127.0.0.1/chat?a=b"))(t)
 	p := load.Profile{Protocol: load.ProtocolWebSocket, WebSocket: &w, ExpectSize: -1, Headers: []string{"Sec-WebSocket-Protocol: one, two"}}.WithDefaults()
 	e := check.New(&p)
-	c := NewConn(BuildRequest(u, &p, body), &e)
+	c := NewConn(BuildRequest(u, &p, body), &e, nil)
 	c.Reset()
 	c.Sent(len(c.Unsent()))
 	return c

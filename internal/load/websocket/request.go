@@ -121,28 +121,28 @@ func appendFrame(b []byte, op byte, payload []byte) []byte {
 	return b
 }
 
-// checkHandshake checks the server's answer to the handshake (section 4.1).
-func (r *Request) checkHandshake(head []byte) error {
+// checkHandshake checks the server's answer to the handshake (section 4.1), and returns its header.
+func (r *Request) checkHandshake(head []byte) (http.Header, error) {
 	answer, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(head)), &http.Request{Method: http.MethodGet})
 	if err != nil {
-		return fmt.Errorf("malformed answer: %w", err)
+		return nil, fmt.Errorf("malformed answer: %w", err)
 	}
 	_ = answer.Body.Close()
 	h := answer.Header
 	switch {
 	case answer.StatusCode != http.StatusSwitchingProtocols:
-		return fmt.Errorf("status %s", answer.Status)
+		return nil, fmt.Errorf("status %s", answer.Status)
 	case !hasToken(h["Upgrade"], "websocket"), !hasToken(h["Connection"], "upgrade"):
-		return fmt.Errorf("status 101 without an upgrade to websocket")
+		return nil, fmt.Errorf("status 101 without an upgrade to websocket")
 	case h.Get("Sec-Websocket-Accept") != r.accept:
-		return fmt.Errorf("wrong Sec-WebSocket-Accept")
+		return nil, fmt.Errorf("wrong Sec-WebSocket-Accept")
 	case h.Get("Sec-Websocket-Extensions") != "":
-		return fmt.Errorf("the server chose an extension that was not offered")
+		return nil, fmt.Errorf("the server chose an extension that was not offered")
 	}
 	if chosen := h.Get("Sec-Websocket-Protocol"); chosen != "" && !slices.Contains(r.protocols, chosen) {
-		return fmt.Errorf("the server chose a subprotocol that was not offered")
+		return nil, fmt.Errorf("the server chose a subprotocol that was not offered")
 	}
-	return nil
+	return h, nil
 }
 
 // hasToken reports whether lists separated by commas have a token, in any case.

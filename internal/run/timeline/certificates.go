@@ -115,7 +115,7 @@ func (c *Changes) renew(ctx context.Context, change change, sent time.Time, made
 	return c.repeat(ctx, change, sent.Add(prepared), all)
 }
 
-// since counts the instants of handshakes from a later one. Those that ended before it show nothing.
+// since counts the instants of handshakes from a later one. Handshakes that ended before it show nothing.
 func since(all []handshake, later time.Duration) (after []handshake) {
 	for _, h := range all {
 		if h.sent, h.end = max(0, h.sent-later), h.end-later; h.end > 0 {

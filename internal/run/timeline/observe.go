@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -21,13 +22,15 @@ import (
 func Observe(changes []result.Change, answers []record.Answer, end time.Duration, workers int) {
 	connections := map[int][]seen{}
 	states := map[string]state{}
+	addDropped(changes, answers, int64(end))
+	answers = slices.DeleteFunc(answers, func(a record.Answer) bool { return a.Event == record.Dropped })
 	for _, a := range answers {
 		s, known := states[a.Version]
 		if !known {
 			s = stateOf(a.Version)
 			states[a.Version] = s
 		}
-		s.denied = a.Status == http.StatusForbidden
+		s.denied = a.Status == http.StatusForbidden || a.Status == statusDenied
 		connections[a.Conn] = append(connections[a.Conn], seen{state: s, sent: a.Sent, end: a.End, ok: a.OK})
 	}
 	for _, c := range connections {
@@ -58,6 +61,31 @@ func Observe(changes []result.Change, answers []record.Answer, end time.Duration
 	}
 	addWaits(changes, connections, end, workers)
 	addFailures(changes, answers)
+}
+
+// statusDenied is the answer of gRPC to a request that a policy denies (PERMISSION_DENIED).
+const statusDenied = load.StatusGRPC + 7
+
+// addDropped adds to each change the connections that the server ended, and the requests under way whose connection or stream it ended,
+// until the next change or the end.
+func addDropped(changes []result.Change, answers []record.Answer, end int64) {
+	for i := range changes {
+		from, until := nanoseconds(changes[i].SentSeconds), end
+		if i+1 < len(changes) {
+			until = nanoseconds(changes[i+1].SentSeconds)
+		}
+		var dropped, cut int
+		for _, a := range answers {
+			switch {
+			case a.End < from || a.End >= until:
+			case a.Event == record.Dropped:
+				dropped++
+			case a.Event == record.Cut:
+				cut++
+			}
+		}
+		changes[i].Dropped, changes[i].Cut = &dropped, &cut
+	}
 }
 
 // Widen adds the maximum error of the clock of the answers to what they show of changes. Handshakes are on the clock of the changes.
@@ -174,7 +202,7 @@ func interrupted(c *result.Change, connections map[int][]seen, until int64) {
 	c.FirstNew, c.LastOld = up.span(sent), last.span(sent)
 }
 
-// failures are the requests that failed, of those that were sent or under way from an instant to another.
+// failures are the requests that failed, of requests that were sent or under way from an instant to another.
 func failures(connections map[int][]seen, from, to int64) (n int) {
 	for _, all := range connections {
 		for _, a := range between(all, from, to) {
@@ -333,36 +361,43 @@ type followed struct {
 	switched       bounds // of the last time that its worker did not: requests that fail before the first new answer count too
 }
 
+// follow reads the answers of one connection, of which several may be under way at once. An answer shows its configuration between
+// its request and its end.
 func follow(c *result.Change, all []seen, sent, until int64) followed {
 	f := followed{first: bounds{0, never}, switched: bounds{0, never}}
 	kind, _ := metric.ChangeKindOf(c.Kind)
-	for _, a := range between(all, sent, until) {
-		before, after := a.shows(c)
+	answers := between(all, sent, until)
+	for _, a := range answers {
+		if _, after := a.shows(c); a.counts(c) && after {
+			f.first.before = min(f.first.before, a.end)
+		}
+	}
+	for _, a := range answers {
+		before, _ := a.shows(c)
 		switch {
+		case a.sent < sent:
 		case !a.counts(c):
-			if a.sent >= sent && f.first.before == never && kind.Shown != metric.Endpoint {
-				f.switched = bounds{a.sent, never}
+			if a.sent < f.first.before && kind.Shown != metric.Endpoint {
+				f.switched.after = max(f.switched.after, a.sent)
 			}
-			continue
-		case before && a.sent >= sent:
-			if kind.Shown == metric.Version && f.first.before != never {
+		case before:
+			if kind.Shown == metric.Version && a.sent > f.first.before {
 				f.flaps++
 			}
-			f.switched = bounds{a.sent, never}
-		case after:
-			if f.first.before == never {
-				if f.first.before = a.end; kind.Shown != metric.Endpoint { // other replicas served before and after it
-					f.first.after = f.switched.after
-				}
-			}
-			if f.switched.before == never {
-				f.switched.before = a.end
-			}
+			f.switched.after = max(f.switched.after, a.sent)
+		}
+		if a.sent <= f.first.before && kind.Shown != metric.Endpoint { // other replicas served before and after it
+			f.first.after = f.switched.after
+		}
+	}
+	for _, a := range answers {
+		if !a.counts(c) {
+			continue
 		}
 		f.answers++
-	}
-	if f.first.before == never && kind.Shown != metric.Endpoint {
-		f.first.after = f.switched.after
+		if _, after := a.shows(c); after && a.end > f.switched.after {
+			f.switched.before = min(f.switched.before, a.end)
+		}
 	}
 	return f
 }

@@ -103,6 +103,43 @@ func TestFlapIsFound(t *testing.T) {
 	contains(t, "convergence", c.LastOld, 116*time.Millisecond, connections+1)
 }
 
+// Streams of one connection overlap: an answer that took long is no flap, and one that was asked for after the end of a new one is.
+func TestStreamsOfOneConnection(t *testing.T) {
+	ms := func(n float64) int64 { return int64(changed) + int64(n*1e6) }
+	stream := func(version string, sent, end float64) record.Answer {
+		return record.Answer{Sent: ms(sent), End: ms(end), OK: true, Version: version + " 127.0.0.2:1"}
+	}
+	all := []record.Answer{stream("0", 1, 40), stream("0", 2, 3), stream("1", 3, 30), stream("0", 19, 50), stream("1", 21, 25), stream("1", 60, 61)}
+	c := observed(route, all)
+	contains(t, "first effect", c.FirstNew, 20*time.Millisecond, 6)
+	contains(t, "convergence", c.LastOld, 20*time.Millisecond, 6)
+	if c.Flaps != 0 {
+		t.Errorf("%d flaps, want none", c.Flaps)
+	}
+	c = observed(route, append(all, stream("0", 26, 27)))
+	contains(t, "convergence after a flap", c.LastOld, 27*time.Millisecond, 4)
+	if c.Flaps != 1 {
+		t.Errorf("%d flaps, want 1", c.Flaps)
+	}
+}
+
+// Each dropped connection, and each request that was cut with it, is of the change before it.
+func TestDroppedConnectionsAreOfTheChangeBefore(t *testing.T) {
+	at := func(n int, event record.Event) record.Answer {
+		end := int64(changed) + int64(n)*1e6
+		return record.Answer{Conn: n % connections, Sent: end - 1e6, End: end, Event: event}
+	}
+	all := []record.Answer{at(-5, record.Dropped), at(0, record.Dropped), at(7, record.Cut), at(90, record.Dropped), at(130, record.Dropped), at(140, record.Cut), at(141, record.Cut), at(1500, record.Dropped)}
+	later := result.Change{Kind: metric.EndpointRemoved, SentSeconds: changed.Seconds() + 0.1}
+	changes := []result.Change{{Kind: metric.RouteChanged, Version: 1, SentSeconds: changed.Seconds()}, later}
+	timeline.Observe(changes, all, seen, 0)
+	for i, want := range [][2]int{{2, 1}, {1, 2}} {
+		if c := changes[i]; *c.Dropped != want[0] || *c.Cut != want[1] {
+			t.Errorf("change %d: %d dropped, %d cut, want %v", i, *c.Dropped, *c.Cut, want)
+		}
+	}
+}
+
 func TestWorkerThatNeverLearnsIsFound(t *testing.T) {
 	c := observed(route, probes(func(conn int, now time.Duration) (string, bool) {
 		if conn == 3 {
