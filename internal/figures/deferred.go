@@ -43,16 +43,18 @@ type Limit struct {
 
 // signs of deferred work, of a plane in one trial, in seconds of CPU.
 type signs struct {
-	outside  float64 // time in the slices of others, s
-	idle     float64 // CPU there at the idle rate
-	before   float64 // CPU there at the rate before the load
-	all      float64 // CPU there
-	near     float64 // CPU of slices directly after own ones, beyond the rate of later slices
-	after    float64 // CPU beyond the rate before the load, directly after it, for as long as the slices of others
-	end      float64 // as after, at the end of the readings
-	hasNear  bool
-	hasAfter bool
-	squares  float64 // sum of the squared CPU of slices of others
+	outside float64 // time in the slices of others, s
+	idle    float64 // CPU there at the idle rate
+	before  float64 // CPU there at the rate before the load
+	all     float64 // CPU there
+	near    float64 // CPU of slices directly after own ones, beyond the rate of later slices
+	after   float64 // CPU beyond the rate before the load, directly after it, for as long as the slices of others
+	end     float64 // as after, at the end of the readings
+	hasNear bool
+	// CPU of slices directly after own ones, and their time.
+	nearCPU, nearTime float64
+	hasAfter          bool
+	squares           float64 // sum of the squared CPU of slices of others
 	// Times without requests, s: all of it, and the part directly after the load.
 	without, afterwards float64
 }
@@ -173,26 +175,26 @@ func dividedPlane(p metric.Plane) bool {
 // longer than a slice, in s of CPU in the slices of others, 0 for none.
 func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	from := valid(trials)
-	idle := make([]uses, len(trials))
 	change := signOf(from, func(t *sliced) (float64, bool) {
 		return t.after.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane), t.before != nil && t.after != nil
 	})
+	pooled := func(of func(*sliced) uses) work { return pool(trials, from, plane, of) }
+	before := pooled(func(t *sliced) uses { return t.before.or(t.after) })
+	idle := pooled(func(t *sliced) uses { return t.before.plus(t.after) })
 	at := map[*sliced]signs{}
 	for _, t := range trials {
-		at[t] = t.signs(plane, t.before.plus(t.after))
+		at[t] = t.signs(plane, idle, before)
 	}
 	without, afterwards := bursts(from, at)
 	started := change.below(0) && afterwards >= fewEvents // the time before the load has what remained of the start
-	for i, t := range trials {
-		switch {
-		case started:
-			idle[i] = t.after.or(t.before)
-		case change.above(0):
-			idle[i] = t.before.or(t.after)
-		default:
-			idle[i] = t.before.plus(t.after)
-		}
-		at[t] = t.signs(plane, idle[i])
+	switch {
+	case started:
+		idle = pooled(func(t *sliced) uses { return t.after.or(t.before) })
+	case change.above(0):
+		idle = before
+	}
+	for _, t := range trials {
+		at[t] = t.signs(plane, idle, before)
 	}
 	sign := func(of func(signs) (float64, bool)) estimate {
 		return signOf(from, func(t *sliced) (float64, bool) { return of(at[t]) })
@@ -203,14 +205,14 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 		return sign(func(s signs) (float64, bool) { return s.all - (1+interference)*idle(s), true }).above(0)
 	}
 	beyond := without >= fewEvents && (more(func(s signs) float64 { return s.idle }) || more(func(s signs) float64 { return s.before }))
-	soon := near.above(0)
+	soon := near.above(0) && shown(from, at)
 	// Work of idle programs goes on after the load, and slices directly after own ones have less of it.
 	goesOn := sign(func(s signs) (float64, bool) { return s.end - s.after/2, s.hasAfter }).Estimate > 0
 	late := (beyond || after.above(0)) && !(goesOn && near.below(0)) && sign(func(s signs) (float64, bool) { return s.all - s.before, true }).Estimate > 0
 	if late && !started { // what follows the load has deferred work
-		for i, t := range trials {
-			idle[i] = t.before.or(idle[i])
-			at[t] = t.signs(plane, idle[i])
+		idle = before
+		for _, t := range trials {
+			at[t] = t.signs(plane, idle, before)
 		}
 	}
 	// The deferred work that the signs do not exclude, of a mean trial.
@@ -222,28 +224,76 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	case near.known():
 		hidden = min(hidden, max(near.high(), after.high()))
 	}
+	all := sign(func(s signs) (float64, bool) { return s.all, true }).Estimate
+	hidden = max(0, min(hidden, all))
 	few := fewBursts(from, at, plane)
-	for i, t := range trials {
+	for _, t := range trials {
 		s := at[t]
 		if t.withheld == nil {
 			t.withheld = few
 		}
 		switch {
 		case late:
-			t.limits[plane] = Limit{Below: interference * s.idle}
-			t.divide(plane, s, func(id string, _ int64) float64 { return idle[i].cores(id) * s.outside })
+			t.limits[plane] = Limit{Below: interference * max(0, s.idle)}
+			t.divide(plane, s, func(id string, _ int64) float64 { return idle[t][id] })
 		case soon:
-			t.limits[plane] = Limit{Above: max(0, hidden)}
+			t.limits[plane] = Limit{Above: hidden}
 			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 * (1 - s.near/s.all) })
 		default:
-			t.limits[plane], t.atOnce[plane] = Limit{Above: max(0, hidden)}, true
+			t.limits[plane], t.atOnce[plane] = Limit{Above: hidden}, true
 			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 })
 		}
 	}
 	if !late {
 		return 0
 	}
-	return max(0, sign(func(s signs) (float64, bool) { return s.all - s.before, true }).high())
+	return max(0, min(all, sign(func(s signs) (float64, bool) { return s.all - s.before, true }).high()))
+}
+
+// work is CPU in the slices of others at a rate, in s, by trial and task.
+type work map[*sliced]map[string]float64
+
+func (w work) of(t *sliced, plane metric.Plane) (sum float64) {
+	for _, task := range t.record.Tasks {
+		if task.Plane == plane {
+			sum += w[t][task.ID]
+		}
+	}
+	return sum
+}
+
+// pool is the work of a plane at the rate of all trials: a long time without requests counts for more than a short one. What a
+// trial used beyond that rate remains its own, with the weight that it has in the rate. So the error of the rate is in the
+// variance between trials.
+func pool(trials, from []*sliced, plane metric.Plane, of func(*sliced) uses) work {
+	w, sums, outside := work{}, uses{}, 0.0
+	for _, t := range from {
+		sums, outside = sums.plus(of(t)), outside+t.outside()
+	}
+	for _, t := range trials {
+		w[t] = map[string]float64{}
+		for _, task := range t.record.Tasks {
+			if task.Plane != plane {
+				continue
+			}
+			rate, u := sums.cores(task.ID), of(t)[task.ID]
+			w[t][task.ID] = rate * t.outside()
+			if all := sums[task.ID].NS; all > 0 && u.NS > 0 {
+				w[t][task.ID] += (float64(u.CPU) - rate*float64(u.NS)) / float64(all) * outside
+			}
+		}
+	}
+	return w
+}
+
+// outside is the time in the slices of others, s.
+func (t *sliced) outside() (sum float64) {
+	for _, row := range t.rows {
+		if !row.Own {
+			sum += (row.End - row.Begin).Seconds()
+		}
+	}
+	return sum
 }
 
 // bursts returns the numbers of bursts that the time without requests, and the part of it directly after the load, would have
@@ -260,6 +310,22 @@ func bursts(trials []*sliced, at map[*sliced]signs) (without, after float64) {
 	}
 	rate := sum.all * sum.all / sum.squares / sum.outside
 	return rate * sum.without, rate * sum.afterwards
+}
+
+// shown reports whether the share of the slices directly after own ones in the CPU of others' slices is beyond their share of the
+// time, by more than the error of as many bursts at random.
+func shown(trials []*sliced, at map[*sliced]signs) bool {
+	var all, squares, near, nearTime, outside float64
+	for _, t := range trials {
+		s := at[t]
+		all, squares, near = all+s.all, squares+s.squares, near+s.nearCPU
+		nearTime, outside = nearTime+s.nearTime, outside+s.outside
+	}
+	if all <= 0 || outside <= 0 {
+		return false
+	}
+	p := nearTime / outside
+	return near/all-p > 2*math.Sqrt(p*(1-p)*squares)/all
 }
 
 func valid(trials []*sliced) (all []*sliced) {
@@ -289,31 +355,36 @@ func signOf(trials []*sliced, of func(*sliced) (float64, bool)) estimate {
 
 func (e estimate) known() bool { return e.N > 0 }
 
-// above and below: the mean is beyond v by more than its error. With too few trials for an error, the mean itself is.
-func (e estimate) above(v float64) bool {
-	if e.Known() {
-		return *e.Low > v
+// bounds are the interval, without an end if there are too few trials for one.
+func (e estimate) bounds() (low, high float64) {
+	switch {
+	case e.Known():
+		return *e.Low, *e.High
+	case e.Why == stats.NoSpread:
+		return e.Estimate, e.Estimate
 	}
-	return e.N > 0 && e.Estimate > v
+	return math.Inf(-1), math.Inf(1)
+}
+
+// above and below: the mean is beyond v by more than its error.
+func (e estimate) above(v float64) bool {
+	low, _ := e.bounds()
+	return low > v
 }
 
 func (e estimate) below(v float64) bool {
-	if e.Known() {
-		return *e.High < v
-	}
-	return e.N > 0 && e.Estimate < v
+	_, high := e.bounds()
+	return high < v
 }
 
 func (e estimate) high() float64 {
-	if e.Known() {
-		return *e.High
-	}
-	return e.Estimate
+	_, high := e.bounds()
+	return high
 }
 
 // signs are the signs of deferred work of a plane.
-func (t *sliced) signs(plane metric.Plane, idle uses) (s signs) {
-	var nearTime, laterTime, nearCPU, laterCPU, sum float64
+func (t *sliced) signs(plane metric.Plane, idle, before work) (s signs) {
+	var laterTime, laterCPU, sum float64
 	for i, row := range t.rows {
 		if row.Own {
 			continue
@@ -324,14 +395,13 @@ func (t *sliced) signs(plane metric.Plane, idle uses) (s signs) {
 		switch {
 		case i == 0:
 		case t.rows[i-1].Own:
-			nearCPU, nearTime = nearCPU+cpu, nearTime+time
+			s.nearCPU, s.nearTime = s.nearCPU+cpu, s.nearTime+time
 		default:
 			laterCPU, laterTime = laterCPU+cpu, laterTime+time
 		}
 	}
 	s.all = sum
-	s.idle = idle.rate(t.record.Tasks, plane) * s.outside
-	s.before = t.before.or(idle).rate(t.record.Tasks, plane) * s.outside
+	s.idle, s.before = idle.of(t, plane), before.of(t, plane)
 	for _, row := range directlyAfter(t.record.Quiet.After) {
 		s.afterwards += longest(row).Seconds()
 	}
@@ -339,14 +409,14 @@ func (t *sliced) signs(plane metric.Plane, idle uses) (s signs) {
 	for _, row := range t.record.Quiet.Before {
 		s.without += longest(row).Seconds()
 	}
-	if s.hasNear = nearTime > 0 && laterTime > 0; s.hasNear {
-		s.near = nearCPU - laterCPU/laterTime*nearTime
+	if s.hasNear = s.nearTime > 0 && laterTime > 0; s.hasNear {
+		s.near = s.nearCPU - laterCPU/laterTime*s.nearTime
 	}
 	if s.hasAfter = t.before != nil && t.after != nil; s.hasAfter {
 		last := t.record.Quiet.After
 		end := usesIn(last[max(0, len(last)-result.QuietParts):])
-		s.end = (end.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane)) * s.outside
-		s.after = (t.after.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane)) * s.outside
+		s.end = end.rate(t.record.Tasks, plane)*s.outside - s.before
+		s.after = t.after.rate(t.record.Tasks, plane)*s.outside - s.before
 	}
 	return s
 }

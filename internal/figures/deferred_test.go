@@ -27,6 +27,7 @@ type planted struct {
 	every    float64 // s from burst to burst
 	idle     float64 // cores, while idle only
 	after    float64 // s without a request, after which it is idle
+	poll     float64 // s without a request, after which and as often again a burst follows
 	beside   float64 // factor of steady work and bursts while others have the load
 	starting float64 // cores more, before the load
 }
@@ -57,6 +58,9 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 	owners := plan.Owners(r.Uint64(), simMembers, simWarmup, simRows)
 	length := float64(count) * simSlice
 	before := simWindow
+	if p.poll > 0 && n > 1 {
+		before += 1 // as of a run that saw unclear CPU in its first block
+	}
 	if p.every >= 1 || p.flush >= 1 { // as of a run that has learned the period
 		before += min(max(p.every, p.flush), 5)
 	}
@@ -88,6 +92,9 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 		}
 	}
 	last := -1e9
+	if p.poll > 0 {
+		last = -before // the readings begin directly after a request
+	}
 	for s := range used {
 		t := float64(s)*simStep - before
 		owner, factor := load(t), 1.0
@@ -95,6 +102,9 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 			factor = p.beside
 		}
 		used[s] += p.steady * simStep * factor * (1 + 0.3*r.NormFloat64())
+		if wait := t - last; p.poll > 0 && wait >= p.poll && mod(wait, p.poll) < p.burst {
+			used[s] += simStep
+		}
 		if p.every > 0 && mod(t+clock, p.every) < p.burst {
 			used[s] += simStep
 		}
@@ -207,6 +217,8 @@ func TestPlantedWork(t *testing.T) {
 		with("idle only after 230 ms", func(p *planted) { p.idle, p.after = 0.25, 0.23 }),
 		with("idle only after 400 ms", func(p *planted) { p.idle, p.after = 0.25, 0.4 }),
 		with("idle only after 2 s", func(p *planted) { p.idle, p.after = 0.25, 2 }),
+		with("20 ms each 0.5 s without requests", func(p *planted) { p.burst, p.poll = 20*ms, 0.5 }),
+		with("20 ms each 0.25 s without requests", func(p *planted) { p.burst, p.poll = 20*ms, 0.25 }),
 		with("5 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 5*ms }),
 		with("50 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 50*ms }),
 		with("300 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 300*ms }),

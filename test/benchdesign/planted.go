@@ -59,7 +59,7 @@ var plantedCases = []planted{
 }
 
 // aloneTime is the least time of load of a program alone.
-var aloneTime = 6 * time.Second
+var aloneTime = 3 * time.Second
 
 const (
 	plantedRate        = 200 // requests/s
@@ -135,7 +135,7 @@ func recoverPlanted(ctx context.Context, b *bench) error {
 
 func (b *bench) recover(ctx context.Context, c planted) error {
 	truth := alone{of: c}
-	if err := truth.measure(ctx, alonePairs/2); err != nil {
+	if err := truth.measure(ctx, c.pairs()); err != nil {
 		return err
 	}
 	file := filepath.Join(b.dir, "planted.yaml")
@@ -148,7 +148,7 @@ func (b *bench) recover(ctx context.Context, c planted) error {
 		return ctx.Err()
 	}
 	at += " to " + loadAverage()
-	if err := errors.Join(err, truth.measure(ctx, alonePairs/2)); err != nil {
+	if err := errors.Join(err, truth.measure(ctx, c.pairs())); err != nil {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%s: %.0f s\n", c.words(), lasted.Seconds())
@@ -158,6 +158,14 @@ func (b *bench) recover(ctx context.Context, c planted) error {
 
 // plantedText is [experimentText] for two applications.
 var plantedText = strings.Replace(experimentText, "application: {topology: echo}\n", "", 1)
+
+// pairs are the measurements of both programs alone before the run, and after it.
+func (p planted) pairs() int {
+	if p.tail > 2*time.Second {
+		return 2
+	}
+	return 4
+}
 
 // settings complete it.
 func (p planted) settings(b *bench) []string {

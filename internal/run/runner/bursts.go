@@ -24,10 +24,9 @@ const (
 
 // use is the CPU of the compared tasks in a part of the measure phase.
 type use struct {
-	ns    int64
-	at    time.Duration // from the start of the phase, of its begin
-	time  time.Duration
-	apart bool // from the part before it
+	ns   int64
+	at   time.Duration // from the start of the phase, of its begin
+	time time.Duration
 }
 
 func (u use) cores() float64 { return float64(u.ns) / float64(max(1, u.time)) }
@@ -80,15 +79,16 @@ func burstsIn(uses []use, cost int64, over time.Duration) *burstsSeen {
 		at time.Duration
 	}
 	var all []burst
-	within := false
+	within, ended := false, time.Duration(0)
 	for _, u := range uses {
 		high := u.cores() > limit
-		if above := u.ns - int64(usual*float64(u.time)); high && within && !u.apart {
+		// A burst goes on over an own slice, which is about as long.
+		if above := u.ns - int64(usual*float64(u.time)); high && within && u.at-ended < 2*u.time {
 			all[len(all)-1].ns += above
 		} else if high {
 			all = append(all, burst{above, u.at})
 		}
-		within = high
+		within, ended = high, u.at+u.time
 	}
 	if len(all) == 0 {
 		return b

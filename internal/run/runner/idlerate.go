@@ -22,11 +22,50 @@ const (
 	// longDeferral is the share of the cost, a second, beyond which the readings after the load go on to [maxPeriod]. Less may
 	// be of a program that waits with a time limit. Its wake-ups are not deferred work.
 	longDeferral = 0.05
+	// unclearShare is the share of the cost above which CPU in the slices of others needs a longer time without requests. A timer
+	// that starts with the last request has no wake-up in a short time after it.
+	unclearShare = 0.1
 	// longestQuiet bounds the time before a load in which bursts of a known period are read.
 	longestQuiet = 5 * time.Second
 	// lateReading is how much later one of two readings may be.
 	lateReading = 5 * time.Millisecond
 )
+
+// quietTimes are the times without requests beyond [idleWindow] that are tried before the loads of a treatment.
+var quietTimes = []time.Duration{0, time.Second, 3 * time.Second}
+
+// quietTried is the time of them that a treatment has.
+type quietTried struct {
+	time    int
+	settled bool // it is kept
+}
+
+// next is the time after a trial. The longest is kept if the program works in it.
+func (q quietTried) next(of *result.Record) quietTried {
+	var idle, deferred, cost float64
+	for i := range of.Tasks {
+		if t := &of.Tasks[i]; compared(t.Plane) && t.IdleCPU != nil && t.DeferredCPU != nil {
+			idle, deferred, cost = idle+float64(*t.IdleCPU), deferred+float64(*t.DeferredCPU), cost+float64(t.End.CPU-t.Start.CPU)
+		}
+	}
+	switch {
+	case q.settled || deferred <= unclearShare*cost:
+		return q
+	case q.time+1 < len(quietTimes):
+		return quietTried{time: q.time + 1}
+	case idle < unclearShare*deferred:
+		return quietTried{settled: true}
+	}
+	return quietTried{q.time, true}
+}
+
+// quietTime is the longest time of the treatments.
+func (r *run) quietTime() (longest time.Duration) {
+	for _, q := range r.quiet {
+		longest = max(longest, quietTimes[q.time])
+	}
+	return longest
+}
 
 // idleWindow is the time before and after a block in which the idle rate is measured.
 func idleWindow(measure time.Duration) time.Duration {
@@ -298,7 +337,7 @@ func (m *sliceMember) usesOfOthers(after bool) (all []use) {
 		if row.Own || !after && i > 0 && m.rows[i-1].Own || row.End <= row.Begin {
 			continue
 		}
-		u := use{at: row.Begin, time: row.End - row.Begin, apart: i > 0 && m.rows[i-1].Own}
+		u := use{at: row.Begin, time: row.End - row.Begin}
 		for plane, ns := range row.CPU {
 			if compared(plane) {
 				u.ns += ns

@@ -34,7 +34,7 @@ func (rd *round) place(members []*trial) (rows int, wait time.Duration) {
 		return planned.Warmup, 0
 	}
 	p := place(members[0].setup.of.Seed, time.Duration(planned.Warmup)*row, rd.run.period)
-	rd.run.lengthen(p.delay() / time.Duration(len(members)))
+	rd.run.lengthen((p.delay() + rd.run.quietTime()) / time.Duration(len(members)))
 	for _, t := range members {
 		t.journal.record.Placing = p.recorded()
 	}
@@ -84,6 +84,7 @@ func (r *run) learn(of *result.Record) {
 	if of.Error != "" {
 		return
 	}
+	r.quiet[of.Treatment] = r.quiet[of.Treatment].next(of)
 	seen := append(r.bursts[of.Treatment], of.BurstSeconds)
 	r.bursts[of.Treatment] = seen
 	with := slices.DeleteFunc(slices.Sorted(slices.Values(seen)), func(seconds float64) bool { return seconds == 0 })

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -37,7 +39,7 @@ func TestPeriodicFlushes(t *testing.T) {
 		"7 s since the requests": {7 * time.Second, 0},
 	} {
 		costs := func(seed uint64, placed bool) (all []float64) {
-			r := run{bursts: map[string][]float64{}}
+			r := run{bursts: map[string][]float64{}, quiet: map[string]quietTried{}}
 			for block := range blocks {
 				before, wait := warmup, time.Duration(0)
 				if placed {
@@ -120,7 +122,7 @@ func TestPlace(t *testing.T) {
 
 // Bursts of a treatment in two of its trials, and in half of them, have a period. A single one may be of the machine.
 func TestLearnedPeriod(t *testing.T) {
-	r := run{bursts: map[string][]float64{}}
+	r := run{bursts: map[string][]float64{}, quiet: map[string]quietTried{}}
 	for _, c := range []struct {
 		treatment string
 		seconds   float64
@@ -132,5 +134,46 @@ func TestLearnedPeriod(t *testing.T) {
 		if r.learn(&result.Record{Treatment: c.treatment, BurstSeconds: c.seconds}); r.period != c.want {
 			t.Errorf("%v after bursts of %s every %v s, want %v", r.period, c.treatment, c.seconds, c.want)
 		}
+	}
+}
+
+// A treatment with unclear CPU in the slices of others has more time without requests before its load. It is kept if the program
+// works in it.
+func TestQuietTime(t *testing.T) {
+	trial := func(idle, deferred int64) *result.Record {
+		return &result.Record{Treatment: "a", Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}, IdleCPU: &idle, DeferredCPU: &deferred,
+			End: result.Reading{CPU: 100}}}}
+	}
+	for name, c := range map[string]struct {
+		trials []*result.Record
+		want   []time.Duration
+	}{
+		"clear":                  {[]*result.Record{trial(50, 5), trial(50, 10)}, []time.Duration{0, 0}},
+		"a timer of half a s":    {[]*result.Record{trial(0, 20), trial(20, 1), trial(19, 2)}, []time.Duration{time.Second, time.Second, time.Second}},
+		"a timer of two s":       {[]*result.Record{trial(0, 20), trial(0, 30), trial(15, 20), trial(15, 20)}, []time.Duration{time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second}},
+		"deferred, without idle": {[]*result.Record{trial(0, 20), trial(0, 30), trial(1, 20), trial(0, 20)}, []time.Duration{time.Second, 3 * time.Second, 0, 0}},
+		"not interleaved":        {[]*result.Record{{Treatment: "a"}}, []time.Duration{0}},
+	} {
+		r := run{bursts: map[string][]float64{}, quiet: map[string]quietTried{}}
+		for i, of := range c.trials {
+			if r.learn(of); r.quietTime() != c.want[i] {
+				t.Errorf("%s: %v after trial %d, want %v", name, r.quietTime(), i+1, c.want[i])
+			}
+		}
+	}
+}
+
+// A flush that lasts over several slices, among them own ones, is one burst.
+func TestLongFlush(t *testing.T) {
+	var uses []use
+	for at := time.Duration(0); at < 12*time.Second; at += 200 * time.Millisecond {
+		u := use{ns: 1e5, at: at, time: 100 * time.Millisecond}
+		if at%(5*time.Second) < 700*time.Millisecond {
+			u.ns = 8e7
+		}
+		uses = append(uses, u)
+	}
+	if b := burstsIn(uses, 1e9, 12*time.Second); b.count != 3 || b.period != 5*time.Second {
+		t.Errorf("%d bursts every %v, want 3 every 5s", b.count, b.period)
 	}
 }

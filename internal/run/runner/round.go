@@ -2,12 +2,14 @@ package runner
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // roundSchedule is the schedule of the loads of an interleaved round, for one member.
@@ -55,7 +57,13 @@ func (rd *round) warmUp(ctx context.Context) error {
 	for _, t := range members {
 		t.sliced = newSliceMember(t)
 	}
-	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)+wait+min(rd.run.period, longestQuiet)
+	if quiet := rd.run.quietTime(); quiet > 0 {
+		for _, t := range members {
+			t.journal.warn(result.Warning{Code: "quiet-longer", Message: fmt.Sprintf("its load began %v later, since CPU in the slices of others was idle or deferred work", quiet),
+				Hint: "order: random measures each treatment alone"})
+		}
+	}
+	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)+wait+max(rd.run.quietTime(), min(rd.run.period, longestQuiet))
 	if !held {
 		if err := rd.readQuiet(ctx, window); err != nil {
 			return err

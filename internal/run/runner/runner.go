@@ -120,10 +120,11 @@ type run struct {
 	Config
 	plan       plan.Plan
 	treatments map[string]plan.Treatment
-	versions   map[string]string    // of generators' programs, by the generator's name
-	bursts     map[string][]float64 // seconds between bursts, by treatment, 0 for a trial without any
-	period     time.Duration        // the longest of bursts in earlier blocks, see [place]
-	delay      time.Duration        // of a trial beyond the plan, because of that period
+	versions   map[string]string     // of generators' programs, by the generator's name
+	bursts     map[string][]float64  // seconds between bursts, by treatment, 0 for a trial without any
+	quiet      map[string]quietTried // time without requests, by treatment
+	period     time.Duration         // the longest of bursts in earlier blocks, see [place]
+	delay      time.Duration         // of a trial beyond the plan, because of that period
 	prewarmer  prewarmer
 	summary    Summary
 
@@ -135,7 +136,7 @@ type run struct {
 // error, and the run continues. An error ends the run: [*Interrupted], a directory that cannot be
 // written, a platform that cannot be prepared, or a deployment that cannot be removed.
 func Run(ctx context.Context, cfg Config) (Summary, error) {
-	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}, bursts: map[string][]float64{}}
+	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}, bursts: map[string][]float64{}, quiet: map[string]quietTried{}}
 	r.Timing = cfg.Timing.withDefaults()
 	if r.Kill == nil {
 		r.Kill = context.Background()
