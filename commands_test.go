@@ -160,6 +160,8 @@ var documented = map[string]done{
 	"tare plot runs/quickstart-… -o x.svg": {},
 	"tare verify runs/quickstart-…":        {quick: true},
 	"tare weigh -- ./server --port {port}": {instead: "tare weigh --plain --time 15s --rate 100 -- tare-agent serve --listen 127.0.0.1:{port}"},
+	"tare weigh --gateway nginx --gateway envoy --gateway haproxy -- ./server {port}": {
+		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare weigh --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare load http://127.0.0.1:8080/ --rate 1000 --connections 16 --connection-rate 250":     {add: "-z 1s"},

@@ -105,6 +105,35 @@ meshes:
 	}
 }
 
+// A gateway that burns 200 µs a request costs them once: it is one process.
+func TestGatewayBurns(t *testing.T) {
+	python := programtest.Installed(t, "python3", "apt install python3")
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: gateway}
+application: {command: [%q, server.py, "${port}", --cache], dir: %q}
+factors: {mesh: [none, plain, weight], rate: [100], connections: [4]}
+load: {arrivals: constant}
+order: interleaved
+control: false
+blocks: 4
+phases: {warmup: 1s, measure: 2s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+meshes:
+`, python, must.Get(filepath.Abs("../../examples"))(t))
+	for _, mode := range []string{"plain", "weight"} {
+		text += fmt.Sprintf("  %s: {gateway: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
+	}
+	r, _ := carriedOut(t, must.File(t, dir, "gateway.yaml", text))
+	plain, weight := *differenceOf(t, r, "plain", "cpu_us_per_request/data").Difference, *differenceOf(t, r, "weight", "cpu_us_per_request/data").Difference
+	t.Logf("plain %.0f, weight %.0f µs", plain.Estimate, weight.Estimate)
+	if burnt := weight.Estimate - plain.Estimate; burnt < 0.8*200 || burnt > 1.5*200 {
+		t.Errorf("%.0f µs more than the plain gateway, 200 burnt", burnt)
+	}
+}
+
 // A proxy in Python that forwards requests: listen, upstream, mode. It answers or repeats every 10th request of the load itself:
 // more than the allowed difference on a busy machine too.
 const answeringProxy = `

@@ -44,7 +44,8 @@ the workloads, and restores both. After a killed run ` + "`tare cluster cleanup`
 
 --sidecar measures another proxy than Envoy: any program. tare starts it once beside the
 server and once beside the load, with the address to listen on for {listen}, and for
-{upstream} the address to forward to. Words are split as in a shell; none is started.
+{upstream} the address to forward to. Words are split as in a shell; none is started. --gateway
+measures one proxy between the load and the program in the same way.
 
 A program that speaks TLS or HTTP/2 itself is recognised. TLS is forwarded as it is: by
 envoy-tcp in place of envoy, by haproxy, or by a program of --sidecar that copies bytes.
@@ -60,11 +61,12 @@ with an invalid trial is repeated, at most half as many times as there are block
 ` + "`tare run`" + `.`,
 		Example: `  tare weigh -- python3 -m http.server {port}
   tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
+  tare weigh --gateway nginx --gateway envoy -- ./server {port}   # one proxy in front
   tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
   tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
-  tare weigh --rate 500 --time 3m -- ./server {port}
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
+  tare weigh --rate 500 --time 3m -- ./server {port}
   tare weigh --path /items --ready /healthz -- ./server --listen 127.0.0.1:{port}
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
@@ -84,7 +86,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 				}
 				o.Protocol = app.HTTP2
 			}
-			if len(o.Sidecars)+len(o.Env)+len(o.Beside)+len(o.Prefix) > 0 && !cmd.Flags().Changed("mesh") {
+			if len(o.Sidecars)+len(o.Gateways)+len(o.Env)+len(o.Beside)+len(o.Prefix) > 0 && !cmd.Flags().Changed("mesh") {
 				o.Meshes = nil
 			}
 			o.Keep = string(o.keep)
@@ -114,6 +116,8 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringArrayVarP(&o.Headers, "header", "H", nil, "request header `\"Name: value\"`, Host included; may be repeated. The file has ${env:NAME} as it is")
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.StringArrayVar(&o.Sidecars, "sidecar", nil, "measure this `command` as the sidecar, with {listen} and {upstream}, or a mesh by name; may be repeated")
+	f.StringArrayVar(&o.Gateways, "gateway", nil, "measure this `command` as one proxy between the load and the program, or the proxy of a mesh by name; may be repeated")
+	f.StringVar(&o.Config, "config", "", "`file` with the configuration of the --gateway, with ${listen} and ${upstream}")
 	f.StringArrayVar(&o.Env, "env", nil, "measure the program with this environment `variable`, as NAME=value; may be repeated")
 	f.StringVar(&o.Prefix, "prefix", "", "measure the program started by this `command`, such as opentelemetry-instrument")
 	f.StringArrayVar(&o.Beside, "beside", nil, "measure the program with this `command` running beside it; may be repeated")
@@ -128,7 +132,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
-	helpInShort(cmd, 7, [][2]string{{"sidecar", "any program as the sidecar, or nginx, haproxy, caddy; may be repeated"}, {"mesh", "a mesh of `tare list meshes`, in place of envoy; may be repeated"},
+	helpInShort(cmd, 7, [][2]string{{"sidecar", "any program as the sidecar, or nginx, haproxy, caddy; may be repeated"}, {"gateway", "one proxy in front: nginx, envoy, haproxy, or a command"}, {"mesh", "a mesh of `tare list meshes`, in place of envoy; may be repeated"},
 		{"env", "a variable NAME=value: the program with and without it"}, {"beside", "a command: the program with and without it"}, {"path", "of the requests (default /)"},
 		{"rate", "requests per second (default: found by a short search)"}, {"time", "about how long to measure (default 1m)"}, {"out", "results directory"}})
 	return cmd

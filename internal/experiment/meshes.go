@@ -60,29 +60,38 @@ func meshRows() []fieldRow {
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
 		{"meshes.*.sidecar", "Makes the entry a mesh of its own, on local: a sidecar that is any program.", nil, nil},
-		{"meshes.*.sidecar.command", "Program and arguments. Fields: ${listen}, ${upstream}, each also with .host and .port, ${config}, ${ip}, ${concurrency}, and ${admin} (an address) and ${socket} for its counters.", nil, nil},
-		{"meshes.*.sidecar.dir", "Working directory, relative to this file.", nil, nil},
-		{"meshes.*.sidecar.config", "Template of a configuration, whose path is ${config}.", nil, nil},
-		{"meshes.*.sidecar.ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
-		{"meshes.*.sidecar.versionArgs", "Arguments with which the program prints its version and ends, such as [--version]; default: it is not recorded.", nil, nil},
-		{"meshes.*.sidecar.counters", "Its counters, which must agree with the requests of the load; default: none.", nil, nil},
-		{"meshes.*.sidecar.counters.format", "envoy (statistics), prometheus (text), haproxy (CSV) or nginx (stub_status).", nil, enum(mesh.CounterFormats()...)},
-		{"meshes.*.sidecar.counters.url", "URL, with the fields of the command.", nil, nil},
-		{"meshes.*.sidecar.counters.socket", "UNIX socket, with the fields of the command, in place of the host of the URL.", nil, nil},
-		{"meshes.*.sidecar.counters.requests", "Name of the counter of requests: a series of Prometheus with labels, proxy.server.field of HAProxy, requests of nginx.", nil, nil},
-		{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
-		{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
-		{"meshes.*.resources", "Container resources of the sidecar, on local its limits, by control groups; default: the mesh's own.", nil, nil},
-	}, resourceRows("meshes.*.resources."), []fieldRow{
-		{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
-		{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
-		{"meshes.*.options", "Options that `tare list options` prints.", nil, form(func(s *jsonschema.Schema) {
-			s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
-		})},
-		{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
-		{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
-		{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
-	})
+		{"meshes.*.gateway", "One proxy between the load and the entry, on local: any program, or with from the proxy of that mesh.", nil, nil},
+	}, proxyRows("meshes.*.sidecar.", "Template of a configuration, whose path is ${config}."),
+		proxyRows("meshes.*.gateway.", "Template of a configuration, whose path is ${config}; with from in place of the mesh's own, with ${listen} and ${upstream}."), []fieldRow{
+			{"meshes.*.program", "Program of the sidecar, on local: a path relative to this file, or a name on PATH.", nil, nil},
+			{"meshes.*.image", "Image of the sidecar, on kubernetes.", nil, nil},
+			{"meshes.*.resources", "Container resources of the sidecar, on local its limits, by control groups; default: the mesh's own.", nil, nil},
+		}, resourceRows("meshes.*.resources."), []fieldRow{
+			{"meshes.*.concurrency", "Worker threads of a sidecar; default: the definition's.", nil, between(1, 1024, "")},
+			{"meshes.*.environment", "Environment variables of the sidecar.", nil, nil},
+			{"meshes.*.options", "Options that `tare list options` prints.", nil, form(func(s *jsonschema.Schema) {
+				s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
+			})},
+			{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
+			{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
+			{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
+		})
+}
+
+// proxyRows are the rows of a proxy that is any program.
+func proxyRows(under, config string) []fieldRow {
+	return []fieldRow{
+		{under + "command", "Program and arguments. Fields: " + mesh.CommandFields() + ".", nil, nil},
+		{under + "dir", "Working directory, relative to this file.", nil, nil},
+		{under + "config", config, nil, nil},
+		{under + "ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
+		{under + "versionArgs", "Arguments with which the program prints its version and ends, such as [--version]; default: it is not recorded.", nil, nil},
+		{under + "counters", "Its counters, which must agree with the requests of the load; default: none.", nil, nil},
+		{under + "counters.format", "envoy (statistics), prometheus (text), haproxy (CSV) or nginx (stub_status).", nil, enum(mesh.CounterFormats()...)},
+		{under + "counters.url", "URL, with the fields of the command.", nil, nil},
+		{under + "counters.socket", "UNIX socket, with the fields of the command, in place of the host of the URL.", nil, nil},
+		{under + "counters.requests", "Name of the counter of requests: a series of Prometheus with labels, proxy.server.field of HAProxy, requests of nginx.", nil, nil},
+	}
 }
 
 // options checks the options of meshes, and that each mesh is available on the platform.
@@ -109,6 +118,8 @@ func (v meshRules) options() {
 		case errors.Is(err, errUnknownMesh):
 		case err != nil && v.doc.Has(path+".sidecar"):
 			v.report(path+".sidecar", hint.Of(err), "%v", err)
+		case err != nil && v.doc.Has(path+".gateway"):
+			v.report(path+".gateway", hint.Of(err), "%v", err)
 		case err != nil:
 			v.report(v.field(path, "options"), hint.Of(err), "%v", err)
 		case platform == mesh.OnLocal:
@@ -137,7 +148,9 @@ type MeshOptions struct {
 	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
 	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
 	// Sidecar makes the entry a mesh of its own: a sidecar that is any program. Local.
-	Sidecar *OwnSidecar `yaml:"sidecar,omitempty" json:"sidecar,omitempty"`
+	Sidecar *OwnProxy `yaml:"sidecar,omitempty" json:"sidecar,omitempty"`
+	// Gateway is one proxy between the load and the entry: any program, or with From the proxy of that mesh. Local.
+	Gateway *OwnProxy `yaml:"gateway,omitempty" json:"gateway,omitempty"`
 	// Program of the sidecar, relative to the experiment file. A name without a slash is looked up on PATH. Local.
 	Program string `yaml:"program,omitempty" json:"program,omitempty"`
 	// Image of the sidecar. Empty means the mesh's own. On Kubernetes.
@@ -158,26 +171,34 @@ type MeshOptions struct {
 	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
 }
 
-// OwnSidecar is a sidecar that is any program, without a file of its own.
-type OwnSidecar struct {
-	Command []string `yaml:"command,flow" json:"command"`              // program and arguments, with ${listen} and ${upstream}
-	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`       // working directory, relative to the experiment file
-	Config  string   `yaml:"config,omitempty" json:"config,omitempty"` // template of its configuration, for ${config}
-	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`   // tcp (default), admin, or a path
+// OwnProxy is a sidecar or gateway that is any program, without a file of its own.
+type OwnProxy struct {
+	Command []string `yaml:"command,omitempty,flow" json:"command,omitempty"` // program and arguments, with ${listen} and ${upstream}
+	Dir     string   `yaml:"dir,omitempty" json:"dir,omitempty"`              // working directory, relative to the experiment file
+	Config  string   `yaml:"config,omitempty" json:"config,omitempty"`        // template of its configuration, for ${config}
+	Ready   string   `yaml:"ready,omitempty" json:"ready,omitempty"`          // tcp (default), admin, or a path
 	// VersionArgs let the program print its version and end. Absent means that it is not recorded.
 	VersionArgs []string `yaml:"versionArgs,omitempty,flow" json:"versionArgs,omitempty"`
 	// Counters of its requests. Absent means none.
 	Counters *OwnCounters `yaml:"counters,omitempty" json:"counters,omitempty"`
 }
 
-// OwnCounters are the counters of a sidecar that is any program.
+// own is the proxy that makes the entry a mesh of its own. Nil means that the entry is of another mesh.
+func (o MeshOptions) own() *OwnProxy {
+	if o.Sidecar == nil && o.From == "" {
+		return o.Gateway
+	}
+	return o.Sidecar
+}
+
+// OwnCounters are the counters of a proxy that is any program.
 type OwnCounters struct {
 	mesh.CounterSource `yaml:",inline"`
 	Requests           string `yaml:"requests" json:"requests"` // name of its counter of requests
 }
 
-// definition returns the sidecar as a mesh. The error has a hint.
-func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
+// definition returns the proxy as a mesh of sidecars. The error has a hint.
+func (s OwnProxy) definition(name string) (mesh.Definition, error) {
 	if len(s.Command) == 0 {
 		return mesh.Definition{}, hint.New("write command: [./my-proxy, ${listen}, ${upstream}]", "it has no command")
 	}
@@ -191,9 +212,14 @@ func (s OwnSidecar) definition(name string) (mesh.Definition, error) {
 // checkName checks the name of a mesh, or of a variant and of the mesh it comes from.
 func (v meshRules) checkName(path, name string) {
 	from := v.e.Meshes[name].From
-	switch own := v.e.Meshes[name].Sidecar != nil; {
+	gateway := v.e.Meshes[name].Gateway
+	switch own := v.e.Meshes[name].own() != nil; {
 	case own && from != "":
 		v.report(path+".from", "remove one of the two", "both from and a sidecar")
+	case v.e.Meshes[name].Sidecar != nil && gateway != nil:
+		v.report(path+".gateway", "write two entries", "both a sidecar and a gateway")
+	case from != "" && gateway != nil && (len(gateway.Command) > 0 || gateway.Ready != "" || len(gateway.VersionArgs) > 0 || gateway.Counters != nil):
+		v.report(path+".gateway", "remove from for a program of your own, or leave config alone", "with from the gateway takes only config")
 	case from == "" && !own:
 		v.check(path, name, oneOf("mesh", v.names.Meshes...))
 	case slices.Contains(v.names.Meshes, name):

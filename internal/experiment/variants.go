@@ -40,6 +40,13 @@ func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (me
 		if d, err = d.Variant(name, o); err != nil {
 			return d, err
 		}
+		if g := gatewayOf(e, name); g != nil && e.Platform.Kind == mesh.OnLocal {
+			config := g.Config
+			if len(g.Command) > 0 {
+				config = "" // it is in the definition
+			}
+			return d.Gateway(config)
+		}
 	}
 	if besideItself(e, name) && d.Kubernetes != nil && d.Kubernetes.Revisions != nil {
 		return d.AsRevision()
@@ -95,7 +102,7 @@ func over[V any](a, b map[string]V) map[string]V {
 
 // original returns the definition of a mesh without the changes of this file.
 func (e *Experiment) original(name string, all map[string]mesh.Definition) (mesh.Definition, error) {
-	if own := e.Meshes[name].Sidecar; own != nil {
+	if own := e.Meshes[name].own(); own != nil {
 		return own.definition(name)
 	}
 	d, ok := all[name]
@@ -103,6 +110,16 @@ func (e *Experiment) original(name string, all map[string]mesh.Definition) (mesh
 		return d, fmt.Errorf("%w %q", errUnknownMesh, name)
 	}
 	return d, nil
+}
+
+// gatewayOf is the gateway that an entry, or one that it comes from, makes of its mesh. Nil means sidecars.
+func gatewayOf(e *Experiment, name string) *OwnProxy {
+	for _, n := range e.meshChain(name) {
+		if g := e.Meshes[n].Gateway; g != nil {
+			return g
+		}
+	}
+	return nil
 }
 
 // ChangedMeshes lists the meshes whose definitions this file changes, in order.
@@ -169,6 +186,9 @@ func (e *Experiment) Variant(name string) string {
 	if o.Sidecar != nil {
 		add("sidecar", strings.Join(o.Sidecar.Command, " "))
 	}
+	if o.Gateway != nil {
+		add("gateway", cmp.Or(strings.Join(o.Gateway.Command, " "), "true"))
+	}
 	add("version", o.Version)
 	add("profile", o.Profile)
 	add("hub", o.Hub)
@@ -223,7 +243,7 @@ func (v validation) meshNames() []string {
 	}
 	names := append(slices.Clone(v.names.Meshes), v.e.Variants()...)
 	for _, name := range slices.Sorted(maps.Keys(v.e.Meshes)) {
-		if o := v.e.Meshes[name]; o.Sidecar != nil && o.From == "" {
+		if o := v.e.Meshes[name]; o.own() != nil && o.From == "" {
 			names = append(names, name)
 		}
 	}

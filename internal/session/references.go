@@ -296,8 +296,10 @@ func (r references) paths() {
 		}
 	}
 	for name, o := range r.x.Meshes {
-		if o.Sidecar != nil {
-			o.Sidecar.Dir = r.absolute(o.Sidecar.Dir)
+		for _, own := range []*experiment.OwnProxy{o.Sidecar, o.Gateway} {
+			if own != nil && len(own.Command) > 0 {
+				own.Dir = r.absolute(own.Dir)
+			}
 		}
 		if strings.Contains(o.Program, "/") { // others are looked up on PATH
 			o.Program = r.absolute(o.Program)

@@ -53,6 +53,8 @@ type Weigh struct {
 	Headers     []string
 	Meshes      []string
 	Sidecars    []string // names of meshes, or commands as a shell reads them
+	Gateways    []string // the same, each as one proxy between the load and the program
+	Config      string   // file with the configuration of a gateway that is named
 	Env         []string // NAME=value of the program, measured against the program without
 	Prefix      string   // words before the program, as a shell reads them
 	Beside      []string // commands of processes beside the program, as a shell reads them
@@ -215,12 +217,14 @@ type weighLoad struct {
 	Headers map[string]string `yaml:"headers,omitempty"`
 }
 
-// weighMesh is the choice of a mesh's charts, or a sidecar that is any program.
+// weighMesh is the choice of a mesh's charts, or a proxy that is any program.
 type weighMesh struct {
-	Sidecar *experiment.OwnSidecar `yaml:"sidecar,omitempty"`
-	Version string                 `yaml:"version,omitempty"`
-	Charts  string                 `yaml:"charts,omitempty"`
-	Options map[string]string      `yaml:"options,omitempty"`
+	From    string               `yaml:"from,omitempty"`
+	Sidecar *experiment.OwnProxy `yaml:"sidecar,omitempty"`
+	Gateway *experiment.OwnProxy `yaml:"gateway,omitempty"`
+	Version string               `yaml:"version,omitempty"`
+	Charts  string               `yaml:"charts,omitempty"`
+	Options map[string]string    `yaml:"options,omitempty"`
 }
 
 type weighApplication struct {
@@ -278,8 +282,10 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as envoy")
 	case !(o.Rate >= 0) || math.IsInf(o.Rate, 0) || o.RateChosen && o.Rate == 0: // NaN is neither
 		return nil, hint.Usage(fmt.Errorf("--rate is %v", o.Rate), "omit --rate: tare then searches for a rate")
-	case o.changesProgram() && len(o.Meshes)+len(o.Sidecars) > 0:
-		return nil, hint.Usage(errors.New("--env, --prefix and --beside measure without a mesh"), "remove --mesh and --sidecar; an experiment file can combine them: factors.application and factors.mesh")
+	case o.Config != "" && len(o.Gateways) != 1:
+		return nil, hint.Usage(errors.New("--config is the configuration of one --gateway"), "name one gateway, such as --gateway nginx; a file takes several: meshes.NAME.gateway.config")
+	case o.changesProgram() && len(o.Meshes)+len(o.Sidecars)+len(o.Gateways) > 0:
+		return nil, hint.Usage(errors.New("--env, --prefix and --beside measure without a mesh"), "remove --mesh, --sidecar and --gateway; an experiment file can combine them: factors.application and factors.mesh")
 	case o.changesProgram() && o.URL != "":
 		return nil, hint.Usage(errors.New("--env, --prefix and --beside need a program that tare starts"), "write the program after -- in place of --url")
 	}
@@ -321,7 +327,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		w.Factors.Route = []string{path}
 	}
 	w.Metadata.Name = label("weigh-" + name)
-	err := errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addVariant(o), w.choose(o))
+	err := errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addGateways(o.Gateways, o.Config), w.addVariant(o), w.choose(o))
 	w.secure(o)
 	return w, err
 }
@@ -357,69 +363,130 @@ func (w *weighFile) addMeshes(all []string) error {
 	return nil
 }
 
-// sidecarMark is a field in the command line of a sidecar, as portMark.
-var sidecarMark = regexp.MustCompile(`(^|[^$])\{((?:` + strings.Join(sidecarFields, "|") + `)(?:\.host|\.port)?)\}`)
+// proxyMark is a field in the command line of a proxy, as portMark.
+var proxyMark = regexp.MustCompile(`(^|[^$])\{((?:` + strings.Join(proxyFields, "|") + `)(?:\.host|\.port)?)\}`)
 
-// addSidecars adds sidecars: a mesh by its name, or any program by its command line, which is split as a shell does.
+// addSidecars adds sidecars: a mesh by its name, or any program by its command line.
 func (w *weighFile) addSidecars(all []string) error {
 	for _, text := range all {
-		words, err := shlex.Split(text)
+		named, own, err := ownProxy("--sidecar", text)
 		switch {
 		case err != nil:
-			return hint.Usage(fmt.Errorf("--sidecar %q: %w", text, err), "quote as in a shell; no shell is started")
-		case len(words) == 0:
-			return hint.Usage(errors.New("--sidecar is empty"), "write a command with {listen} and {upstream}, or a mesh of `tare list meshes`")
-		case len(words) == 1 && (slices.Contains(mesh.Names(), words[0]) || mesh.IsPath(words[0]) && strings.HasSuffix(words[0], ".yaml")):
-			if err := w.addMeshes(words); err != nil {
-				return err
-			}
-			continue
-		case !strings.Contains(text, "{listen"):
-			return hint.Usage(fmt.Errorf("--sidecar %q has no {listen}", text),
-				"write {listen} where it takes the address to listen on and {upstream} where it forwards to, or name a mesh: "+strings.Join(mesh.Names(), ", "))
+			return err
+		case named != "":
+			err = w.addMeshes([]string{named})
+		default:
+			w.addMesh(own.name, weighMesh{Sidecar: &own.OwnProxy})
 		}
-		if err := knownFields(text); err != nil {
+		if err != nil {
 			return err
 		}
-		dir, err := os.Getwd()
-		if err != nil {
-			return fmt.Errorf("find the working directory: %w", err)
-		}
-		own := &experiment.OwnSidecar{Dir: dir}
-		for _, word := range words {
-			word = strings.ReplaceAll(word, "{{", `{{"{{"}}`)
-			own.Command = append(own.Command, sidecarMark.ReplaceAllString(word, "$1$${$2}"))
-		}
-		name := w.addSidecar(programName(words, "sidecar"), own)
-		w.Factors.Mesh = append(w.Factors.Mesh, name)
 	}
 	return nil
 }
 
-// sidecarFields are the fields of a command of --sidecar, and bracedWord is a word in braces.
+// addGateways adds gateways: the proxy of a mesh by its name, or any program by its command line. config is a file.
+func (w *weighFile) addGateways(all []string, config string) error {
+	text := ""
+	if config != "" {
+		content, err := strict.ReadFile(config)
+		if err != nil {
+			return hint.InvalidFile(fmt.Errorf("read --config: %w", err))
+		}
+		text = string(content)
+	}
+	for _, g := range all {
+		named, own, err := ownProxy("--gateway", g)
+		switch {
+		case err != nil:
+			return err
+		case named == "":
+			own.Config = text
+			w.addMesh("gateway-"+own.name, weighMesh{Gateway: &own.OwnProxy})
+			continue
+		}
+		d, err := mesh.Load(named)
+		if err != nil {
+			return hint.InvalidFile(err)
+		}
+		if mesh.IsPath(named) {
+			w.definitions = append(w.definitions, named)
+		}
+		m := weighMesh{From: d.Name, Gateway: &experiment.OwnProxy{Config: text}}
+		switch option := d.OptionOf("mtls"); {
+		case !d.Provides.MTLS:
+		case option != "":
+			m.Options = map[string]string{option: "false"}
+		case slices.Contains(mesh.Names(), d.Name+"-plaintext"): // a gateway is one proxy: nothing decrypts behind it
+			m.From += "-plaintext"
+		}
+		w.addMesh("gateway-"+d.Name, m)
+	}
+	return nil
+}
+
+// namedProxy is a proxy that is any program, with the name of that program.
+type namedProxy struct {
+	experiment.OwnProxy
+	name string
+}
+
+// ownProxy reads the value of a flag: the name of a mesh or the file of its definition, or else a command line, which is split as
+// a shell does.
+func ownProxy(flag, text string) (named string, own namedProxy, err error) {
+	words, err := shlex.Split(text)
+	switch {
+	case err != nil:
+		return "", own, hint.Usage(fmt.Errorf("%s %q: %w", flag, text, err), "quote as in a shell; no shell is started")
+	case len(words) == 0:
+		return "", own, hint.Usage(errors.New(flag+" is empty"), "write a command with {listen} and {upstream}, or a mesh of `tare list meshes`")
+	case len(words) == 1 && (slices.Contains(mesh.Names(), words[0]) || mesh.IsPath(words[0]) && strings.HasSuffix(words[0], ".yaml")):
+		return words[0], own, nil
+	case !strings.Contains(text, "{listen") && !strings.Contains(text, "{config"):
+		return "", own, hint.Usage(fmt.Errorf("%s %q has no {listen}", flag, text),
+			"write {listen} where it takes the address to listen on and {upstream} where it forwards to, or name a mesh: "+strings.Join(mesh.Names(), ", "))
+	}
+	if err := knownFields(flag, text); err != nil {
+		return "", own, err
+	}
+	own.name = programName(words, strings.TrimPrefix(flag, "--"))
+	if own.Dir, err = os.Getwd(); err != nil {
+		return "", own, fmt.Errorf("find the working directory: %w", err)
+	}
+	for _, word := range words {
+		word = strings.ReplaceAll(word, "{{", `{{"{{"}}`)
+		own.Command = append(own.Command, proxyMark.ReplaceAllString(word, "$1$${$2}"))
+	}
+	return "", own, nil
+}
+
+// proxyFields are the fields of a command of --sidecar and --gateway, and bracedWord is a word in braces.
 var (
-	sidecarFields = []string{"listen", "upstream", "ip", "concurrency", "admin", "socket"}
-	bracedWord    = regexp.MustCompile(`\{([a-z]+)(?:\.[a-z]+)?\}`)
+	proxyFields = []string{"listen", "upstream", "ip", "concurrency", "admin", "socket", "config", "dir"}
+	bracedWord  = regexp.MustCompile(`\{([a-z]+)(?:\.[a-z]+)?\}`)
 )
 
 // knownFields refuses a word in braces that is almost a field: {upstraem}.
-func knownFields(command string) error {
+func knownFields(flag, command string) error {
 	for _, m := range bracedWord.FindAllStringSubmatch(command, -1) {
-		if near, ok := strict.Nearest(m[1], sidecarFields); ok && !slices.Contains(sidecarFields, m[1]) {
-			return hint.Usage(fmt.Errorf("--sidecar %q has no field {%s}", command, m[1]), fmt.Sprintf("did you mean {%s}? The fields are {%s}", near, strings.Join(sidecarFields, "}, {")))
+		if near, ok := strict.Nearest(m[1], proxyFields); ok && !slices.Contains(proxyFields, m[1]) {
+			return hint.Usage(fmt.Errorf("%s %q has no field {%s}", flag, command, m[1]), fmt.Sprintf("did you mean {%s}? The fields are {%s}", near, strings.Join(proxyFields, "}, {")))
 		}
 	}
 	return nil
 }
 
-// addSidecar adds a sidecar under a name that no mesh and no other sidecar has, and returns the name.
-func (w *weighFile) addSidecar(name string, own *experiment.OwnSidecar) string {
+// addMesh adds a mesh under a name that no other mesh has.
+func (w *weighFile) addMesh(name string, m weighMesh) {
 	if w.Meshes == nil {
 		w.Meshes = map[string]weighMesh{}
 	}
-	name = freeName(name, func(name string) bool { return slices.Contains(mesh.Names(), name) || w.Meshes[name].Sidecar != nil })
-	w.Meshes[name] = weighMesh{Sidecar: own}
-	return name
+	name = freeName(name, func(name string) bool {
+		_, taken := w.Meshes[name]
+		return taken || slices.Contains(mesh.Names(), name)
+	})
+	w.Meshes[name] = m
+	w.Factors.Mesh = append(w.Factors.Mesh, name)
 }
 
 // programName is the name of the program, or of the script that an interpreter runs.

@@ -50,6 +50,10 @@ func TestWeighFile(t *testing.T) {
 		"a sidecar": {[]string{"./server"}, func(o *Weigh) {
 			o.Meshes, o.Sidecars = nil, []string{`./My-Proxy --listen {listen} --to={upstream.host} '{{x}} y'`, "python3 p.py {listen} {upstream}", "nginx", "./nginx {listen}"}
 		}, []string{"mesh: [none, my-proxy, p, nginx, nginx-2]", "my-proxy:\n    sidecar:\n", "./My-Proxy, --listen, '${listen}', '--to=${upstream.host}', '{{\"{{\"}}x}} y'"}},
+		"gateways": {[]string{"./server"}, func(o *Weigh) {
+			o.Meshes, o.Gateways = nil, []string{"nginx", "envoy", "envoy-tcp", "./front {listen} {upstream} {dir}", "nginx"}
+		}, []string{"mesh: [none, gateway-nginx, gateway-envoy, gateway-envoy-tcp, gateway-front, gateway-nginx-2]", "gateway-nginx:\n    from: nginx\n    gateway: {}\n", "gateway-envoy:\n    from: envoy-plaintext\n",
+			"from: envoy-tcp\n    gateway: {}\n    options:\n      mtls: \"false\"\n", "command: [./front, '${listen}', '${upstream}', '${dir}']"}},
 		"a variant": {[]string{"node", "server.js"}, func(o *Weigh) {
 			o.Meshes, o.Env, o.Prefix, o.Beside = nil, []string{"NODE_OPTIONS=--require ./otel.js", "AT={otelcol.url}"}, "nice -n 1", []string{"otelcol --listen '{host}:{port}' {app.port}", "./otelcol"}
 		}, []string{"application: [plain, nice-otelcol-otelcol-2-node-options-at]", "mesh: [none]", "baseline: {application: plain}", "from: plain", "NODE_OPTIONS: --require ./otel.js", "AT: ${otelcol.url}",

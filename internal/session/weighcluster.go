@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -105,9 +106,16 @@ func (w *weighFile) choose(o Weigh) error {
 		w.Meshes = map[string]weighMesh{}
 	}
 	for _, name := range w.Factors.Mesh {
-		if name != "none" && w.Meshes[name].Sidecar == nil {
-			w.Meshes[name] = m
+		of := w.Meshes[name]
+		if name == "none" || of.Sidecar != nil || of.Gateway != nil && of.From == "" {
+			continue
 		}
+		of.Version, of.Charts = m.Version, m.Charts
+		if of.Options == nil {
+			of.Options = map[string]string{}
+		}
+		maps.Copy(of.Options, m.Options)
+		w.Meshes[name] = of
 	}
 	return nil
 }

@@ -35,6 +35,7 @@ var weighFlags = []struct {
 	{field(`platform\.image`), "--image"},
 	{field(`platform\.inUse(?:: allow)?`), "--in-use"},
 	{field(`meshes\.[a-z0-9-]+\.sidecar[a-z.]*`), "--sidecar"},
+	{field(`meshes\.[a-z0-9-]+\.gateway[a-z.]*`), "--gateway"},
 	{field(`meshes\.[a-z0-9-]+\.charts`), "--charts"},
 	{field(`meshes\.[a-z0-9-]+\.version`), "--mesh-version"},
 	{field(`meshes\.[a-z0-9-]+(?:\.options[a-zA-Z.]*)?`), "--option"},

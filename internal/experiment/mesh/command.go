@@ -23,8 +23,13 @@ const (
 var commandFields = map[string]string{
 	"listen": "{{.Listen}}", "listen.host": "{{host .Listen}}", "listen.port": "{{port .Listen}}",
 	"upstream": "{{.Upstream}}", "upstream.host": "{{host .Upstream}}", "upstream.port": "{{port .Upstream}}",
-	"admin": "{{.Admin}}", "admin.host": "{{host .Admin}}", "admin.port": "{{port .Admin}}", "socket": "{{.AdminPath}}",
+	"dir": "{{.Dir}}", "admin": "{{.Admin}}", "admin.host": "{{host .Admin}}", "admin.port": "{{port .Admin}}", "socket": "{{.AdminPath}}",
 	"config": "{{.ConfigPath}}", "ip": "{{.IP}}", "concurrency": "{{.Concurrency}}",
+}
+
+// CommandFields lists the fields of a command and of its configuration, for a reference.
+func CommandFields() string {
+	return "${" + strings.Join(slices.Sorted(maps.Keys(commandFields)), "}, ${") + "}"
 }
 
 var commandField = regexp.MustCompile(`\$\{([^}]*)\}`)
@@ -32,7 +37,7 @@ var commandField = regexp.MustCompile(`\$\{([^}]*)\}`)
 // FromCommand returns the definition of a sidecar that is any program. Paths in its command are relative to dir. requests is its
 // counter of requests, empty for none. The error has a hint.
 func FromCommand(name string, s Sidecar, requests, dir string) (Definition, error) {
-	d := Definition{Name: name, Description: "A sidecar of your own: " + strings.Join(s.Command, " "), Local: &Local{Sidecar: s}}
+	d := Definition{Name: name, Description: "A proxy of your own: " + strings.Join(s.Command, " "), Local: &Local{Sidecar: s}}
 	if s.Counters != nil {
 		if requests == "" {
 			return d, hint.New("write requests: NAME", "counters.requests is missing: the name of its counter of requests")
@@ -42,7 +47,10 @@ func FromCommand(name string, s Sidecar, requests, dir string) (Definition, erro
 	return d, d.complete(dir)
 }
 
-var listenerField = regexp.MustCompile(`\{\{[^}]*\.(Listen|Upstream)\b`)
+var (
+	listenerField = regexp.MustCompile(`\{\{[^}]*\.(Listen|Upstream)\b`)
+	dirField      = regexp.MustCompile(`\{\{[^}]*\.Dir\b`)
+)
 
 // hostOf and portOf are functions of templates.
 func hostOf(address string) (string, error) {
@@ -141,7 +149,10 @@ func (s Sidecar) ReadyKind() string {
 
 // PerListener reports whether each listener has a process of its own, because its templates read .Listen or .Upstream.
 func (s Sidecar) PerListener() bool {
-	return slices.ContainsFunc(append(slices.Clone(s.Args), s.Config), func(text string) bool {
-		return listenerField.MatchString(text)
-	})
+	return slices.ContainsFunc(append(slices.Clone(s.Args), s.Config), listenerField.MatchString)
+}
+
+// UsesDir reports whether the sidecar needs a directory for its state, because its templates read .Dir.
+func (s Sidecar) UsesDir() bool {
+	return slices.ContainsFunc(slices.Concat(s.Args, []string{s.Config}, slices.Collect(maps.Values(s.Files))), dirField.MatchString)
 }

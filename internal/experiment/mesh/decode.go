@@ -25,6 +25,11 @@ func Decode(name string, data []byte) (Definition, error) {
 	if err := v.err(); err != nil {
 		return Definition{}, err
 	}
+	if d.AtGateway() {
+		if d, err = d.Gateway(""); err != nil {
+			return Definition{}, err
+		}
+	}
 	d.Text = data
 	return d, nil
 }

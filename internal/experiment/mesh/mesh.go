@@ -56,8 +56,11 @@ type Provides struct {
 	Telemetry bool `yaml:"telemetry,omitempty" json:"telemetry"` // it provides telemetry
 }
 
-// Local is a data plane of one sidecar process per pod, and its control plane.
+// Local is a data plane of one sidecar process per pod, or of one gateway, and its control plane.
 type Local struct {
+	// Place is "sidecar" (beside every pod and the load generator), or "gateway" (one process between the load and the entry).
+	// Absent means sidecar.
+	Place string `yaml:"place,omitempty" json:"place,omitempty"`
 	// Control are the processes of the control plane, in the order in which they start.
 	// Without any, sidecars have static configurations.
 	Control []Control `yaml:"control,omitempty" json:"control,omitempty"`
@@ -187,6 +190,7 @@ type SidecarContext struct {
 	ConfigPath  string            // ends in .yaml, as Envoy requires
 	Files       map[string]string `json:"-"` // paths of further files, by name
 	AdminPath   string            // Unix socket of the admin interface, max 107 bytes
+	Dir         string            `json:"-"` // directory of this process that any user may write to, removed with the trial
 	Admin       string            `json:"-"` // address for an admin interface, IP:port, if the platform chooses ports
 	CertPath    string            // PEM, this pod's certificate chain, empty without mTLS
 	KeyPath     string            // PEM, 0600
@@ -249,7 +253,7 @@ func http2(protocol string) bool { return protocol == "http2" || protocol == "gr
 // WebSocket reports whether requests to the callee ask for an upgrade of their connection.
 func (o Outbound) WebSocket() bool { return o.Protocol == "websocket" }
 
-// Endpoint is the inbound listener of one replica.
+// Endpoint is the inbound listener of one replica, or before a gateway its application.
 type Endpoint struct {
 	IP   string
 	Port int

@@ -154,15 +154,63 @@ func (s source) described(field *ast.Field) string {
 	return strings.NewReplacer("{{", "`{{", "}}", "}}`").Replace(text)
 }
 
-// The page lists the fields of a definition with their comments in the source, by the names that a definition has.
-func TestDefinitionPage(t *testing.T) {
-	b := must.Get(os.ReadFile(definitionPage))(t)
-	before, rest, found := strings.Cut(string(b), fieldsBegin)
-	_, after, closed := strings.Cut(rest, fieldsEnd)
-	if !found || !closed {
-		t.Fatalf("%s has no generated fields", definitionPage)
+// contexts are the data of templates, by the parts of a definition that read them. A sidecar's have types of their own below.
+var contexts = []struct{ name, readers string }{
+	{"SidecarContext", "`local.sidecar`, and the counters of `local.verify`, of which `outbound` ones also read `.Out`, one of `.Outbound`"},
+	{"ControlContext", "`local.control`"},
+	{"CertificateContext", "`local.certificates`"},
+	{"ChangeContext", "`changes`"},
+	{"BackgroundContext", "`local.background`"},
+	{"InstallContext", "charts and installers, `kubernetes`"},
+	{"EnrolContext", "enrolment, gateways and `background`, `kubernetes`"},
+}
+
+// variables lists the data of templates with the comments in the source.
+func (s source) variables() string {
+	var b strings.Builder
+	for _, c := range contexts {
+		fmt.Fprintf(&b, "%s:\n\n%s\n", c.readers, s.variablesOf(c.name, "."))
 	}
-	rows := parsed(t).rows("Definition", "", map[string]string{})
+	return b.String()
+}
+
+func (s source) variablesOf(name, at string) string {
+	var b strings.Builder
+	for _, field := range s[name].Fields.List {
+		if field.Names == nil { // the secrets
+			b.WriteString("- `{{.Secret \"name\"}}`: a random UUID of the trial\n")
+			continue
+		}
+		var names []string
+		for _, n := range field.Names {
+			names = append(names, "`"+at+n.Name+"`")
+		}
+		text := strings.Join(strings.Fields(field.Doc.Text()+" "+field.Comment.Text()), " ")
+		text = docLink.ReplaceAllString(strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(text, field.Names[0].Name+" is "), field.Names[0].Name+" are "), field.Names[0].Name+": "), "nil", "absent"), "$1")
+		if text != "" {
+			text = ": " + text
+		}
+		fmt.Fprintf(&b, "- %s%s\n", strings.Join(names, ", "), text)
+		below := field.Type
+		if list, is := below.(*ast.ArrayType); is {
+			below = list.Elt
+		}
+		if star, is := below.(*ast.StarExpr); is {
+			below = star.X
+		}
+		if of, is := below.(*ast.Ident); is && s[of.Name] != nil {
+			b.WriteString(s.variablesOf(of.Name, at+field.Names[0].Name+"."))
+		}
+	}
+	return b.String()
+}
+
+const variablesBegin = "<!-- variables: go test ./internal/experiment/mesh -run TestDefinitionPage -update -->\n"
+
+// The page lists the fields of a definition, and the variables of its templates, with their comments in the source.
+func TestDefinitionPage(t *testing.T) {
+	s := parsed(t)
+	rows := s.rows("Definition", "", map[string]string{})
 	for line := range strings.Lines(rows) {
 		for _, at := range identifier.FindAllStringIndex(line, -1) {
 			if name := line[at[0]:at[1]]; !namesOfReaders.MatchString(name) && line[at[0]-1] != '.' {
@@ -170,7 +218,16 @@ func TestDefinitionPage(t *testing.T) {
 			}
 		}
 	}
-	page := before + fieldsBegin + "\n" + rows + fieldsEnd + after
+	b := must.Get(os.ReadFile(definitionPage))(t)
+	page := string(b)
+	for _, part := range []struct{ begin, text string }{{fieldsBegin, rows}, {variablesBegin, "Fields of a command and its configuration: " + CommandFields() + ".\n\n" + s.variables()}} {
+		before, rest, found := strings.Cut(page, part.begin)
+		_, after, closed := strings.Cut(rest, fieldsEnd)
+		if !found || !closed {
+			t.Fatalf("%s has no part %s", definitionPage, part.begin)
+		}
+		page = before + part.begin + "\n" + part.text + fieldsEnd + after
+	}
 	if page == string(b) {
 		return
 	}

@@ -62,7 +62,7 @@ func fields(sample any) string {
 	case EnrolContext:
 		return "fields of EnrolContext: Version, Profile, Replicas, Namespace, Revision, MeshNamespace, LoadInside, Gateway, Closed, Services, Hub, Options"
 	}
-	return "fields of SidecarContext: Pod, Service, Identity, IP, Port, Listen, Upstream, Concurrency, ConfigPath, AdminPath, " +
+	return "fields of SidecarContext: Pod, Service, Identity, IP, Port, Listen, Upstream, Concurrency, ConfigPath, AdminPath, Dir, " +
 		"CertPath, KeyPath, CAPath, Inbound, Outbound, Control, Secret" + fmt.Sprintf(inside, "Pod")
 }
 
@@ -91,7 +91,7 @@ func sampleContexts(s Sidecar, control map[string]ControlContext) []any {
 	pod := SidecarContext{
 		Port: 9000, Listen: "127.0.0.2:9000", Upstream: "127.0.0.2:8080", Control: control, Secrets: sampleSecrets,
 		Pod: "echo-0", Service: "echo", Identity: "spiffe://tare.local/echo", IP: "127.0.0.2", Concurrency: 1,
-		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin", Admin: "127.0.0.2:9900",
+		ConfigPath: "/run/echo-0/config.yaml", AdminPath: "/run/echo-0/admin", Dir: "/run/echo-0", Admin: "127.0.0.2:9900",
 		CertPath: "/run/echo-0/cert.pem", KeyPath: "/run/echo-0/key.pem", CAPath: "/run/ca.pem",
 		Inbound:  &Inbound{AppIP: "127.0.0.2", AppPort: 8080, Callers: []string{"spiffe://tare.local/load"}, CallerNames: []string{"load"}},
 		Outbound: sampleOutbound("users", "orders"), Options: s.Chosen(), Files: map[string]string{},

@@ -69,6 +69,12 @@ func (v *validation) samples(data string) []any {
 // local checks the part for one machine.
 func (v *validation) local(l Local) {
 	s, counts := l.Sidecar, l.Verify.Counts()
+	v.oneOf("local.place", cmp.Or(l.Place, RoleSidecar), RoleSidecar, RoleGateway)
+	if l.Place == RoleGateway {
+		if _, err := v.d.Gateway(""); err != nil {
+			v.report("local.place", err.Error(), hint.Of(err))
+		}
+	}
 	if l.Certificates != nil && !v.d.Provides.MTLS {
 		v.report("local.certificates", "the mesh does not provide mtls", "add mtls: true to provides, or remove the certificates")
 	}

@@ -97,6 +97,19 @@ func (p Provides) switched(options map[string]Option) Provides {
 	return p
 }
 
+// OptionOf is the option that switches a feature on this machine. Empty: none does.
+func (d Definition) OptionOf(feature string) string {
+	if d.Local == nil {
+		return ""
+	}
+	for name, o := range d.Local.Sidecar.Options {
+		if o.Provides == feature {
+			return name
+		}
+	}
+	return ""
+}
+
 // feature is the field of a feature's name. Nil means an unknown feature.
 func (p *Provides) feature(name string) *bool {
 	return map[string]*bool{"mtls": &p.MTLS, "l7": &p.L7, "retries": &p.Retries, "telemetry": &p.Telemetry}[name]

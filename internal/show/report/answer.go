@@ -176,7 +176,7 @@ func ranking(v view, all []row, head func([]row) string) (claims []Claim) {
 			return append(claims, plain(rankedRow, fmt.Sprintf("%d more are below", len(all)-i))...)
 		}
 		words := sentenceWords{"subject": x.name, "amount": x.short}
-		if isShown(x.Relation) && x.totals.baseline > 0 && !x.apart {
+		if isShown(x.Relation) && x.totals.baseline > 0 && x.totals.treatment > 0 && !x.apart {
 			words["times"] = fmt.Sprintf(", %s times as much in all", timesWords(x.totals.times()))
 		}
 		if x.base != all[0].base {

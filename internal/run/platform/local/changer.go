@@ -36,11 +36,7 @@ type changer struct {
 // Endpoints implements [platform.Changer].
 func (c *changer) Endpoints() (all []string) {
 	for _, p := range c.entry() {
-		at := p.inbound
-		if !c.layout.proxied() {
-			at = p.app
-		}
-		all = append(all, at.String())
+		all = append(all, c.layout.reached(p).String())
 	}
 	return all
 }
@@ -65,7 +61,7 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 		of.Endpoints = append(of.Endpoints, mesh.Endpoint{IP: at.Addr().String(), Port: int(at.Port())})
 	}
 	request, has := definition.Local.Changes[change.Kind]
-	changed := c.layout.load // routes and endpoints are the caller's
+	changed := c.layout.front // routes and endpoints are the caller's
 	if change.Endpoint != "" {
 		replica, err := c.at(change.Endpoint)
 		if err != nil {
@@ -106,7 +102,7 @@ func (c *changer) reload(ctx context.Context, service string, version int) error
 // at returns the replica of the entry whose sidecar is an endpoint.
 func (c *changer) at(endpoint string) (*pod, error) {
 	for _, p := range c.entry() {
-		if p.inbound.String() == endpoint {
+		if c.layout.reached(p).String() == endpoint {
 			return p, nil
 		}
 	}
@@ -158,7 +154,7 @@ func (c *changer) reconfigure(ctx context.Context, p *pod, of mesh.ChangeContext
 	if err != nil {
 		return err
 	}
-	_, process, err := c.proxies.processes.alive(p.name + "/" + sidecarContainer)
+	_, process, err := c.proxies.processes.alive(p.proxyID())
 	switch {
 	case err != nil:
 		return err

@@ -50,14 +50,23 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 		sidecar := check.Check{Name: "connections to the sidecar of " + s.Name, OK: true}
 		n := [2]int{}
 		for _, p := range c.layout.pods[s.Name] {
-			n[0] += judge(&application, open[p.app], p.app, owners, pids, func(owner *pod) bool { return owner == p })
+			before := p // whose proxy is before the application
+			if !c.layout.sidecars() {
+				before = c.layout.front
+			}
+			n[0] += judge(&application, open[p.app], p.app, owners, pids, func(owner *pod) bool { return owner == before })
 			n[1] += judge(&sidecar, open[p.inbound], p.inbound, owners, pids, func(owner *pod) bool { return owner != nil })
+		}
+		if !c.layout.sidecars() {
+			sidecar.Name = ""
 		}
 		for i, one := range []*check.Check{&application, &sidecar} {
 			if one.OK {
 				one.Detail = fmt.Sprintf("%d open, all of the proxies before it", n[i])
 			}
-			checks = append(checks, *one)
+			if one.Name != "" {
+				checks = append(checks, *one)
+			}
 		}
 	}
 	return checks, nil
@@ -65,7 +74,7 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 
 func sidecarPIDs(p *pod, tasks []platform.Task) (pids []int) {
 	for _, t := range tasks {
-		if strings.HasPrefix(t.ID, p.name+"/"+sidecarContainer) {
+		if strings.HasPrefix(t.ID, p.proxyID()) {
 			pids = append(pids, t.PID)
 		}
 	}

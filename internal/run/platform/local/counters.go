@@ -53,7 +53,7 @@ func (p *pod) counterNames() (counterNames, error) {
 			}
 		}
 	}
-	prefix(sidecarContainer, &names.Inbound, &names.InboundSent, &names.InboundHandshakes, &names.Denied)
+	prefix(p.proxy(), &names.Inbound, &names.InboundSent, &names.InboundHandshakes, &names.Denied)
 	for i := range names.Outbound {
 		o := &names.Outbound[i]
 		prefix(p.outboundContainer(o.Service), &o.Sent, &o.Received, &o.Handshakes, &o.Retries, &o.Timeouts)
@@ -76,7 +76,7 @@ func (p *pod) counters(ctx context.Context) (map[string]int64, error) {
 		return nil, err
 	}
 	if !p.local.Sidecar.PerListener() {
-		return p.sources[sidecarContainer](ctx, names.all())
+		return p.sources[p.proxy()](ctx, names.all())
 	}
 	all := map[string]int64{}
 	for _, container := range slices.Sorted(maps.Keys(p.sources)) {

@@ -155,7 +155,11 @@ func (d *deployment) prove(ctx context.Context, s app.Service) (checks []check.C
 		if d.sockets.needed() {
 			times = mostNonces
 		}
-		return []check.Check{d.nonces(first, path, behind).prove(ctx, "the sidecars of load and "+s.Name, d.layout.load.outbound[s.Name], times)}
+		through := "the sidecars of load and " + s.Name
+		if !d.layout.sidecars() {
+			through = d.layout.front.proxyText()
+		}
+		return []check.Check{d.nonces(first, path, behind).prove(ctx, through, d.layout.front.outbound[s.Name], times)}
 	}
 	if d.layout.spec.Mesh.Provides.MTLS {
 		return nil
@@ -186,13 +190,16 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	if !d.layout.proxied() {
+	if !d.layout.sidecars() && (!d.layout.proxied() || s.Name != d.layout.spec.Topology.EntryName()) {
 		return nil
 	}
 	if s.URL == "" {
 		if p.stand, err = newStandIn(ctx, p.app, p.carried(), p.socket); err != nil {
 			return fmt.Errorf("start %s: %w", p.name, err)
 		}
+	}
+	if !d.layout.sidecars() {
+		return nil
 	}
 	names := callers(d.layout.spec.Topology, s.Name)
 	var from []string
@@ -217,19 +224,25 @@ func (d *deployment) startApplication(ctx context.Context, p *pod, s app.Service
 	return d.apps.start(ctx, p, s, p.socket)
 }
 
-// startLoadPod makes the load generator's pod. Its sidecar starts after the entry's.
+// startLoadPod makes the load generator's pod. Its sidecar, or the gateway, starts after the entry's sidecar.
 func (d *deployment) startLoadPod(ctx context.Context) error {
 	entry := d.layout.spec.Topology.EntryName()
 	var err error
 	if d.layout.load, err = d.layout.newPod(loadService, loadService); err != nil {
 		return err
 	}
-	if d.layout.proxied() {
-		if err := d.proxies.start(ctx, d.layout.load, nil, []string{entry}); err != nil {
+	d.layout.front = d.layout.load
+	if d.layout.proxied() && !d.layout.sidecars() {
+		if d.layout.front, err = d.layout.newPod(gatewayPod, loadService); err != nil {
 			return err
 		}
 	}
-	d.layout.entry = d.layout.spec.Targets(d.layout.urls(d.layout.load, entry))
+	if d.layout.proxied() {
+		if err := d.proxies.start(ctx, d.layout.front, nil, []string{entry}); err != nil {
+			return err
+		}
+	}
+	d.layout.entry = d.layout.spec.Targets(d.layout.urls(d.layout.front, entry))
 	return nil
 }
 
@@ -276,7 +289,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	d.sockets.close()
 	deployed.leave(d.processes)
 	d.layout.addresses.free()
-	if err := errors.Join(append(failed, d.processes.limits.remove(), d.workspace.runtime.remove(), freed)...); err != nil {
+	if err := errors.Join(append(failed, d.processes.limits.remove(), d.workspace.remove(), freed)...); err != nil {
 		return fmt.Errorf("remove the deployment: %w", err)
 	}
 	return nil

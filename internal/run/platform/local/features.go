@@ -72,7 +72,7 @@ func (v *verifier) workers(ctx context.Context) (checks []check.Check) {
 	gauge, want := v.layout.spec.Mesh.Local.Verify.Workers, int64(max(v.layout.spec.Mesh.Local.Sidecar.Concurrency, 1))
 	for _, p := range v.layout.proxiedPods() {
 		gauges, err := p.admin.gauges(ctx)
-		c := check.Check{Name: "workers of the sidecar of " + p.name, OK: err == nil && gauges[gauge] == want,
+		c := check.Check{Name: "workers of " + p.proxyText(), OK: err == nil && gauges[gauge] == want,
 			Detail: fmt.Sprintf("%s is %d, %d expected", gauge, gauges[gauge], want)}
 		if err != nil {
 			c.Detail = err.Error()

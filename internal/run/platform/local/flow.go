@@ -69,13 +69,13 @@ func (v *verifier) flows(probe platform.Probe, requests []request) ([]flow, erro
 	}
 	var all []flow
 	if v.layout.proxied() {
-		if all, err = v.proxyFlows([]*pod{v.layout.load}, map[string]called{v.layout.spec.Topology.EntryName(): first}, called{}); err != nil {
+		if all, err = v.proxyFlows([]*pod{v.layout.front}, map[string]called{v.layout.spec.Topology.EntryName(): first}, called{}); err != nil {
 			return nil, err
 		}
 	}
 	for _, s := range slices.Backward(order) {
 		in := visits[s.Name]
-		if v.layout.proxied() {
+		if v.layout.sidecars() {
 			fs, err := v.proxyFlows(v.layout.pods[s.Name], in.calls(v.layout.spec.Topology, s), in)
 			if err != nil {
 				return nil, err
@@ -116,7 +116,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 		for j, o := range names.Outbound {
 			if i == 0 {
 				unit := v.unit(v.layout.pods[o.Service][0].carried())
-				way := fmt.Sprintf("from the sidecar of %s to %s", service, o.Service)
+				way := fmt.Sprintf("from %s to %s", p.proxyText(), o.Service)
 				out = append(out, flow{name: unit + " " + way, want: calls[o.Service].times * probes, atMost: calls[o.Service].atMost, some: calls[o.Service].some, sidecars: true, hint: pathHint})
 				if p.own.IsOwn() {
 					out[j].hint = fmt.Sprintf("let the program of %s call %s at ${%s.url}, which is also in its environment; or remove the call", service, o.Service, o.Service)
@@ -183,7 +183,7 @@ func readAll(ctx context.Context, flows []flow) ([]reading, error) {
 			case p.counter == "":
 				all[i].missing = "the mesh's definition has no counter for this"
 			default:
-				all[i].missing = fmt.Sprintf("the sidecar of %s has no counter %s", p.pod.name, p.counter)
+				all[i].missing = fmt.Sprintf("%s has no counter %s", p.pod.proxyText(), p.counter)
 			}
 			all[i].sum += v
 		}

@@ -46,10 +46,22 @@ type layout struct {
 	addresses *addresses
 	pods      map[string][]*pod // by service
 	load      *pod
+	front     *pod     // whose proxy the load reaches first: the load generator's, or a gateway
 	entry     []string // URLs that the load is sent to
 }
 
 func (l *layout) proxied() bool { return l.spec.Mesh.Local != nil }
+
+// sidecars reports whether every pod has a proxy: the other place is one gateway before the entry.
+func (l *layout) sidecars() bool { return l.proxied() && !l.spec.Mesh.AtGateway() }
+
+// reached is the address at which callers reach a pod: its sidecar, or its application.
+func (l *layout) reached(p *pod) netip.AddrPort {
+	if l.sidecars() {
+		return p.inbound
+	}
+	return p.app
+}
 
 func (l *layout) newPod(name, service string) (*pod, error) {
 	ip, err := l.addresses.reserve()
@@ -60,10 +72,10 @@ func (l *layout) newPod(name, service string) (*pod, error) {
 	return &pod{name: name, service: service, ip: ip, host: l.spec.OwnHost(of), local: l.spec.Mesh.Local, outbound: map[string]netip.AddrPort{}, sources: map[string]counters{}, admins: map[string]string{}}, nil
 }
 
-// urls are the URLs of a service for a pod: its own sidecar, or each replica.
+// urls are the URLs of a service for a pod: its own proxy, or each replica.
 func (l *layout) urls(from *pod, service string) []string {
-	if l.proxied() {
-		return []string{l.pods[service][0].rootURL(from.outbound[service])}
+	if at, ok := from.outbound[service]; ok {
+		return []string{l.pods[service][0].rootURL(at)}
 	}
 	return printable.Texts(l.pods[service], func(p *pod) string { return p.rootURL(p.app) })
 }
@@ -77,15 +89,20 @@ func (l *layout) pod(name string) *pod {
 			}
 		}
 	}
-	if l.load != nil && l.load.name == name {
-		return l.load
+	for _, p := range []*pod{l.load, l.front} {
+		if p != nil && p.name == name {
+			return p
+		}
 	}
 	return nil
 }
 
-// proxiedPods are the pods with a sidecar, the load generator's first.
+// proxiedPods are the pods with a proxy, the load's first.
 func (l *layout) proxiedPods() []*pod {
-	pods := []*pod{l.load}
+	pods := []*pod{l.front}
+	if !l.sidecars() {
+		return pods
+	}
 	for _, s := range l.spec.Topology.Services {
 		pods = append(pods, l.pods[s.Name]...)
 	}

@@ -46,7 +46,7 @@ func (m *moments) ProxyUpdates(ctx context.Context) (map[string][]time.Time, err
 		return all, nil
 	}
 	for _, p := range m.layout.proxiedPods() {
-		_, running, _ := m.processes.alive(p.name + "/" + sidecarContainer)
+		_, running, _ := m.processes.alive(p.proxyID())
 		if p.admin == nil || running == nil {
 			continue
 		}

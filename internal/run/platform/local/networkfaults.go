@@ -73,11 +73,7 @@ func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impai
 			return err
 		}
 	}
-	way := p.app
-	if n.layout.proxied() {
-		way = p.inbound
-	}
-	return n.wire.impair(station{p.name, p.ip, way.Port(), n.layout.addresses.all()}, how)
+	return n.wire.impair(station{p.name, p.ip, n.layout.reached(p).Port(), n.layout.addresses.all()}, how)
 }
 
 // Mend implements [platform.NetworkFaults].
@@ -114,7 +110,7 @@ func (n *networkFaults) ownSources() error {
 	inbound := map[netip.AddrPort]string{}
 	for _, pods := range n.layout.pods {
 		for _, p := range pods {
-			inbound[p.inbound] = p.name
+			inbound[n.layout.reached(p)] = p.name
 		}
 	}
 	connections, err := sockets(tcpEstablished)

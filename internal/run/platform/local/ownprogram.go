@@ -107,7 +107,7 @@ func (o *ownPrograms) start(ctx context.Context, p *pod, s app.Service) error {
 	}
 	at := app.Addresses{Host: p.app.Addr().String(), Port: int(p.app.Port()), Callees: maps.Clone(p.helpers)}
 	for _, callee := range callees(s) {
-		if o.layout.proxied() {
+		if o.layout.sidecars() {
 			at.Callees[callee] = p.outbound[callee]
 		} else {
 			at.Callees[callee] = o.layout.pods[callee][0].app

@@ -61,7 +61,7 @@ func (px *proxies) start(ctx context.Context, p *pod, in *mesh.Inbound, to []str
 		}
 		return nil
 	}
-	all := sidecarProcess{container: sidecarContainer, context: p.sidecar}
+	all := sidecarProcess{container: p.proxy(), context: p.sidecar}
 	for _, one := range p.listeners() {
 		all.listens = append(all.listens, one.listens...)
 	}
@@ -87,6 +87,27 @@ func (px *proxies) startListener(ctx context.Context, p *pod, one sidecarProcess
 // sidecarContainer is the name of the sidecar's process. With a process for each listener, the processes
 // of calls to other services have the service behind it.
 const sidecarContainer = "sidecar"
+
+// gatewayPod is the name of a gateway's pod, and of its process.
+const gatewayPod = mesh.RoleGateway
+
+// proxy is the name of the process of a pod's proxy.
+func (p *pod) proxy() string {
+	if p.name == gatewayPod {
+		return gatewayPod
+	}
+	return sidecarContainer
+}
+
+func (p *pod) proxyID() string { return p.name + "/" + p.proxy() }
+
+// proxyText names the proxy of a pod in checks.
+func (p *pod) proxyText() string {
+	if p.name == gatewayPod {
+		return "the gateway"
+	}
+	return "the sidecar of " + p.name
+}
 
 // sidecarProcess is a process of a sidecar, with the addresses where it listens.
 type sidecarProcess struct {
@@ -119,7 +140,7 @@ func (p *pod) listeners() (all []sidecarProcess) {
 // outboundContainer is the name of the process for calls of a service, with a process for each listener.
 func (p *pod) outboundContainer(service string) string {
 	if p.sidecar.Inbound == nil && p.sidecar.Outbound[0].Service == service {
-		return sidecarContainer
+		return p.proxy()
 	}
 	return sidecarContainer + "-" + service
 }
@@ -244,8 +265,13 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		Control:     px.control.contexts(),
 		Secrets:     px.workspace.secrets.get,
 	}
+	if px.layout.spec.Mesh.Local.Sidecar.UsesDir() {
+		if p.sidecar.Dir, err = px.workspace.state(p.name); err != nil {
+			return fmt.Errorf("make the directory of its proxy: %w", err)
+		}
+	}
 	if px.layout.spec.Mesh.Local.Sidecar.ChoosePorts && !px.layout.spec.Mesh.Local.Sidecar.PerListener() {
-		if p.sidecar.Admin, err = px.adminAddress(p, sidecarContainer); err != nil {
+		if p.sidecar.Admin, err = px.adminAddress(p, p.proxy()); err != nil {
 			return err
 		}
 	}
@@ -256,7 +282,8 @@ func (px *proxies) configure(ctx context.Context, p *pod, in *mesh.Inbound, to [
 		}
 		out := mesh.Outbound{Service: service, Identity: identity, Protocol: px.layout.pods[service][0].carried(), Port: int(p.outbound[service].Port())}
 		for _, callee := range px.layout.pods[service] {
-			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: callee.inbound.Addr().String(), Port: int(callee.inbound.Port())})
+			at := px.layout.reached(callee)
+			out.Endpoints = append(out.Endpoints, mesh.Endpoint{IP: at.Addr().String(), Port: int(at.Port())})
 		}
 		p.sidecar.Outbound = append(p.sidecar.Outbound, out)
 	}
@@ -289,7 +316,7 @@ func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int6
 		return all, nil
 	}
 	for _, p := range px.layout.proxiedPods() {
-		_, running, _ := px.processes.alive(p.name + "/sidecar")
+		_, running, _ := px.processes.alive(p.proxyID())
 		if running == nil || len(p.sidecar.Outbound) == 0 || len(p.sources) == 0 {
 			continue
 		}

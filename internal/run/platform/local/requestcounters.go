@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -86,12 +87,12 @@ func (rc *requestCounters) application(ctx context.Context, p *pod) []balance.Co
 }
 
 func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count {
-	c := &sidecarCounting{counting: rc.begin(p, sidecarContainer)}
+	c := &sidecarCounting{counting: rc.begin(p, p.proxy())}
 	if p.reloads > 0 { // the counters may begin at 0 again
 		c.from.Instance = fmt.Sprintf("%s, reload %d", c.from.Instance, p.reloads)
 	}
 	for _, container := range slices.Sorted(maps.Keys(p.sources)) { // each with a process of its own
-		if container != sidecarContainer && c.known() {
+		if container != p.proxy() && c.known() {
 			other := rc.begin(p, container).from
 			c.from.Instance, c.from.Unknown = c.from.Instance+" "+other.Instance, other.Unknown
 		}
@@ -120,6 +121,14 @@ func (rc *requestCounters) sidecar(ctx context.Context, p *pod) []balance.Count 
 	for _, o := range names.Outbound {
 		callee := rc.layout.pods[o.Service][0]
 		unit := rc.sidecarUnit(callee.carried())
+		if !rc.layout.sidecars() {
+			at := balance.Place{Service: p.service, Point: balance.Gateway, To: o.Service, Unit: unit}
+			c.counter(at, cmp.Or(o.Received, o.Sent), "")
+			if at.Unit = platform.UnitOf(callee.protocol); at.Unit != unit {
+				c.miss(at, onlyConnections)
+			}
+			continue
+		}
 		c.counter(balance.Place{Service: p.service, Point: balance.OutReceived, To: o.Service, Unit: unit}, o.Received, "")
 		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: unit}, o.Sent, o.Retries)
 		c.counter(balance.Place{Service: p.service, Point: balance.OutSent, To: o.Service, Unit: balance.Handshakes}, o.Handshakes, "")

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -31,9 +32,37 @@ type runtimeDir struct {
 	lock *os.File
 }
 
-func newRuntimeDir() (*runtimeDir, error) {
+func newRuntimeDir() (*runtimeDir, error) { return newRuntimeDirIn(runtimeParents()) }
+
+// newSharedDir makes a directory that other users may enter, where they may enter its parents.
+func newSharedDir() (*runtimeDir, error) {
+	parents := runtimeParents()
+	if entered := slices.DeleteFunc(slices.Clone(parents), func(path string) bool { return !enterable(path) }); len(entered) > 0 {
+		parents = entered
+	}
+	dir, err := newRuntimeDirIn(parents)
+	if err == nil {
+		err = os.Chmod(dir.path, 0o711) //nolint:gosec // entered by users that a process changes to
+	}
+	return dir, err
+}
+
+// enterable reports whether every user may enter a directory.
+func enterable(path string) bool {
+	for ; ; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm()&0o001 == 0 {
+			return false
+		}
+		if path == filepath.Dir(path) {
+			return true
+		}
+	}
+}
+
+func newRuntimeDirIn(parents []string) (*runtimeDir, error) {
 	var failed []error
-	for _, parent := range runtimeParents() {
+	for _, parent := range parents {
 		if len(parent)+len(runtimePrefix)+11 > maxRuntimeDir {
 			failed = append(failed, fmt.Errorf("the path %s is too long for sockets", parent))
 			continue

@@ -44,7 +44,7 @@ func (s *starter) StopAndStart(ctx context.Context) ([]platform.PodStart, error)
 	entry, _ := s.layout.spec.Topology.Service(s.layout.spec.Topology.EntryName())
 	p := s.layout.pods[entry.Name][0]
 	containers := []string{"app"}
-	if s.layout.proxied() {
+	if s.layout.sidecars() {
 		containers = append(containers, sidecarContainer)
 	}
 	done := platform.PodStart{Gone: map[string]time.Duration{}, First: map[string]time.Duration{}, Least: map[string]time.Duration{}}
@@ -147,7 +147,7 @@ func (s *starter) tries(ctx context.Context, p *pod, calls bool) (map[string]att
 		all["outbound"] = httpGet(at("http", p.app), host, nil, true)
 	}
 	switch {
-	case !s.layout.proxied():
+	case !s.layout.sidecars():
 	case s.layout.spec.Mesh.Provides.MTLS:
 		config, err := s.changer.client(ctx, p, nil)
 		if err != nil {

@@ -30,7 +30,7 @@ func (f *taskFaults) Victims() []platform.Victim {
 	defer f.processes.mu.Unlock()
 	var all []platform.Victim
 	add := func(p *pod) {
-		for _, container := range []string{"app", "sidecar", controlContainer} {
+		for _, container := range []string{"app", p.proxy(), controlContainer} {
 			v := f.processes.find(p.name + "/" + container)
 			if v == nil || v.process == nil {
 				continue
@@ -44,8 +44,8 @@ func (f *taskFaults) Victims() []platform.Victim {
 			add(p)
 		}
 	}
-	if f.layout.load != nil {
-		add(f.layout.load)
+	if f.layout.front != nil {
+		add(f.layout.front)
 	}
 	for _, c := range f.control.running {
 		add(c.pod)

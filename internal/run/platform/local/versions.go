@@ -48,7 +48,7 @@ func (v *verifier) proxyVersions(ctx context.Context) []check.Check {
 		if err == nil {
 			version, err = field(answer, local.Verify.Version)
 		}
-		checks = append(checks, versionCheck("the sidecar of "+p.name, want, version, err))
+		checks = append(checks, versionCheck(p.proxyText(), want, version, err))
 	}
 	return checks
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -16,6 +18,8 @@ import (
 type workspace struct {
 	provenance platform.Provenance
 	runtime    *runtimeDir
+	mu         sync.Mutex
+	states     *runtimeDir // directories of proxies that any user may enter, nil without
 	secrets    *secrets
 	token      string // of the services' REST interfaces
 }
@@ -72,6 +76,33 @@ func (w *workspace) keep(name string, rendered []byte) (path string, err error) 
 	}
 	path = w.runtime.file(name)
 	return path, replace(path, rendered)
+}
+
+// state makes the directory of a process with state, as which user it runs. Only a process that has its path can enter it.
+func (w *workspace) state(name string) (string, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var err error
+	if w.states == nil {
+		if w.states, err = newSharedDir(); err != nil {
+			return "", err
+		}
+	}
+	path := w.states.file(name)
+	if err := os.Mkdir(path, 0o700); errors.Is(err, fs.ErrExist) { // of a restarted process
+		return path, nil
+	} else if err != nil {
+		return "", err
+	}
+	return path, os.Chmod(path, fs.ModeSticky|0o777) //nolint:gosec // written by users that the process changes to
+}
+
+// remove removes the directories with secrets, sockets and state. It may be called more than once.
+func (w *workspace) remove() error {
+	if w.states == nil {
+		return w.runtime.remove()
+	}
+	return errors.Join(w.runtime.remove(), w.states.remove())
 }
 
 // replace writes a file that a running program may read.

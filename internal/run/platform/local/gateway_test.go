@@ -1,0 +1,166 @@
+package local
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+)
+
+// dataTasks lists the tasks of the data plane with their roles.
+func dataTasks(t *testing.T, d *deployment) string {
+	t.Helper()
+	var all []string
+	for _, task := range must.Get(d.Tasks(t.Context()))(t) {
+		if task.Plane == metric.Data {
+			all = append(all, task.ID+" "+task.Role)
+		}
+	}
+	return strings.Join(all, ", ")
+}
+
+// A gateway is one process between the load and the entry, of any program: services behind it call one another directly. Every check
+// passes, after a restart too.
+func TestGateway(t *testing.T) {
+	t.Parallel()
+	gateway := must.Get(anySidecar(t, pythonProxy, "plain", "").Gateway(""))(t)
+	d := mustDeploy(t, Options{FetchProgram: onPath}, gateway, "back")
+	if failed := verified(t, d.declare()); failed != "" {
+		t.Error(failed)
+	}
+	if got := dataTasks(t, d); got != "gateway/gateway gateway" {
+		t.Errorf("tasks of the data plane: %s", got)
+	}
+	checks := must.Get(d.declare().Connections.CheckConnections(t.Context(), must.Get(d.Tasks(t.Context()))(t)))(t)
+	for _, c := range checks {
+		if !c.OK {
+			t.Errorf("%+v", c)
+		}
+	}
+	must.OK(t, d.faults.End(t.Context(), "gateway/gateway", 0))
+	must.OK(t, d.faults.Restart(t.Context(), "gateway/gateway"))
+	if failed := verified(t, d.declare()); failed != "" {
+		t.Errorf("after a restart: %s", failed)
+	}
+}
+
+// The shipped proxies are gateways with their real programs, and their counters agree with the probes.
+func TestShippedGateways(t *testing.T) {
+	for _, name := range []string{"nginx", "haproxy", "caddy", "traefik"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m, path := shipped(t, name, nil)
+			d := mustDeploy(t, Options{FetchProgram: servedAt(path)}, must.Get(m.Gateway(""))(t), "back")
+			if failed := verified(t, d.declare()); failed != "" {
+				t.Error(failed)
+			}
+			known := false
+			for _, c := range must.Get(d.declare().RequestCounters.RequestCounts(t.Context()))(t) {
+				known = known || c.By == "gateway/gateway" && c.Unknown == "" && c.Count >= probes
+			}
+			if counts := name == "nginx" || name == "haproxy"; known != counts {
+				t.Errorf("requests are counted: %v, want %v", known, counts)
+			}
+			if got := dataTasks(t, d); strings.Contains(got, "sidecar") || !strings.Contains(got, "gateway/gateway gateway") {
+				t.Errorf("tasks of the data plane: %s", got)
+			}
+		})
+	}
+}
+
+// A program of the user behind a gateway passes every check.
+func TestGatewayBeforeOwnProgram(t *testing.T) {
+	t.Parallel()
+	spec := specOf(t, "none", app.Service{Name: "web", Own: own(t, "plain")})
+	spec.Mesh = must.Get(anySidecar(t, pythonProxy, "plain", "").Gateway(""))(t)
+	d := must.Get(New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec))(t)
+	t.Cleanup(func() { _ = d.Remove(context.Background()) })
+	if failed := verified(t, d); failed != "" {
+		t.Error(failed)
+	}
+}
+
+// A gateway that answers itself does not pass: no random answer comes through.
+func TestGatewayThatAnswers(t *testing.T) {
+	t.Parallel()
+	program := `
+import http.server, sys
+host, port = sys.argv[1].rsplit(":", 1)
+class Proxy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self): self.send_response(200); self.send_header("Content-Length", "2"); self.end_headers(); self.wfile.write(b"ok")
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
+`
+	d := mustDeploy(t, Options{FetchProgram: onPath}, must.Get(anySidecar(t, program, "x", "").Gateway(""))(t))
+	checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
+	found := false
+	for _, c := range checks {
+		found = found || !c.OK && c.Name == "nonce through the gateway"
+	}
+	if !found {
+		t.Errorf("it is not found: %+v", checks)
+	}
+}
+
+// The directory of a proxy with state can be written by the user that the program changes to, and goes with the trial.
+func TestGatewayWithState(t *testing.T) {
+	t.Parallel()
+	nginx, _ := programtest.Server(t, "nginx")
+	nobody, err := user.Lookup("nobody")
+	as := "root"
+	if err == nil && os.Getuid() == 0 {
+		group := must.Get(user.LookupGroupId(nobody.Gid))(t)
+		as = "nobody " + group.Name
+	}
+	config := fmt.Sprintf(`daemon off;
+user %s;
+error_log stderr warn;
+pid ${dir}/nginx.pid;
+events {}
+http {
+  access_log off;
+  client_body_temp_path ${dir}/body; proxy_temp_path ${dir}/proxy; fastcgi_temp_path ${dir}/f; uwsgi_temp_path ${dir}/u; scgi_temp_path ${dir}/s;
+  proxy_cache_path ${dir}/cache keys_zone=all:1m;
+  proxy_cache all; proxy_cache_valid 200 1h; proxy_no_cache 0;
+  server { listen ${listen}; location /cached { proxy_pass http://${upstream}/; } location / { proxy_cache off; proxy_pass http://${upstream}; } }
+}
+`, as)
+	m := must.Get(load(t, "nginx").Gateway(config))(t)
+	d := mustDeploy(t, Options{FetchProgram: servedAt(nginx)}, m)
+	if failed := verified(t, d.declare()); failed != "" {
+		t.Error(failed)
+	}
+	dir := d.layout.front.sidecar.Dir
+	status := must.Get(statusOf(t.Context(), strings.TrimSuffix(d.Entry()[0], "/")+"/cached"))(t)
+	files := 0
+	_ = filepath.WalkDir(filepath.Join(dir, "cache"), func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			info := must.Get(e.Info())(t)
+			if of, ok := info.Sys().(*syscall.Stat_t); as != "root" && (!ok || strconv.Itoa(int(of.Uid)) != nobody.Uid) {
+				t.Errorf("%s belongs to another user", path)
+			}
+			files++
+		}
+		return nil
+	})
+	if status != 200 || files != 1 {
+		t.Errorf("status %d, %d files in the cache", status, files)
+	}
+	must.OK(t, d.Remove(t.Context()))
+	if _, err := os.Stat(filepath.Dir(dir)); !os.IsNotExist(err) {
+		t.Errorf("%s remains: %v", dir, err)
+	}
+}
