@@ -37,7 +37,7 @@ func Sensitivities(p *plan.Plan, runs []*result.Dir, confidence float64) ([]Sens
 		ratio   bool
 	}
 	pools := map[string]*pool{}
-	interleaved := p.Order == experiment.OrderInterleaved && !p.StopsAtWidth() // as machineWork
+	interleaved := p.Order == experiment.OrderInterleaved && !p.StopsAtWidth() // as machineSpeed
 	for _, d := range runs {
 		run, err := Read(d, Options{})
 		if err != nil {

@@ -46,7 +46,7 @@ func (x *estimator) position(c *compared, p pairs, ratio stats.Result, within fu
 	var n Positioned
 	if d, used := stats.PositionedDifference(p.treatment, p.baseline, p.shifts, x.confidence); used {
 		n.Difference = adjustment(*c.Difference, d)
-		x.adjusted(c, d)
+		x.adjusted(c, d.Result)
 	}
 	if q, used := stats.PositionedRatio(p.treatment, p.baseline, p.shifts, x.confidence); used {
 		n.Ratio = adjustment(*c.Ratio, q)
@@ -59,18 +59,14 @@ func (x *estimator) position(c *compared, p pairs, ratio stats.Result, within fu
 }
 
 // adjusted replaces the difference of c.
-func (x *estimator) adjusted(c *compared, d stats.Adjusted) {
-	c.Difference, c.P, c.test = &d.Interval, d.P, d.Result
+func (x *estimator) adjusted(c *compared, d stats.Result) {
+	c.Difference, c.P, c.test = &d.Interval, d.P, d
 	if i, ok := d.Detectable(x.alpha(), stats.Power, x.confidence); ok {
 		c.Detectable = &i.Estimate
 	}
 }
 
 func adjustment(raw stats.Interval, by stats.Adjusted) *Adjustment {
-	n := &Adjustment{Raw: raw, Coefficient: by.Coefficient}
-	before, _ := raw.HalfWidth()
-	if after, ok := by.HalfWidth(); ok && before > 0 {
-		n.Narrower = 1 - after/before
-	}
-	return n
+	narrower, _ := stats.Narrower(by.Interval, raw)
+	return &Adjustment{Raw: raw, Coefficient: by.Coefficient, Narrower: narrower}
 }

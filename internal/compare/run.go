@@ -96,7 +96,7 @@ type estimator struct {
 	method     Method
 	blocks     int
 	places     map[string]int // position of a trial in its block, by ID, nil if positions are not used
-	work       *machineWork   // nil: the machine's speed is not used
+	speed      *machineSpeed  // nil: the machine's speed is not used
 }
 
 // Read reads a results directory, and computes the metrics of its trials. The directory may be of a run in progress
@@ -140,7 +140,7 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 	}
 	run.Trials = figures.Measure(run.Environment, run.Records, of)
 	run.invalidateForeign()
-	x.work = run.machineWork()
+	x.speed = run.machineSpeed()
 	return run, nil
 }
 

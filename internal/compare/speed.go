@@ -1,150 +1,172 @@
 package compare
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // SpeedAdjusted is a difference at the mean speed of the machine in the run. The estimate is unchanged. The
-// interval is without the spread that follows the machine's speed.
+// interval is without the spread that follows the machine's speed in slices.
 type SpeedAdjusted struct {
-	// AdjustedFor has the planes and treatments whose CPU per request shows the speed in a block.
+	// AdjustedFor has the planes and treatments whose CPU per request shows the speed in a slice.
 	AdjustedFor []string `json:"adjusted_for"`
 	Treatments  []string `json:"treatments"`
 	// Unadjusted is the interval over machine speeds as well.
 	Unadjusted stats.Interval `json:"unadjusted"`
-	// Slope is the relative change of the difference with the logarithm of that CPU per request. At 1 both follow the
-	// machine alike. A difference that falls as the CPU rises is not adjusted.
+	// Slope is the relative change of the difference with the logarithm of that CPU per request, from slice to slice of a
+	// deployment. At 1 both follow the machine alike. A cost that falls as the CPU rises is not adjusted.
 	// It is absent if the interval of the difference contains zero.
 	Slope    *stats.Interval `json:"slope,omitempty"`
 	Narrower float64         `json:"narrower"` // relative narrowing of the interval, 0..1
 }
 
-// workParts are the planes whose CPU per request shows the machine's speed. Their sum varies less than
-// each: work moves between the two ends of a connection.
-var workParts = []string{metric.Of(metric.CPUPerRequest, "app"), metric.Of(metric.CPUPerRequest, "load")}
+// workParts are the metrics whose sum shows the machine's speed.
+var workParts = func() (names []string) {
+	for _, part := range figures.SpeedParts {
+		names = append(names, metric.Of(metric.CPUPerRequest, part))
+	}
+	return names
+}()
 
 // speedAdjusted are the metrics that can be adjusted, by base name.
 var speedAdjusted = metric.CostsOfCPU()
 
-// machineWork is the CPU per request in trials without the compared treatments. A covariate that a treatment
-// or its baseline influences would be part of their own noise.
-type machineWork struct {
-	byTreatment map[string]map[int]float64 // µs, by treatment and block
-	control     map[string]string          // ID of the A/A pair, by baseline
+// machineSpeed has the slices of valid trials, by treatment and block. Their CPU of application and load generator shows
+// the machine's speed.
+type machineSpeed struct {
+	byTreatment map[string]map[int]figures.SliceCosts
 }
 
-// machineWork of interleaved trials, which share the moments in which the speed is seen. Nil means that it
+// machineSpeed of interleaved trials, which share the moments in which the speed is seen. Nil means that it
 // adjusts nothing. A run that stops at a width has already chosen by widths.
-func (run *Run) machineWork() *machineWork {
+func (run *Run) machineSpeed() *machineSpeed {
 	if run.Plan.Order != experiment.OrderInterleaved || run.Plan.StopsAtWidth() || run.estimator.method != Paired {
 		return nil
 	}
-	w := &machineWork{map[string]map[int]float64{}, map[string]string{}}
-	for _, t := range run.Plan.Treatments {
-		if t.Control {
-			w.control[t.Baseline] = t.ID
-		}
-	}
+	m := &machineSpeed{map[string]map[int]figures.SliceCosts{}}
 	for _, t := range run.Trials {
-		sum, known := 0.0, t.Valid
-		for _, name := range workParts {
-			v, ok := t.Metrics[name]
-			sum, known = sum+v, known && ok && v > 0
-		}
-		if !known {
+		if !t.Valid || t.Slices == nil {
 			continue
 		}
-		if w.byTreatment[t.Treatment] == nil {
-			w.byTreatment[t.Treatment] = map[int]float64{}
+		if m.byTreatment[t.Treatment] == nil {
+			m.byTreatment[t.Treatment] = map[int]figures.SliceCosts{}
 		}
-		w.byTreatment[t.Treatment][t.Block] = sum
+		m.byTreatment[t.Treatment][t.Block] = t.Slices
 	}
-	return w
+	return m
 }
 
 // atMeanSpeed replaces the interval of the difference by that at the mean speed of the machine, if it is narrower.
 func (x *estimator) atMeanSpeed(c *compared, p pairs) {
-	if x.work == nil || c.Control || c.Position != nil || !slices.Contains(speedAdjusted, metric.Base(c.Metric)) {
+	if x.speed == nil || c.Control || c.Position != nil {
 		return
 	}
-	work, from := x.work.sumByBlock(c.Baseline, p)
-	if from == nil {
+	at, from, ok := x.speed.differences(c.Metric, c.Treatment, c.Baseline, p)
+	if !ok {
 		return
 	}
-	d, used := stats.DifferenceAtMeanSpeed(p.treatment, p.baseline, work, x.confidence)
-	if !used {
-		return
+	d := at.Interval(x.confidence)
+	if c.Speed = x.speedAdjusted(*c.Difference, &d, at, from); c.Speed != nil {
+		x.adjusted(c, d)
 	}
-	c.Speed = x.speedAdjusted(*c.Difference, &d, from)
-	x.adjusted(c, d)
 }
 
 // pooledAtMeanSpeed is atMeanSpeed of the mean over the levels of a question. Otherwise that mean, which comes before its
-// levels, would keep the spread that is taken out of them. levels are in the same blocks. The work in a block is the mean
-// of theirs.
+// levels, would keep the spread that is taken out of them. levels are in the same blocks.
 func (x *estimator) pooledAtMeanSpeed(p *pooled, treatments []plan.Treatment, levels []pairs) {
-	if x.work == nil || !slices.Contains(speedAdjusted, metric.Base(p.Metric)) {
+	if x.speed == nil {
 		return
 	}
-	n := len(levels[0].blocks)
-	treatment, baseline, work := make([]float64, n), make([]float64, n), make([]float64, n)
+	var all []stats.AtSpeed
 	var from []string
 	for i, level := range levels {
-		w, ids := x.work.sumByBlock(treatments[i].Baseline, level)
-		if ids == nil {
+		at, ids, ok := x.speed.differences(p.Metric, treatments[i].ID, treatments[i].Baseline, level)
+		if !ok {
 			return
 		}
+		all = append(all, at)
 		for _, id := range ids {
 			if !slices.Contains(from, id) {
 				from = append(from, id)
 			}
 		}
-		share := 1 / float64(len(levels))
-		for b := range work {
-			treatment[b], baseline[b], work[b] = treatment[b]+share*level.treatment[b], baseline[b]+share*level.baseline[b], work[b]+share*w[b]
-		}
 	}
-	d, used := stats.DifferenceAtMeanSpeed(treatment, baseline, work, x.confidence)
-	if !used {
-		return
+	at := stats.MeanAtSpeed(all)
+	d := at.Interval(x.confidence)
+	if p.Speed = x.speedAdjusted(*p.Difference, &d, at, from); p.Speed != nil {
+		p.Difference, p.P, p.test = &d.Interval, d.P, d
 	}
-	p.Speed = x.speedAdjusted(*p.Difference, &d, from)
-	p.Difference, p.P, p.test = &d.Interval, d.P, d.Result
 }
 
-func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Adjusted, from []string) *SpeedAdjusted {
-	s := &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: raw, Narrower: adjustment(raw, *d).Narrower}
+// speedAdjusted is nil if the interval is hardly narrower.
+func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Result, at stats.AtSpeed, from []string) *SpeedAdjusted {
+	narrower, enough := stats.Narrower(d.Interval, raw)
+	if !enough {
+		return nil
+	}
+	s := &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: raw, Narrower: narrower}
 	d.Estimate = raw.Estimate // equal but for rounding
 	if d.Excludes(0) {
-		slope := d.RelativeSlope(x.confidence)
+		slope := at.RelativeSlope(d.Estimate, x.confidence)
 		s.Slope = &slope
 	}
 	return s
 }
 
-// sumByBlock returns the machine's work in each block of a comparison, and the treatments it was measured in. One is
-// the baseline's A/A pair, a deployment of its own. The baseline is added only if it has none of the compared cost,
-// so that its noise is not in the difference.
-func (w *machineWork) sumByBlock(baseline string, p pairs) (work []float64, from []string) {
-	candidates := []string{w.control[baseline]}
-	if !slices.ContainsFunc(p.baseline, func(v float64) bool { return v != 0 }) {
-		candidates = append(candidates, baseline)
+// differences are those of a comparison at the machine's mean speed. from are the treatments that show it.
+func (m *machineSpeed) differences(name, treatment, baseline string, p pairs) (at stats.AtSpeed, from []string, ok bool) {
+	part, ok := metric.PartOf(metric.Base(name), name)
+	if !ok || !slices.Contains(speedAdjusted, metric.Base(name)) || !slices.Contains(figures.SliceParts, part) {
+		return at, nil, false
 	}
-	work = make([]float64, len(p.blocks))
-	for _, id := range candidates {
-		blocks := w.byTreatment[id]
-		if slices.ContainsFunc(p.blocks, func(b int) bool { return blocks[b] == 0 }) {
-			continue
-		}
-		from = append(from, id)
-		for i, b := range p.blocks {
-			work[i] += blocks[b]
+	from = m.from(part, treatment, baseline, p.blocks)
+	blocks := make([][]stats.Reading, len(p.blocks))
+	for i, block := range p.blocks {
+		of := func(id string) figures.SliceCosts { return m.byTreatment[id][block] }
+		a, b := of(treatment)[part], of(baseline)[part]
+		for row := range min(len(a), len(b)) {
+			r := stats.Reading{Treatment: a[row], Baseline: b[row]}
+			for _, id := range from {
+				r.Speed += logWork(of(id), row) / float64(len(from))
+			}
+			if v := r.Treatment - r.Baseline + r.Speed; !math.IsNaN(v) && !math.IsInf(v, 0) {
+				blocks[i] = append(blocks[i], r)
+			}
 		}
 	}
-	return work, from
+	at, ok = stats.DifferencesAtMeanSpeed(p.treatment, p.baseline, blocks)
+	return at, from, ok
+}
+
+// from are the treatments whose application and load generator show the speed: all with slices in the blocks, so that the speed
+// is that of the run. The slices of one treatment alone would take out that it ran at other moments than the others, which
+// belongs into an interval. Cost that includes the application's is compared without the application of either side, whose
+// noise would be in the speed.
+func (m *machineSpeed) from(part, treatment, baseline string, blocks []int) (from []string) {
+	for id, slicesOf := range m.byTreatment {
+		compared := metric.Includes(part, metric.App) && (id == treatment || id == baseline)
+		if !compared && !slices.ContainsFunc(blocks, func(b int) bool { return slicesOf[b] == nil }) {
+			from = append(from, id)
+		}
+	}
+	slices.Sort(from)
+	return from
+}
+
+// logWork is the logarithm of the CPU per request that shows the speed in a slice, NaN if a part of it is unknown or zero.
+func logWork(costs figures.SliceCosts, row int) float64 {
+	sum := 0.0
+	for _, part := range figures.SpeedParts {
+		if row >= len(costs[part]) || !(costs[part][row] > 0) {
+			return math.NaN()
+		}
+		sum += costs[part][row]
+	}
+	return math.Log(sum)
 }

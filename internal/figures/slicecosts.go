@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -15,6 +16,10 @@ type SliceCosts map[string][]float64 // by part
 
 // SliceParts are the parts whose noise is divided.
 var SliceParts = []string{"data", "total", "app"}
+
+// SpeedParts are the parts whose CPU per request shows the machine's speed. Their sum varies less than each: work moves
+// between the two ends of a connection.
+var SpeedParts = []string{"app", "load"}
 
 // sliceFigures are the costs of the slices of a trial of a round. Nil means that it has none.
 func sliceFigures(f *figures, t *sliced, unread error) SliceCosts {
@@ -52,7 +57,7 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 // costs of the own slices.
 func (t *sliced) costs() SliceCosts {
 	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
-	for _, name := range SliceParts {
+	for _, name := range slices.Concat(SliceParts, SpeedParts) {
 		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.atOnce)
 	}
 	return costs

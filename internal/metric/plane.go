@@ -72,6 +72,12 @@ func TotalParts() []Part {
 	return slices.DeleteFunc(slices.Clone(parts), func(p Part) bool { return len(p.Planes) != 1 || !slices.Contains(planes, p.Planes[0]) })
 }
 
+// Includes reports whether a part is of a plane, perhaps among others.
+func Includes(part string, plane Plane) bool {
+	i := slices.IndexFunc(parts, func(p Part) bool { return p.Name == part })
+	return i >= 0 && slices.Contains(parts[i].Planes, plane)
+}
+
 // InWords is the part's title.
 func (p Part) InWords() string { return partTitle(p.Name) }
 

@@ -6,8 +6,6 @@ import "math"
 type Adjusted struct {
 	Result
 	Coefficient float64 // of the covariate, by least squares
-	// CoefficientSE is its standard error, on DF degrees of freedom.
-	CoefficientSE float64
 }
 
 // A covariate is used if its coefficient is significant at this level, and the
@@ -55,55 +53,123 @@ func PositionedRatio(treatment, baseline, shifts []float64, confidence float64) 
 	return a, used
 }
 
-// mostPassed is the largest share of a difference's own relative deviation that may pass into the covariate. Measured with
-// planted deviations it is 0.03 [-0.04, 0.11].
+// mostPassed is the largest share of a deployment's own relative deviation that may pass into the CPU that shows the
+// machine's speed. Measured with planted deviations it is 0.03 [-0.04, 0.11].
 const mostPassed = 0.15
 
-// DifferenceAtMeanSpeed is [PairedDifference] at the mean speed of the machine over the blocks. work is the CPU that
-// other processes used for the same work in each block: higher on a slower machine. The estimate equals
-// [PairedDifference]'s, since the covariate is centred: neither a constant shift of work nor the choice moves it. Only the
-// part of the spread that follows the machine is taken out.
+const (
+	// steepest is the largest relative slope that a machine explains. A cost in proportion to the machine's speed has 1.
+	steepest = 2
+	// minSpeedBlocks is the least number of blocks. With fewer, the choice of an interval for its width costs coverage.
+	minSpeedBlocks = 5
+	// minReadings is the least number of readings beyond the mean of each block and the slope.
+	minReadings = 20
+)
+
+// Reading is one of several readings in a block. Speed is the logarithm of the CPU that processes used for the same work at
+// that time: higher on a slower machine.
+type Reading struct {
+	Treatment, Baseline float64
+	Speed               float64
+}
+
+// AtSpeed are paired differences at the mean speed of the machine.
+type AtSpeed struct {
+	Differences []float64 // by block
+	// Slope is the slope of the difference, SE its standard error and DF its degrees of freedom.
+	Slope, SE, DF float64
+	// Scale is the largest of the values that the differences were computed from.
+	Scale float64
+}
+
+// DifferencesAtMeanSpeed removes the part of paired differences that follows the speed of the machine. The slope is that of readings
+// within blocks. A deployment is constant in its block, so its deviation has no influence on the slope. The speeds of the
+// blocks are centred, so the mean difference is unchanged. Whether the slope is used depends on readings within blocks alone.
 //
-// A deployment's own deviation that passes into work would be taken out too. So the covariate is the logarithm of work
-// less mostPassed of each block's relative deviation. If that share passes, the rest is the machine's alone. If less
-// does, the interval is wider than necessary. The coefficient belongs to the logarithm of work itself, so divided by the
-// estimate it is a ratio of relative changes. used is false if this narrows no interval, or with fewer than six pairs. It
-// is also false if the coefficient has not the sign of the mean: a slower machine makes costs and savings larger.
-func DifferenceAtMeanSpeed(treatment, baseline, work []float64, confidence float64) (a Adjusted, used bool) {
-	z, ok := logs(work)
-	if !ok || len(treatment) != len(baseline) || len(treatment) != len(z) {
-		return a, false
+// A deviation of a deployment that passes into the speed of its block is taken out in part. The loss, if mostPassed of it
+// passes, is restored in all deviations. If less passes, the interval is wider than necessary. Not ok: a slower machine does
+// not make the difference larger.
+func DifferencesAtMeanSpeed(treatment, baseline []float64, blocks [][]Reading) (at AtSpeed, ok bool) {
+	if len(treatment) != len(baseline) || len(treatment) != len(blocks) || len(treatment) < minSpeedBlocks {
+		return at, false
 	}
-	d := make([]float64, len(z))
-	for i := range d {
-		d[i] = treatment[i] - baseline[i]
+	speeds := make([]float64, len(blocks))
+	var x, y []float64 // readings less the means of their block
+	level := 0.0
+	for b, readings := range blocks {
+		if len(readings) < 2 {
+			return at, false
+		}
+		difference := 0.0
+		for _, r := range readings {
+			share := 1 / float64(len(readings))
+			difference, speeds[b], level = difference+share*(r.Treatment-r.Baseline), speeds[b]+share*r.Speed, level+share*r.Treatment
+		}
+		for _, r := range readings {
+			x, y = append(x, r.Speed-speeds[b]), append(y, r.Treatment-r.Baseline-difference)
+		}
 	}
-	middle, mean, scale := Mean(z), Mean(d), maxAbs(treatment, baseline)
-	without := make([]float64, len(z))
-	for i := range z {
-		z[i] -= middle
-		without[i] = z[i] - mostPassed*(d[i]-mean)/mean
+	_, slope := Regression(x, y)
+	squares, rest := 0.0, 0.0
+	for i := range x {
+		squares, rest = squares+square(x[i]), rest+square(y[i]-slope*x[i])
 	}
-	a, used = adjust(d, without, confidence, scale)
-	used = used && a.Coefficient*mean > 0
-	follows, _ := adjust(d, z, confidence, scale)
-	a.Coefficient, a.CoefficientSE = follows.Coefficient, follows.CoefficientSE
-	return a, used
+	at.DF = float64(len(x) - len(blocks) - 1)
+	if !(level > 0) || at.DF < minReadings || !(rest > 0) || noSpread(math.Sqrt(squares/float64(len(x))), maxAbs(speeds)) {
+		return at, false
+	}
+	unit := Mean(treatment) * float64(len(blocks)) / level // costs may be in another unit than readings
+	at.Slope, at.SE = unit*slope, math.Abs(unit)*math.Sqrt(rest/at.DF/squares)
+	middle, costs := Mean(treatment)-Mean(baseline), max(Mean(treatment), Mean(baseline))
+	p := tDistribution(at.DF).cdf(-math.Abs(at.Slope / at.SE))
+	if relative := at.Slope / middle; !(relative > 0) || relative > steepest || !(p < covariateLevel) {
+		return at, false
+	}
+	for b := range blocks {
+		d := treatment[b] - baseline[b] - middle - at.Slope*(speeds[b]-Mean(speeds))
+		at.Differences = append(at.Differences, middle+d/(1-mostPassed*math.Abs(at.Slope)/costs))
+	}
+	at.Scale = maxAbs(treatment, baseline)
+	return at, true
 }
 
-// HalfWidthAtMeanSpeed is [HalfWidth] for the standard deviation of [DifferenceAtMeanSpeed].
-func HalfWidthAtMeanSpeed(sd float64, n int, confidence float64) float64 {
-	if n < minCovariate {
-		return math.Inf(1)
-	}
-	return tQuantile(float64(n-2-choiceFreedom), 1-(1-confidence)/2) * sd / math.Sqrt(float64(n))
+// Interval is Student's interval of the mean difference.
+func (at AtSpeed) Interval(confidence float64) Result {
+	return student(at.Differences, confidence, at.Scale)
 }
 
-// RelativeSlope is the change of the estimate with the covariate, relative to it.
-func (a Adjusted) RelativeSlope(confidence float64) Interval {
-	r := Result{Interval: Interval{Estimate: a.Coefficient / a.Estimate}}
-	r.fill(r.Estimate, math.Abs(a.CoefficientSE/a.Estimate), a.DF, confidence)
+// RelativeSlope is the change of an estimate with the speed, relative to it.
+func (at AtSpeed) RelativeSlope(estimate, confidence float64) Interval {
+	r := Result{Interval: Interval{Estimate: at.Slope / estimate}}
+	r.fill(r.Estimate, math.Abs(at.SE/estimate), at.DF, confidence)
 	return r.Interval
+}
+
+// MeanAtSpeed is the mean over the levels of a question, all in the same blocks.
+func MeanAtSpeed(levels []AtSpeed) (mean AtSpeed) {
+	share := 1 / float64(len(levels))
+	mean.Differences = make([]float64, len(levels[0].Differences))
+	variance := 0.0
+	for _, at := range levels {
+		for b, d := range at.Differences {
+			mean.Differences[b] += share * d
+		}
+		mean.Slope, mean.DF, mean.Scale = mean.Slope+share*at.Slope, mean.DF+at.DF, max(mean.Scale, at.Scale)
+		variance += square(share * at.SE)
+	}
+	mean.SE = math.Sqrt(variance)
+	return mean
+}
+
+// Narrower reports whether an interval is narrower by the share at which an adjustment is used, and by which share.
+func Narrower(adjusted, raw Interval) (share float64, enough bool) {
+	before, _ := raw.HalfWidth()
+	after, ok := adjusted.HalfWidth()
+	if !ok || !(before > 0) {
+		return 0, false
+	}
+	share = 1 - after/before
+	return share, share > covariateGain
 }
 
 // adjust estimates the mean of x at z = 0 by the regression of x on z. That is
@@ -126,8 +192,7 @@ func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 		return a, false
 	}
 	t := tDistribution(n - 2)
-	a.CoefficientSE = math.Sqrt(s2 / spread)
-	p := 2 * t.cdf(-math.Abs(slope/a.CoefficientSE))
+	p := 2 * t.cdf(-math.Abs(slope/math.Sqrt(s2/spread)))
 	a.fill(intercept, math.Sqrt(s2*(1/n+square(Mean(z))/spread)), n-2-choiceFreedom, confidence)
 	before, _ := raw.HalfWidth()
 	after, ok := a.HalfWidth()

@@ -16,7 +16,6 @@ type suite struct {
 type design struct {
 	name     string
 	settings []string
-	speed    bool // costs are at the machine's mean speed, as in reports of interleaved trials
 }
 
 // comparison is a difference in the CPU of a request. Of both sides it takes the logarithm of the ratio if
@@ -61,8 +60,8 @@ var suites = map[string]suite{
 		settings: []string{"factors={mesh: [none, envoy, envoy-plaintext], rate: [1000], connections: [16]}", "controlAll=true"},
 		designs: []design{
 			{name: "one after another", settings: []string{"order=random", oneAfterAnother}},
-			{name: "interleaved, 2.4 s", settings: []string{"order=interleaved", likeBlocks}, speed: true},
-			{name: "interleaved, 1 s", settings: []string{"order=interleaved", noneBlocks}, speed: true},
+			{name: "interleaved, 2.4 s", settings: []string{"order=interleaved", likeBlocks}},
+			{name: "interleaved, 1 s", settings: []string{"order=interleaved", noneBlocks}},
 		},
 		comparisons: []comparison{
 			{side: envoyAgainstItself, name: "A against A, data plane", metric: dataCPU, relative: true, share: 1 / 4.0, design: 1},

@@ -26,7 +26,6 @@ type table struct {
 type column struct {
 	values map[string][]float64 // by comparison
 	means  map[string][]float64 // of the treatment
-	work   map[string][]float64 // that shows the machine's speed: CPU per request outside the comparison; 0: unknown
 	wall   []float64            // seconds of a block
 	failed int
 }
@@ -57,7 +56,7 @@ func fill(name string) func(context.Context, *bench) error {
 func newTable(b *bench, s suite) *table {
 	t := &table{bench: b, suite: s}
 	for range s.designs {
-		t.columns = append(t.columns, column{values: map[string][]float64{}, means: map[string][]float64{}, work: map[string][]float64{}})
+		t.columns = append(t.columns, column{values: map[string][]float64{}, means: map[string][]float64{}})
 	}
 	for _, of := range s.sides {
 		for _, name := range metric.Headlines() {
@@ -81,13 +80,13 @@ func (t *table) block(ctx context.Context, block, i int) error {
 		fmt.Fprintf(os.Stderr, "block %d, %s: %v\n", block+1, d.name, err)
 		return nil
 	}
-	c.add(t.suite.comparisons, t.headlines, r, lasted, d.speed)
+	c.add(t.suite.comparisons, t.headlines, r, lasted)
 	fmt.Fprintf(os.Stderr, "block %d of %d, %s: %.1f s\n", block+1, t.blocks, d.name, lasted.Seconds())
 	return nil
 }
 
 // add takes the block's figure of each comparison. Blocks with an invalid side have none.
-func (c *column) add(comparisons, headlines []comparison, r *answer.Report, wall time.Duration, speed bool) {
+func (c *column) add(comparisons, headlines []comparison, r *answer.Report, wall time.Duration) {
 	c.wall = append(c.wall, wall.Seconds())
 	for _, x := range slices.Concat(comparisons, headlines) {
 		a, ok1 := valueOf(r, x.treatment, x.metric)
@@ -100,9 +99,6 @@ func (c *column) add(comparisons, headlines []comparison, r *answer.Report, wall
 			d = math.Log(a / b)
 		}
 		c.values[x.name], c.means[x.name] = append(c.values[x.name], d), append(c.means[x.name], a)
-		if speed {
-			c.work[x.name] = append(c.work[x.name], workBeside(r, x))
-		}
 	}
 }
 
@@ -116,25 +112,6 @@ func valueOf(r *answer.Report, treatment, name string) (float64, bool) {
 	return v, ok
 }
 
-// workBeside is the CPU per request that shows the machine's speed for a comparison with none, in the treatments that
-// analysis takes; 0: unknown, or the machine's speed is not used.
-func workBeside(r *answer.Report, x comparison) (sum float64) {
-	from := map[string][]string{dataCPU: {meshAgainstNone.baseline, noneAgainstNone.treatment}, totalCPU: {noneAgainstNone.treatment}, appCPU: {noneAgainstNone.treatment}}[x.metric]
-	if x.side != meshAgainstNone || x.relative {
-		return 0
-	}
-	for _, treatment := range from {
-		for _, name := range []string{appCPU, loadCPU} {
-			v, ok := valueOf(r, treatment, name)
-			if !ok {
-				return 0
-			}
-			sum += v
-		}
-	}
-	return sum
-}
-
 // equalTime is the wall time for which half-widths are computed.
 const equalTime = 300.0 // s
 
@@ -144,27 +121,14 @@ const confidence = 0.95
 func (c *column) half(x comparison) float64 {
 	blocks := int(equalTime / stats.Mean(c.wall))
 	half := stats.HalfWidth(stats.SD(c.values[x.name]), blocks, confidence)
-	if sd, used := c.atMeanSpeed(x); used {
-		half = stats.HalfWidthAtMeanSpeed(sd, blocks, confidence)
-	}
 	if !x.relative {
 		half /= stats.Mean(c.means[x.name])
 	}
 	return half
 }
 
-// atMeanSpeed is the standard deviation of a block at the mean speed of the machine; not used: it is not smaller.
-func (c *column) atMeanSpeed(x comparison) (sd float64, used bool) {
-	baseline := slices.Clone(c.means[x.name])
-	for i, d := range c.values[x.name] {
-		baseline[i] -= d
-	}
-	a, used := stats.DifferenceAtMeanSpeed(c.means[x.name], baseline, c.work[x.name], confidence)
-	return a.SD, used
-}
-
 func (t *table) write() {
-	heads(t.out, "comparison", "design", "blocks", "s a block", "mean", "95 % interval", "SD of a block", "at mean speed", "half width in 5 minutes", "of the first design's", "required", "met")
+	heads(t.out, "comparison", "design", "blocks", "s a block", "mean", "95 % interval", "SD of a block", "half width in 5 minutes", "of the first design's", "required", "met")
 	for _, x := range t.suite.comparisons {
 		for i, d := range t.suite.designs {
 			t.line(x, i, d.name)
@@ -185,7 +149,7 @@ func (t *table) line(x comparison, i int, name string) {
 	v := c.values[x.name]
 	r := stats.MeanInterval(v, confidence)
 	if !r.Known() {
-		row(t.out, x.name, name, fmt.Sprint(len(v)), "", "?", "", "", "", "", "", "", "")
+		row(t.out, x.name, name, fmt.Sprint(len(v)), "", "?", "", "", "", "", "", "")
 		return
 	}
 	scale, unit, relative := 1.0, " µs", stats.Mean(c.means[x.name])
@@ -193,16 +157,12 @@ func (t *table) line(x comparison, i int, name string) {
 		scale, unit, relative = 100, " %", 1
 	}
 	share := c.half(x) / t.columns[0].half(x)
-	adjusted := ""
-	if sd, used := c.atMeanSpeed(x); used {
-		adjusted = fmt.Sprintf("%.1f %%", 100*sd/relative)
-	}
 	required, met := "", ""
 	if x.share > 0 && i > 0 && (x.design == 0 || x.design == i) {
 		required, met = fmt.Sprintf("≤ %.2f", x.share), yes(share <= x.share)
 	}
 	row(t.out, x.name, name, fmt.Sprint(len(v)), fmt.Sprintf("%.1f", stats.Mean(c.wall)), fmt.Sprintf("%+.1f%s", scale*r.Estimate, unit),
-		fmt.Sprintf("%+.1f to %+.1f", scale**r.Low, scale**r.High), fmt.Sprintf("%.1f %%", 100*r.SD/relative), adjusted, fmt.Sprintf("±%.2f %%", 100*c.half(x)), shareText(share), required, met)
+		fmt.Sprintf("%+.1f to %+.1f", scale**r.Low, scale**r.High), fmt.Sprintf("%.1f %%", 100*r.SD/relative), fmt.Sprintf("±%.2f %%", 100*c.half(x)), shareText(share), required, met)
 }
 
 // widths compares the headline metrics: none may have a wider interval than with the first design.

@@ -39,7 +39,7 @@ func filled(name string, blocks int, of func(design int, treatment, metric strin
 				}
 				trial.Metrics[loadCPU] = trial.Metrics[appCPU]
 			}
-			t.columns[i].add(t.suite.comparisons, t.headlines, r, 40*time.Second/time.Duration(min(1+i, 2)), t.suite.designs[i].speed)
+			t.columns[i].add(t.suite.comparisons, t.headlines, r, 40*time.Second/time.Duration(min(1+i, 2)))
 		}
 	}
 	t.write()
@@ -82,36 +82,6 @@ func TestRequiredWidths(t *testing.T) {
 		}
 		if rows := rowsWith(text, "mesh against none: memory, data plane"); len(rows) != 1 || noise < 1 && !strings.HasSuffix(rows[0], "| yes |") {
 			t.Errorf("noise × %v: headline metrics %q in\n%s", noise, rows, text)
-		}
-	}
-}
-
-// Costs that follow the machine are compared at its mean speed: bursts of 10 % on all treatments of a block alike would
-// make the short blocks too wide otherwise.
-func TestWidthsAtMeanSpeed(t *testing.T) {
-	for share, want := range map[float64]string{1: "| yes |", 0: "| no |"} { // of the bursts that none shows
-		r := rand.New(rand.NewPCG(2, 2))
-		slow := 0.0
-		text := filled("designs", 24, func(design int, treatment, name string) float64 {
-			if treatment == "none" && name == dataCPU {
-				return 0
-			}
-			if treatment == "envoy-control" && name == dataCPU { // the first figure of a block
-				slow = 0.1 * r.NormFloat64()
-			}
-			follows := 1 + slow
-			if treatment != "envoy" {
-				follows = 1 + share*slow
-			}
-			if design == 0 {
-				follows = 1
-			}
-			level := map[string]float64{"envoy": 400}[treatment]
-			return (100 + level) * follows * (1 + 0.03*r.NormFloat64()/float64(1+9*min(design, 1)))
-		})
-		rows := rowsWith(text, "mesh against none, data plane")
-		if len(rows) != 3 || !strings.HasSuffix(rows[2], want) {
-			t.Errorf("bursts shown by none × %v: %q", share, rows)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func speedSentences(t text) {
 		t.page.line("")
 	}
 	t.page.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
-		". These intervals are about the mean over such deployments at the mean speed of this run. They hold if at most half of a deployment's own deviation passes into what shows the speed: the CPU per request of application and load generator in the baseline's trials. Ratios are not adjusted.")
+		". These intervals are about the mean over such deployments at the mean speed of this run. They hold if at most 0.15 of a deployment's own deviation passes into what shows the speed: the CPU per request of application and load generator. Ratios are not adjusted.")
 }
 
 // speedWords are the unadjusted interval, and the slope if there is one.
