@@ -29,7 +29,7 @@ const (
 func (p Profile) WithDefaults() Profile {
 	if p.Method == "" {
 		p.Method = http.MethodGet
-		if p.RequestSize > 0 || p.BodyFile != "" || p.Body != nil {
+		if p.RequestSize > 0 || p.Body != nil {
 			p.Method = http.MethodPost
 		}
 	}

@@ -24,11 +24,10 @@ const grpcFormat = 1
 type GRPCQuery struct {
 	Format int `json:"format"`
 	// Profile has one target and how to connect to it. The server is called only without
-	// Protos and Protoset, by reflection.
+	// Protos, by reflection.
 	Profile     Profile  `json:"profile"`
 	Protos      []string `json:"protos,omitempty"`      // .proto files
 	ImportPaths []string `json:"importPaths,omitempty"` // directories of their imports
-	Protoset    string   `json:"protoset,omitempty"`    // file of protoc --descriptor_set_out
 	// Method is "package.Service/Method". Without a method the reply lists the methods of the
 	// service, without a service the methods of all services.
 	Method string `json:"method,omitempty"`

@@ -66,7 +66,7 @@ type Profile struct {
 	// Protocol is http1 (default), http2, grpc, websocket, tcp or auto.
 	//
 	// grpc: unary calls. A target's path is the method. The body is one message: that
-	// of BodyFile, or one whose field 1 has RequestSize bytes.
+	// of Body, or one whose field 1 has RequestSize bytes.
 	//
 	// tcp: the body, min one byte, is sent unchanged and must come back. A target is
 	// tcp://host:port, over TLS tls://host:port, or an http or https URL of which only
@@ -145,10 +145,8 @@ type Profile struct {
 	Weights []int `json:"weights,omitempty"`
 	// Headers are sent with every request, "Name: value".
 	Headers []string `json:"headers,omitempty"`
-	// BodyFile has the request's body, in place of RequestSize filler bytes, and Body is
-	// the body itself.
-	BodyFile string `json:"bodyFile,omitempty"`
-	Body     []byte `json:"body,omitempty"`
+	// Body is the request's body, in place of RequestSize filler bytes.
+	Body []byte `json:"body,omitempty"`
 	// ConnectTo replaces the addresses of hosts, and the first that applies counts.
 	// Requests and certificates keep the host of the URL.
 	ConnectTo []ConnectTo `json:"connectTo,omitempty"`
@@ -175,14 +173,6 @@ type Profile struct {
 
 	// CPUs pins the workers, empty for wherever the process may run.
 	CPUs []int `json:"cpus,omitempty"`
-	// Spin is the time before a send at which a worker stops sleeping and polls, in ns.
-	// The worker then also polls for responses at the time that earlier ones predict,
-	// as long as both take max three quarters of its core. Spinning makes sends punctual
-	// to the microsecond and removes wake-ups from the response times (some 20 µs each
-	// on a virtual machine). It costs CPU that the system under test may need.
-	// Zero: 60 µs if the process has a spare core for each worker, none otherwise.
-	// Negative: none.
-	Spin time.Duration `json:"spin,omitempty"`
 	// Socket is the path of a Unix socket to connect to in place of the targets' hosts.
 	Socket string `json:"socket,omitempty"`
 	// TLS configures https targets, nil for the system's roots.
@@ -232,7 +222,7 @@ func (p *Profile) ConnectionShare() float64 {
 
 // IsMessage reports whether the body is a whole message of gRPC, not the content of its
 // field 1.
-func (p *Profile) IsMessage() bool { return p.message || p.BodyFile != "" }
+func (p *Profile) IsMessage() bool { return p.message }
 
 // Call is the request to one target. An empty field means the profile's value.
 type Call struct {
@@ -252,7 +242,7 @@ func (p *Profile) ForTarget(i int) Profile {
 	q.Method = cmp.Or(c.Method, p.Method)
 	q.Headers = slices.Concat(p.Headers, c.Headers)
 	if c.Body != nil {
-		q.Body, q.BodyFile, q.RequestSize, q.Messages = c.Body, "", 0, nil
+		q.Body, q.RequestSize, q.Messages = c.Body, 0, nil
 		q.message = true
 	}
 	q.given = c.Method != "" || c.Headers != nil || c.Body != nil
@@ -278,15 +268,10 @@ type ConnectTo struct {
 
 // TLS are the files of a TLS or mutual TLS connection, PEM.
 type TLS struct {
-	CAFile     string `json:"caFile,omitempty"`   // roots to trust in place of the system's
-	CertFile   string `json:"certFile,omitempty"` // the client's own certificate, with KeyFile
-	KeyFile    string `json:"keyFile,omitempty"`
-	ServerName string `json:"serverName,omitempty"` // default: the target's host
-	Insecure   bool   `json:"insecure,omitempty"`   // accept any certificate
-	// FullHandshake makes every connection shake hands from scratch. By default those
-	// opened after the first resume its session where the server allows it, as browsers
-	// and most clients do.
-	FullHandshake bool `json:"fullHandshake,omitempty"`
+	CAFile   string `json:"caFile,omitempty"`   // roots to trust in place of the system's
+	CertFile string `json:"certFile,omitempty"` // the client's own certificate, with KeyFile
+	KeyFile  string `json:"keyFile,omitempty"`
+	Insecure bool   `json:"insecure,omitempty"` // accept any certificate
 }
 
 // When the names of hosts are looked up.

@@ -58,8 +58,7 @@ func (p Profile) Validate() error {
 	m.refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d): each host has connections of its own", p.Connections, len(origins))
 	m.refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
 	m.headers(p.Headers)
-	m.refuse(p.RequestSize > 0 && p.BodyFile != "", "a request cannot have both a body file and a body size")
-	m.refuse(p.Body != nil && (p.RequestSize > 0 || p.BodyFile != ""), "a request cannot have a body and also a body file or a body size")
+	m.refuse(p.Body != nil && p.RequestSize > 0, "a request cannot have a body and also a body size")
 	for _, c := range p.ConnectTo {
 		m.refuse(len(c.To) == 0, "connections to %s:%d have no address", c.Host, c.Port)
 	}
@@ -188,7 +187,7 @@ func (p *Profile) validateMessages(m *mistakes) {
 		bytes += len(message)
 	}
 	m.refuse(len(p.Messages) > 0 && p.Protocol != ProtocolGRPC, "messages need protocol grpc, not %s", p.Protocol)
-	m.refuse(len(p.Messages) > 0 && (p.Body != nil || p.BodyFile != "" || p.RequestSize > 0), "a gRPC call cannot have messages and also a body")
+	m.refuse(len(p.Messages) > 0 && (p.Body != nil || p.RequestSize > 0), "a gRPC call cannot have messages and also a body")
 	m.refuse(p.RoundTrips && (len(p.Messages) == 0 || !p.GRPCStream), "round trips need messages and a response stream")
 	m.refuse(len(p.Messages) > maxMessages, "%d messages of a call are more than %d", len(p.Messages), maxMessages)
 	m.refuse(bytes > maxMessageBytes, "the messages of a call have %d bytes, more than %d", bytes, maxMessageBytes)

@@ -22,9 +22,6 @@ type pacedRun struct {
 	report         load.Report // tare's only
 }
 
-// spun makes tare poll before each send. The core is its own in these lines.
-func spun(p *load.Profile) { p.Spin = 60 * time.Microsecond }
-
 // parsers of the other generators' outputs.
 var parsers = map[string]func(io.Reader, bool) (generator.Outcome, error){
 	"fortio": func(r io.Reader, _ bool) (generator.Outcome, error) { return generator.ParseFortio(r) },
@@ -91,14 +88,12 @@ func quantile(l result.Latency, q float64) float64 {
 var openPeers = []struct {
 	label, name string
 	every       int
-	change      func(*load.Profile)
 }{
-	{"tare", "tare", 1, nil},
-	{"tare, polling", "tare", 1, spun},
-	{"fortio -uniform", "fortio", 2, nil},
-	{"oha --latency-correction", "oha", 2, nil},
-	{"vegeta", "vegeta", 2, nil},
-	{"wrk2", "wrk2", 6, nil},
+	{"tare", "tare", 1},
+	{"fortio -uniform", "fortio", 2},
+	{"oha --latency-correction", "oha", 2},
+	{"vegeta", "vegeta", 2},
+	{"wrk2", "wrk2", 6},
 }
 
 // latencyLines: the median response time at 5,000 requests/s beside the service
@@ -116,16 +111,12 @@ func latencyLines(ctx context.Context, b *bench) []line {
 		i := slices.IndexFunc(openPeers, func(p struct {
 			label, name string
 			every       int
-			change      func(*load.Profile)
 		}) bool {
 			return p.label == c.name
 		})
 		p := profile(b.stamp.url)
 		p.Rate, p.Arrivals = 5000, load.Constant
 		p.Warmup, p.Measure = 300*time.Millisecond, 1200*time.Millisecond
-		if openPeers[i].change != nil {
-			openPeers[i].change(&p)
-		}
 		t, err := b.paced(ctx, openPeers[i].name, p, b.stamp, nil)
 		if err != nil {
 			return err
@@ -168,7 +159,6 @@ func latenessLines(ctx context.Context, b *bench) []line {
 		p := profile(b.stamp.url)
 		p.Rate, p.Arrivals = 10000, load.Constant
 		p.Warmup, p.Measure = 200*time.Millisecond, 1200*time.Millisecond
-		spun(&p)
 		r, _, err := b.report(ctx, p, nil)
 		if err != nil {
 			return []line{{figure: "send lateness at 10,000 requests/s", verdict: failed, compare: why(err)}}

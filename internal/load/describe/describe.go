@@ -72,8 +72,6 @@ func Answer(ctx context.Context, q load.GRPCQuery) (load.GRPCReply, error) {
 func open(ctx context.Context, q *load.GRPCQuery) (from source, end func(), err error) {
 	end = func() {}
 	switch {
-	case q.Protoset != "":
-		from, err = readSet(q.Protoset)
 	case len(q.Protos) > 0:
 		from, err = compile(ctx, q.Protos, q.ImportPaths)
 	default:

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -84,20 +82,13 @@ func options(t *testing.T) reflection.ServerOptions {
 // Every source gives the same method and the same messages.
 func TestSourcesAgree(t *testing.T) {
 	o := options(t)
-	protoset := filepath.Join(t.TempDir(), "shop.pb")
-	b, err := proto.Marshal(fileSet(shop(t), true))
-	if err == nil {
-		err = os.WriteFile(protoset, b, 0o600)
-	}
-	must.OK(t, err)
 	from := map[string]load.GRPCQuery{
 		"v1": {Profile: load.Profile{Targets: []string{serve(t, func(s *grpc.Server) { reflectionpb.RegisterServerReflectionServer(s, reflection.NewServerV1(o)) })}}},
 		"v1alpha": {Profile: load.Profile{Targets: []string{serve(t, func(s *grpc.Server) {
 			grpc_reflection_v1alpha.RegisterServerReflectionServer(s, reflection.NewServer(o))
 		})}}},
-		"proto":    {Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}},
-		"import":   {Protos: []string{"shop.proto"}, ImportPaths: []string{"testdata/imports", "testdata"}},
-		"protoset": {Protoset: protoset},
+		"proto":  {Protos: []string{"testdata/shop.proto"}, ImportPaths: []string{"testdata/imports"}},
+		"import": {Protos: []string{"shop.proto"}, ImportPaths: []string{"testdata/imports", "testdata"}},
 	}
 	want := dynamicpb.NewMessage(mustFind(t, shop(t)).Methods().ByName("Add").Input())
 	must.OK(t, (protojson.UnmarshalOptions{Resolver: shop(t).types()}).Unmarshal([]byte(item), want))
@@ -178,7 +169,6 @@ func TestMistakes(t *testing.T) {
 		{load.GRPCQuery{Protos: []string{"testdata/shop.proto"}}, "money/money.proto", "--import-path"},
 		{load.GRPCQuery{Protos: []string{broken}}, "broken.proto:2:8: ", "--import-path"},
 		{load.GRPCQuery{Protos: []string{"testdata/absent.proto"}}, "absent.proto", ""},
-		{load.GRPCQuery{Protoset: "testdata/shop.proto"}, "is not a descriptor set", "--include_imports"},
 	} {
 		_, err := Answer(t.Context(), test.q)
 		if err == nil || !strings.Contains(err.Error(), test.text) || !strings.Contains(hint.Of(err), test.help) {

@@ -3,7 +3,6 @@ package describe
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,10 +10,8 @@ import (
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/linker"
 	"github.com/bufbuild/protocompile/reporter"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -112,21 +109,4 @@ func register(all *protoregistry.Files, f linker.File) error {
 		}
 	}
 	return all.RegisterFile(protoreflect.FileDescriptor(f))
-}
-
-// readSet reads the output of protoc --descriptor_set_out.
-func readSet(path string) (*files, error) {
-	b, err := regular.ReadInput(path, maxProtoset)
-	if err != nil {
-		return nil, fmt.Errorf("--protoset: %w", err)
-	}
-	set := &descriptorpb.FileDescriptorSet{}
-	if err := proto.Unmarshal(b, set); err != nil {
-		return nil, hint.New("make it with protoc --include_imports --descriptor_set_out", "--protoset %s is not a descriptor set: %w", path, err)
-	}
-	f, err := filesOf(set)
-	if err != nil {
-		return nil, hint.New("make it with protoc --include_imports --descriptor_set_out", "--protoset %s: %w", path, err)
-	}
-	return f, nil
 }

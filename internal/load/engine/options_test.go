@@ -60,7 +60,6 @@ func TestOpeningIsPartOfTheService(t *testing.T) {
 
 func TestWhatIsSent(t *testing.T) {
 	t.Parallel()
-	body := must.File(t, t.TempDir(), "body", `{"a": 1}`)
 	var wrong atomic.Value
 	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -71,7 +70,7 @@ func TestWhatIsSent(t *testing.T) {
 	}))
 	defer s.Close()
 	p := profile(s.URL + "/p?q=1")
-	p.Method, p.BodyFile, p.Rate = http.MethodPut, body, 50
+	p.Method, p.Body, p.Rate = http.MethodPut, []byte(`{"a": 1}`), 50
 	p.Headers = []string{"host: example.test", "X-One: two: three", "Content-Type: application/json"}
 	if r := mustRun(t, p); r.Classes[load.OK] != 25 || wrong.Load() != nil {
 		t.Errorf("%v: %v", r.Classes, wrong.Load())

@@ -263,22 +263,19 @@ func TestALPN(t *testing.T) {
 }
 
 // TestSessionsAreResumed checks that a load with one connection per request resumes
-// sessions, unless full handshakes are configured.
+// sessions.
 func TestSessionsAreResumed(t *testing.T) {
 	t.Parallel()
 	a := serverAuthority(t)
 	url := a.serve(t, "server", false)
-	for _, full := range []bool{false, true} {
-		for _, rate := range []float64{100, 0} {
-			p := a.trusting(profile(url))
-			p.NoKeepAlive, p.TLS.FullHandshake, p.Warmup, p.Measure = true, full, 0, 200*time.Millisecond
-			r := mustRun(t, atRate(p, rate, 20))
-			if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "r.TLSMS.Count < r.Requests", r.TLSMS.Count < r.Requests, "full && r.TLSResumed > 0", full && r.TLSResumed > 0, "!full && r.TLSResumed < r.TLSMS.Count/2", !full && r.TLSResumed < r.TLSMS.Count/2); d != "" {
-				t.Errorf("%s: full %v, rate %v: %d of %d handshakes resumed, %v", d, full, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
-			}
+	for _, rate := range []float64{100, 0} {
+		p := a.trusting(profile(url))
+		p.NoKeepAlive, p.Warmup, p.Measure = true, 0, 200*time.Millisecond
+		r := mustRun(t, atRate(p, rate, 20))
+		if d := difftest.Wrong("r.Requests == 0", r.Requests == 0, "r.Classes[load.OK] != r.Requests", r.Classes[load.OK] != r.Requests, "r.TLSMS.Count < r.Requests", r.TLSMS.Count < r.Requests, "r.TLSResumed < r.TLSMS.Count/2", r.TLSResumed < r.TLSMS.Count/2); d != "" {
+			t.Errorf("%s: rate %v: %d of %d handshakes resumed, %v", d, rate, r.TLSResumed, r.TLSMS.Count, r.Classes)
 		}
 	}
-
 }
 
 // TestNothingIsLeakedOverTLS checks that a load leaks no file descriptor and no

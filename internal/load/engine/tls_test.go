@@ -113,7 +113,7 @@ func TestTLS(t *testing.T) {
 		{"mutual", mutual, &withClient, load.OK, ""},
 		{"unknown authority", plain, nil, load.Conn, "certificate refused"},
 		{"expired", expired, &trust, load.Conn, "certificate refused"},
-		{"wrong name", plain, &load.TLS{CAFile: trust.CAFile, ServerName: "example.test"}, load.Conn, "certificate refused"},
+		{"wrong name", strings.Replace(plain, "127.0.0.1", "example.test", 1), &trust, load.Conn, "certificate refused"},
 		{"no client certificate", mutual, &trust, load.Conn, "tls failed"},
 		{"not TLS", "https" + rawServer(t, func(c net.Conn) { _, _ = c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n")) })[len("http"):], &trust, load.Conn, "tls failed"},
 	} {
@@ -121,6 +121,7 @@ func TestTLS(t *testing.T) {
 			t.Run(test.name+"/"+protocol, func(t *testing.T) {
 				t.Parallel()
 				p := profile(test.url)
+				p.ConnectTo = []load.ConnectTo{{Host: "example.test", To: []string{"127.0.0.1:"}}}
 				p.Protocol, p.Timeout, p.Drain = protocol, 20*time.Second, 20*time.Second // a busy machine is not a failure
 				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
 				r := mustRun(t, p)

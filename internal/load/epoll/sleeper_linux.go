@@ -44,9 +44,6 @@ const wakeShare = 0.05
 
 // wakeMost bounds the cut of a sleep by the CPU it may cost at the profile's rate.
 func wakeMost(p *load.Profile) int64 {
-	if p.Spin < 0 {
-		return 0
-	}
 	return min(int64(load.DefaultSpin), int64(wakeShare*1e9*float64(p.Workers)/p.Rate))
 }
 

@@ -46,10 +46,7 @@ type Job struct {
 // Prepare reads the profile's files, looks the targets' hosts up and encodes the
 // requests. p is complete and valid.
 func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), look target.Lookup) (*Job, error) {
-	body, err := target.Body(&p)
-	if err != nil {
-		return nil, err
-	}
+	body := target.Body(&p)
 	targets, err := target.Resolve(ctx, &p, body, look)
 	if err != nil {
 		return nil, err
@@ -126,12 +123,7 @@ func (j *Job) Quotas() int64 {
 // default it is zero unless each worker has a core beside one for its server. A
 // core taken from the system under test is worse than a late send.
 func spinWindow(p *load.Profile, cpus int) time.Duration {
-	switch {
-	case p.Spin < 0 || p.Rate == 0:
-		return 0
-	case p.Spin > 0:
-		return p.Spin
-	case len(p.CPUs) >= p.Workers+1, len(p.CPUs) == 0 && cpus >= 2*p.Workers+2:
+	if p.Rate > 0 && (len(p.CPUs) >= p.Workers+1 || len(p.CPUs) == 0 && cpus >= 2*p.Workers+2) {
 		return load.DefaultSpin
 	}
 	return 0

@@ -22,8 +22,6 @@ func TestSpinOnlyWithACoreToSpare(t *testing.T) {
 		{load.Profile{Rate: 0, Workers: 1}, 64, 0},
 		{load.Profile{Rate: 1, Workers: 1, CPUs: []int{3}}, 64, 0},
 		{load.Profile{Rate: 1, Workers: 1, CPUs: []int{2, 3}}, 64, load.DefaultSpin},
-		{load.Profile{Rate: 1, Workers: 1, Spin: time.Microsecond}, 1, time.Microsecond},
-		{load.Profile{Rate: 1, Workers: 1, Spin: -1}, 64, 0},
 	} {
 		if got := spinWindow(&test.p, test.cpus); got != test.want {
 			t.Errorf("%+v on %d processors: %v, want %v", test.p, test.cpus, got, test.want)

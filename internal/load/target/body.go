@@ -2,9 +2,7 @@ package target
 
 import (
 	"bytes"
-	"fmt"
 
-	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -17,16 +15,9 @@ func echoed(body []byte) []byte {
 }
 
 // Body is the body of every request.
-func Body(p *load.Profile) ([]byte, error) {
+func Body(p *load.Profile) []byte {
 	if p.Body != nil {
-		return p.Body, nil
+		return p.Body
 	}
-	if p.BodyFile == "" {
-		return bytes.Repeat([]byte{'x'}, int(p.RequestSize)), nil
-	}
-	body, err := regular.ReadInput(p.BodyFile, load.MaxRequestSize)
-	if err != nil {
-		return nil, fmt.Errorf("read request body: %w", err)
-	}
-	return body, nil
+	return bytes.Repeat([]byte{'x'}, int(p.RequestSize))
 }

@@ -34,14 +34,9 @@ func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error
 	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12, NextProtos: protocols,
 		// A request is not made smaller records because the connection is young.
 		DynamicRecordSizingDisabled: true}
-	if t == nil || !t.FullHandshake {
-		c.ClientSessionCache = tls.NewLRUClientSessionCache(0)
-	}
+	c.ClientSessionCache = tls.NewLRUClientSessionCache(0)
 	if t == nil {
 		return c, nil
-	}
-	if t.ServerName != "" {
-		c.ServerName = t.ServerName
 	}
 	c.InsecureSkipVerify = t.Insecure
 	if t.CAFile != "" {
@@ -60,9 +55,7 @@ func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error
 			return nil, fmt.Errorf("read client certificate: %w", err)
 		}
 		c.GetClientCertificate = own.certificate
-		if !t.FullHandshake {
-			c.ClientSessionCache = own
-		}
+		c.ClientSessionCache = own
 	}
 	return c, nil
 }

@@ -160,11 +160,7 @@ func (s *requestSizes) common() (int64, error) {
 // requestsOfEngine are the requests to the targets of p as the load engine writes them.
 func requestsOfEngine(ctx context.Context, p loads.Profile) ([]target.Target, error) {
 	p = p.WithDefaults()
-	body, err := target.Body(&p)
-	if err != nil {
-		return nil, err
-	}
-	all, err := target.Resolve(ctx, &p, body, net.DefaultResolver.LookupNetIP)
+	all, err := target.Resolve(ctx, &p, target.Body(&p), net.DefaultResolver.LookupNetIP)
 	for _, t := range all {
 		if t.Varying != nil || len(t.Addrs) == 0 {
 			return nil, errors.New("requests differ in size from one to the next")
