@@ -22,6 +22,7 @@ type abOptions struct {
 	// from are results directories to decide again, and replayTime is --max-time if it was given.
 	from       []string
 	replayTime time.Duration
+	data       string // body, or @file
 }
 
 func newABCommand(c *CommandLine) *cobra.Command {
@@ -46,8 +47,8 @@ choose two levels of a factor of the file.
 
 Two commands, each after a --, are two builds of your own program, without a mesh. Write
 {port} where they take their port, as in tare weigh. tare searches for a rate that both
-serve. The gate is then '` + session.DefaultProgramGate + `'; --path and --ready are
-those of tare weigh, and --set b.env.NAME=value changes one of the two.
+serve. The gate is then '` + session.DefaultProgramGate + `'; --path, --data,
+--method, --header and --ready are those of tare weigh, and --set b.env.NAME=value changes one of the two.
 
 --from decides the gates of recorded runs again, after each of their blocks as the run
 did, with --gate, --detect and --max-time if given. A gate that was chosen after seeing
@@ -78,6 +79,12 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 			if o.cold {
 				o.AB.Set = append(o.AB.Set, coldField)
 			}
+			if o.data != "" {
+				var err error
+				if o.AB.Body, _, err = readBody(o.data, c.In); err != nil {
+					return forBisect(o.bisect, hint.Usage(err, ""))
+				}
+			}
 			if at := cmd.ArgsLenAtDash(); at >= 0 {
 				o.Commands, args = split(args[at:], "--"), args[:at]
 				if !cmd.Flags().Changed("rate") {
@@ -92,6 +99,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringArrayVar(&o.Programs, "program", nil, "`program` of the sidecar: of B, or of A and B (local)")
 	f.StringArrayVar(&o.Versions, "version", nil, "`version` of the mesh: of B, or of A and B; on this machine one that tare downloads")
 	f.StringArrayVar(&o.AB.Set, "set", nil, "a setting of A or B, such as `b.options.accessLog=true`, or a field of the experiment; may be repeated")
+	registerRequest(f, &o.Method, &o.data, &o.Headers)
 	f.StringVar(&o.A, "a", "", "`factor=level` of A, with FILE")
 	f.StringVar(&o.B, "b", "", "`factor=level` of B, with FILE")
 	f.StringArrayVar(&o.Gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+session.DefaultGate+"'`; of two programs /total)")

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/netip"
 	"os"
@@ -215,20 +214,9 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	if data == "" {
 		return nil
 	}
-	name, isFile := strings.CutPrefix(data, "@")
-	body, err := []byte(data), error(nil)
-	switch {
-	case name == "-" && isFile:
-		body, err = io.ReadAll(io.LimitReader(f.in, load.MaxRequestSize))
-	case isFile:
-		body, err = regular.ReadInput(name, load.MaxRequestSize)
-	}
+	body, source, err := readBody(data, f.in)
 	if err != nil {
-		return fmt.Errorf("read --data: %w", err)
-	}
-	source := "--data"
-	if isFile && name != "-" {
-		source = name
+		return err
 	}
 	if f.rpc.takeData(p, body, source) {
 		return nil

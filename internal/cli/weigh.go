@@ -21,6 +21,7 @@ type weighOptions struct {
 	session.Weigh
 	HTTP2 bool
 	keep  outfile.File // experiment file
+	data  string       // body, or @file
 	run   runOptions
 }
 
@@ -67,6 +68,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --rate 500 --time 3m -- ./server {port}
+  tare weigh --path /v1/chat/completions --data @prompt.json -- ./gateway --port {port}
   tare weigh --path /items --ready /healthz -- ./server --listen 127.0.0.1:{port}
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
@@ -90,6 +92,12 @@ with an invalid trial is repeated, at most half as many times as there are block
 				o.Meshes = nil
 			}
 			o.Keep = string(o.keep)
+			if o.data != "" {
+				var err error
+				if o.Body, _, err = readBody(o.data, c.In); err != nil {
+					return hint.Usage(err, "")
+				}
+			}
 			return weigher{c}.weigh(cmd.Context(), args, o)
 		},
 	}
@@ -113,7 +121,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc or websocket (an echo)")
 	f.BoolVar(&o.TLS, "tls", false, "the program speaks TLS itself (default: probed)")
 	f.BoolVar(&o.HTTP2, "http2", false, "the program speaks HTTP/2, as --protocol http2 (default: probed)")
-	f.StringArrayVarP(&o.Headers, "header", "H", nil, "request header `\"Name: value\"`, Host included; may be repeated. The file has ${env:NAME} as it is")
+	registerRequest(f, &o.Method, &o.data, &o.Headers)
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.StringArrayVar(&o.Sidecars, "sidecar", nil, "measure this `command` as the sidecar, with {listen} and {upstream}, or a mesh by name; may be repeated")
 	f.StringArrayVar(&o.Gateways, "gateway", nil, "measure this `command` as one proxy between the load and the program, or the proxy of a mesh by name; may be repeated")

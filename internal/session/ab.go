@@ -40,7 +40,7 @@ type AB struct {
 	App, Rate string     // Rate "": searched, for Commands
 	Platform  string     // "" for the first that the mesh supports
 	Commands  [][]string // programs A and B, each with its arguments
-	Path      string     // of the requests to them
+	Request              // to them
 	Ready     string     // path of their readiness
 
 	fixed []string // settings of the pilot: its seed and order
@@ -55,8 +55,8 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 			return nil, err
 		}
 		read = p.abOfCommands
-	case o.Path != "" || o.Ready != "":
-		return nil, hint.Usage(errors.New("--path and --ready are for two programs"), "such as: tare ab --path /items -- ./old {port} -- ./new {port}")
+	case o.Path != "" || o.Ready != "" || o.Method != "" || len(o.Headers)+len(o.Body) > 0:
+		return nil, hint.Usage(errors.New("--path, --method, --data, --header and --ready are for two programs; a FILE has load.requests"), "such as: tare ab --path /items -- ./old {port} -- ./new {port}")
 	case o.File != "":
 		read = p.abOfFile
 	}

@@ -67,12 +67,16 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 		applications[name] = map[string]any{"command": words, "dir": dir, "ready": o.Ready}
 	}
 	factors := map[string]any{"application": names, "mesh": []string{"none"}, "rate": []json.RawMessage{json.RawMessage(o.Rate)}, "connections": []int{abConnections}}
-	if o.Path != "" {
-		factors["route"] = []string{o.Path}
+	requests, route, err := o.load(app.HTTP1)
+	if err != nil {
+		return nil, err
+	}
+	if route != nil {
+		factors["route"] = route
 	}
 	e := map[string]any{
 		"metadata":     map[string]any{"name": label("ab-" + names[1])},
-		"applications": applications, "factors": factors,
+		"applications": applications, "factors": factors, "load": requests,
 		"baseline": map[string]any{experiment.ApplicationFactor: names[0]},
 		"order":    experiment.OrderInterleaved,
 		"phases":   map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"},

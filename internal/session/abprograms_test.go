@@ -11,7 +11,7 @@ import (
 
 func TestABOfPrograms(t *testing.T) {
 	p := NewProgram("", nil)
-	o := AB{Commands: [][]string{{"./server-old", "--port", "{port}"}, {"./server-new", "--port", "{port}"}}, Rate: "70", Path: "/a", Ready: "/ready", MaxTime: 10 * time.Minute,
+	o := AB{Commands: [][]string{{"./server-old", "--port", "{port}"}, {"./server-new", "--port", "{port}"}}, Rate: "70", Request: Request{Path: "/a", Method: "PUT", Body: []byte("b"), Headers: []string{"X: y"}}, Ready: "/ready", MaxTime: 10 * time.Minute,
 		Set: []string{"b.env.A=x", "phases.measure=2s"}}
 	s := must.Get(p.AB(t.Context(), o))(t)
 	e := s.Experiment
@@ -24,6 +24,9 @@ func TestABOfPrograms(t *testing.T) {
 	}
 	if e.Applications["server-new"].Env["A"] != "x" || e.Applications["server-old"].Env != nil || e.Phases.Measure != experiment.Duration(2*time.Second) {
 		t.Errorf("settings: %+v", e.Applications)
+	}
+	if r := e.Load.Requests; len(r) != 1 || r[0].Path != "/a" || r[0].Method != "PUT" || r[0].Body != "b" || e.Load.Headers["X"] != "y" {
+		t.Errorf("load: %+v", e.Load)
 	}
 	if len(e.Decide.Gates) != 1 || e.Decide.Gates[0] != DefaultProgramGate || e.Order != experiment.OrderInterleaved {
 		t.Errorf("gates %q, order %s", e.Decide.Gates, e.Order)

@@ -23,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
+	"github.com/tare-mesh/tare/internal/run/runner"
 )
 
 const (
@@ -174,14 +175,11 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 	if entry, _ := topology.Service(topology.EntryName()); entry.Secure() {
 		p.TLS = &load.TLS{Insecure: true}
 	}
-	if d.Host != "" {
-		p.Headers = []string{"Host: " + d.Host}
+	if p, err = runner.WithRequests(p, &s.study.Experiment.Load, d.Entry()); err != nil {
+		return 0, err
 	}
-	for name, value := range s.study.Experiment.Load.Headers {
-		if value, err = experiment.WithSecrets(value, false); err != nil {
-			return 0, err
-		}
-		p.Headers = append(p.Headers, name+": "+value)
+	if d.Host != "" {
+		p.Headers = append([]string{"Host: " + d.Host}, p.Headers...) // a Host of the file replaces it
 	}
 	verified, err := d.Verifier.Verify(ctx, platform.Probe{Load: p, ErrorRatio: s.study.Experiment.Validity.ErrorRatio})
 	if err != nil {

@@ -31,26 +31,25 @@ import (
 
 // Weigh are the options of an experiment on a program, or on an application on a cluster, without a file.
 type Weigh struct {
-	URL         string
-	Namespace   string // of a running application on a cluster
-	Manifests   []string
-	Entry       string // its Service that receives the load
-	Kubeconfig  string
-	Context     string
-	InPlace     bool   // enrol the namespace itself
-	InUse       bool   // measure on a cluster that is not marked as disposable
-	Yes         bool   // InPlace is confirmed
-	Version     string // of the mesh
-	Charts      string
-	Options     []string
-	Image       string
-	Path        string
+	URL        string
+	Namespace  string // of a running application on a cluster
+	Manifests  []string
+	Entry      string // its Service that receives the load
+	Kubeconfig string
+	Context    string
+	InPlace    bool   // enrol the namespace itself
+	InUse      bool   // measure on a cluster that is not marked as disposable
+	Yes        bool   // InPlace is confirmed
+	Version    string // of the mesh
+	Charts     string
+	Options    []string
+	Image      string
+	Request
 	Ready       string
 	Protocol    string
 	TLS         bool // the program speaks TLS itself
 	RateChosen  bool // --rate was given
 	MeshChosen  bool // Meshes are not a default
-	Headers     []string
 	Meshes      []string
 	Sidecars    []string // names of meshes, or commands as a shell reads them
 	Gateways    []string // the same, each as one proxy between the load and the program
@@ -213,10 +212,6 @@ type weighPlatform struct {
 	InUse      string `yaml:"inUse,omitempty"`
 }
 
-type weighLoad struct {
-	Headers map[string]string `yaml:"headers,omitempty"`
-}
-
 // weighMesh is the choice of a mesh's charts, or a proxy that is any program.
 type weighMesh struct {
 	From    string               `yaml:"from,omitempty"`
@@ -323,27 +318,13 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		}
 		w.Metadata.Description = proc.Command{Path: args[0], Args: args[1:]}.String()
 	}
-	if path != "" {
-		w.Factors.Route = []string{path}
-	}
+	o.Path = path
+	var invalid error
+	w.Load, w.Factors.Route, invalid = o.load(o.Protocol)
 	w.Metadata.Name = label("weigh-" + name)
-	err := errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addGateways(o.Gateways, o.Config), w.addVariant(o), w.choose(o))
+	err := errors.Join(invalid, w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addGateways(o.Gateways, o.Config), w.addVariant(o), w.choose(o))
 	w.secure(o)
 	return w, err
-}
-
-func (w *weighFile) addHeaders(all []string) error {
-	for _, line := range all {
-		name, value, ok := strings.Cut(line, ":")
-		if !ok {
-			return hint.Usage(fmt.Errorf("--header %q is not of the form Name: value", line), "write -H 'Host: shop.example'")
-		}
-		if w.Load.Headers == nil {
-			w.Load.Headers = map[string]string{}
-		}
-		w.Load.Headers[name] = strings.TrimSpace(value)
-	}
-	return nil
 }
 
 // addMeshes adds meshes by name, or by the file of a definition.

@@ -50,6 +50,8 @@ func TestWeighFile(t *testing.T) {
 		"a sidecar": {[]string{"./server"}, func(o *Weigh) {
 			o.Meshes, o.Sidecars = nil, []string{`./My-Proxy --listen {listen} --to={upstream.host} '{{x}} y'`, "python3 p.py {listen} {upstream}", "nginx", "./nginx {listen}"}
 		}, []string{"mesh: [none, my-proxy, p, nginx, nginx-2]", "my-proxy:\n    sidecar:\n", "./My-Proxy, --listen, '${listen}', '--to=${upstream.host}', '{{\"{{\"}}x}} y'"}},
+		"a body": {[]string{"./server"}, func(o *Weigh) { o.Path, o.Body = "/v1/x?y=1", []byte(`{"n": 1}`) }, []string{"load:\n  requests:\n    - path: /v1/x?y=1\n      body: '{\"n\": 1}'\n"}},
+		"a form": {[]string{"./server"}, func(o *Weigh) { o.Method, o.Body = "PUT", []byte("a=\xff") }, []string{"Content-Type: application/x-www-form-urlencoded", "- method: PUT\n      body: base64:YT3/\n"}},
 		"gateways": {[]string{"./server"}, func(o *Weigh) {
 			o.Meshes, o.Gateways = nil, []string{"nginx", "envoy", "envoy-tcp", "./front {listen} {upstream} {dir}", "nginx"}
 		}, []string{"mesh: [none, gateway-nginx, gateway-envoy, gateway-envoy-tcp, gateway-front, gateway-nginx-2]", "gateway-nginx:\n    from: nginx\n    gateway: {}\n", "gateway-envoy:\n    from: envoy-plaintext\n",
@@ -96,19 +98,20 @@ func TestWeighRefuses(t *testing.T) {
 		args  []string
 		flags func(*Weigh)
 	}{
-		"no program":          {nil, nil},
-		"and --url":           {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
-		"--time 1s is":        {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
-		"the baseline":        {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
-		"Name: value":         {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
-		"without a mesh":      {[]string{"./server"}, func(o *Weigh) { o.Env = []string{"A=b"} }},
-		"that tare starts":    {nil, func(o *Weigh) { o.URL, o.Meshes, o.Prefix = "http://127.0.0.1:1", nil, "nice" }},
-		"not NAME=value":      {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A"} }},
-		"--beside is empty":   {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
-		"//xxxxx@h/ is a URL": {[]string{"http://u:p ss@h/"}, nil},
-		"--rate is 0":         {[]string{"./server"}, func(o *Weigh) { o.RateChosen = true }},
-		"no field {upstraem}": {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Sidecars = nil, []string{"proxy {listen} {upstraem}"} }},
-		"--rate is -1":        {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
+		"no program":                      {nil, nil},
+		"and --url":                       {[]string{"./server"}, func(o *Weigh) { o.URL = "http://127.0.0.1:1" }},
+		"--time 1s is":                    {[]string{"./server"}, func(o *Weigh) { o.Time = time.Second }},
+		"the baseline":                    {[]string{"./server"}, func(o *Weigh) { o.Meshes = []string{"none"} }},
+		"--method and --data are of HTTP": {[]string{"./server"}, func(o *Weigh) { o.Protocol, o.Method = "grpc", "PUT" }},
+		"Name: value":                     {[]string{"./server"}, func(o *Weigh) { o.Headers = []string{"shop.example"} }},
+		"without a mesh":                  {[]string{"./server"}, func(o *Weigh) { o.Env = []string{"A=b"} }},
+		"that tare starts":                {nil, func(o *Weigh) { o.URL, o.Meshes, o.Prefix = "http://127.0.0.1:1", nil, "nice" }},
+		"not NAME=value":                  {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A"} }},
+		"--beside is empty":               {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{" "} }},
+		"//xxxxx@h/ is a URL":             {[]string{"http://u:p ss@h/"}, nil},
+		"--rate is 0":                     {[]string{"./server"}, func(o *Weigh) { o.RateChosen = true }},
+		"no field {upstraem}":             {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Sidecars = nil, []string{"proxy {listen} {upstraem}"} }},
+		"--rate is -1":                    {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
 		must.Fail(t, must.Err(flagsOf(tc.flags).file(tc.args)), want)
 	}
@@ -244,7 +247,7 @@ func TestWeighSearchAfterAStall(t *testing.T) {
 
 // An application on a cluster has an experiment file with the same fields that a person would write.
 func TestWeighOnACluster(t *testing.T) {
-	o := Weigh{Manifests: []string{"testdata"}, Entry: "web", Meshes: []string{"istio"}, Connections: 4, Time: time.Minute, Protocol: app.HTTP1, Path: "/items"}
+	o := Weigh{Manifests: []string{"testdata"}, Entry: "web", Meshes: []string{"istio"}, Connections: 4, Time: time.Minute, Protocol: app.HTTP1, Request: Request{Path: "/items"}}
 	w := must.Get(o.file(nil))(t)
 	text := must.Get(w.yaml("x.yaml"))(t)
 	must.Contain(t, string(text), "platform:\n  kind: kubernetes\n", "entry: web", "mesh: [none, istio]", "rate: [50]", "route: [/items]", "name: weigh-web")

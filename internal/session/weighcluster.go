@@ -65,10 +65,9 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	if o.Protocol != app.HTTP1 {
 		w.Factors.Protocol = []string{o.Protocol}
 	}
-	if o.Path != "" {
-		w.Factors.Route = []string{o.Path}
-	}
-	if err := errors.Join(w.addHeaders(o.Headers), w.addMeshes(o.Meshes)); err != nil {
+	var invalid error
+	w.Load, w.Factors.Route, invalid = o.load(o.Protocol)
+	if err := errors.Join(invalid, w.addMeshes(o.Meshes)); err != nil {
 		return nil, err
 	}
 	if err := w.choose(o); err != nil {

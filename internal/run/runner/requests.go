@@ -42,6 +42,12 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 	addStream(p, &requests[0])
 }
 
+// WithRequests is a profile that sends the requests of an experiment to the roots, without placeholders in its headers.
+func WithRequests(p load.Profile, l *experiment.Load, roots []string) (load.Profile, error) {
+	addRequests(&p, l, roots)
+	return withSecrets(p, l)
+}
+
 // addWebSocket sets the messages of p, and the answers of tare's own service. A program of the user has answers of its own.
 func addWebSocket(p *load.Profile, w experiment.WebSocket, entry app.Service) {
 	p.WebSocket = &load.WebSocket{Answer: cmp.Or(w.Answer, load.AnswerEcho), Messages: w.Messages}

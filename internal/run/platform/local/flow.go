@@ -116,7 +116,7 @@ func (v *verifier) proxyFlows(pods []*pod, calls map[string]called, visits calle
 		for j, o := range names.Outbound {
 			if i == 0 {
 				unit := v.unit(v.layout.pods[o.Service][0].carried())
-				way := fmt.Sprintf("from %s to %s", p.proxyText(), o.Service)
+				way := fmt.Sprintf("from %s to %s", v.layout.proxyOf(service), o.Service)
 				out = append(out, flow{name: unit + " " + way, want: calls[o.Service].times * probes, atMost: calls[o.Service].atMost, some: calls[o.Service].some, sidecars: true, hint: pathHint})
 				if p.own.IsOwn() {
 					out[j].hint = fmt.Sprintf("let the program of %s call %s at ${%s.url}, which is also in its environment; or remove the call", service, o.Service, o.Service)

@@ -101,6 +101,14 @@ func (p *pod) proxy() string {
 
 func (p *pod) proxyID() string { return p.name + "/" + p.proxy() }
 
+// proxyOf names the proxies of a service in checks.
+func (l *layout) proxyOf(service string) string {
+	if !l.sidecars() {
+		return l.front.proxyText()
+	}
+	return "the sidecar of " + service
+}
+
 // proxyText names the proxy of a pod in checks.
 func (p *pod) proxyText() string {
 	if p.name == gatewayPod {

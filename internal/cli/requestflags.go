@@ -1,0 +1,36 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/load"
+)
+
+// registerRequest registers the flags of one request, which are the same for every command that sends one.
+func registerRequest(flags *pflag.FlagSet, method, data *string, headers *[]string) {
+	flags.StringVarP(method, "method", "m", "", "request method (default GET, or POST with a body)")
+	flags.StringVar(data, "data", "", "request body: `text`, @file, or @- for standard input")
+	flags.StringArrayVarP(headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated. A secret is ${env:NAME} or ${file:PATH}: other users can see the command line")
+}
+
+// readBody returns the body of --data, and its source for errors.
+func readBody(data string, in io.Reader) (body []byte, source string, err error) {
+	name, isFile := strings.CutPrefix(data, "@")
+	body, source = []byte(data), "--data"
+	switch {
+	case name == "-" && isFile:
+		body, err = io.ReadAll(io.LimitReader(in, load.MaxRequestSize))
+	case isFile:
+		source = name
+		body, err = regular.ReadInput(name, load.MaxRequestSize)
+	}
+	if err != nil {
+		err = fmt.Errorf("read --data: %w", err)
+	}
+	return body, source, err
+}
