@@ -508,6 +508,18 @@ func boundLoss(trials []*sliced, plane metric.Plane, deferred float64) {
 	}
 	slices.Sort(seen)
 	period := seen[len(seen)/2]
+	short, with := 0, 0
+	for _, t := range trials {
+		if p := t.record.Placing; p != nil && p.Seconds < 0.95*period {
+			short++
+			if t.record.BurstSeconds > 0 {
+				with++
+			}
+		}
+	}
+	if 2*with < short { // a single burst may be of the machine
+		return
+	}
 	for _, t := range trials {
 		p := t.record.Placing
 		if p == nil || p.Seconds >= 0.95*period {

@@ -36,4 +36,20 @@ func TestBoundLoss(t *testing.T) {
 			t.Errorf("%s: a limit of %v s, withheld %v, want %v s and %v", c.name, got, x.withheld != nil, c.above, c.withheld)
 		}
 	}
+	// A burst in one of four trials may be of the machine. Later trials with a long warm-up have none.
+	for n, withheld := range map[int]bool{4: false, 2: true} {
+		trials := []*sliced{trial(1)}
+		for len(trials) < 4 {
+			warmup := 1.0
+			if len(trials) >= n {
+				warmup = 8
+			}
+			other := trial(warmup)
+			other.record.BurstSeconds = 0
+			trials = append(trials, other)
+		}
+		if boundLoss(trials, metric.App, 1e-3); (trials[0].withheld != nil) != withheld {
+			t.Errorf("a burst in one of %d trials with a short warm-up: withheld %v, want %v", n, !withheld, withheld)
+		}
+	}
 }
