@@ -61,6 +61,23 @@ func (b *Batches) Possible(ctx context.Context, names []string) error {
 	return nil
 }
 
+// Check refuses, before the first trial, meshes that tare did not install and cannot use as they are.
+func (b *Batches) Check(ctx context.Context, all []mesh.Definition) error {
+	for _, d := range all {
+		if d.Kubernetes == nil {
+			continue
+		}
+		batch, err := b.prepare(d)
+		if err != nil {
+			return err
+		}
+		if _, err := batch.adopt(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Ready prepares the cluster for a trial under d: it installs d unless it is installed, and removes meshes of earlier
 // trials. Those that may coexist with d stay if other trials are deployed beside this one. A user's installation
 // (`tare mesh install`) of d is used. One of another mesh is an error, because it would be measured with d.
@@ -92,6 +109,15 @@ func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*B
 	}
 	if len(others) > 0 {
 		return nil, conflict(others[0], d.Name)
+	}
+	if foreign, err := batch.adopt(ctx); err != nil {
+		return nil, err
+	} else if foreign != nil {
+		exists = true
+		b.report(fmt.Sprintf("mesh %s %s runs in namespace %s, and tare did not install it: it is used as it is", d.Name, foreign.version, batch.k.Namespace))
+		if err := batch.archiveForeign(); err != nil {
+			return nil, err
+		}
 	}
 	if !exists {
 		if _, err := batch.Install(ctx); err != nil {

@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -49,6 +50,13 @@ func (p controlPlane) version(ctx context.Context) (check.Check, error) {
 	}
 	c := check.Check{Name: "version"}
 	switch {
+	case p.foreign != nil && p.requested.Version != "" && p.requested.Version != p.foreign.version:
+		c.Detail, c.Hint = fmt.Sprintf("%s runs, %s is requested", p.foreign.version, p.requested.Version), "omit the version: tare did not install this mesh, and uses it as it is"
+	case p.foreign != nil:
+		c.OK, c.Detail = true, cmp.Or(p.foreign.version, "an unknown version")+" runs, not installed by tare"
+		if p.foreign.autoscaler != "" {
+			c.Caution, c.Hint = p.foreign.autoscaler, "replicas that change during a measurement falsify it: measure while they are constant"
+		}
 	case !ours:
 		c.Detail, c.Hint = "tare has not installed it", "`tare mesh install "+p.definition.Name+"` installs it"
 	case i.Version == "":

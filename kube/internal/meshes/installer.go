@@ -127,15 +127,24 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 		n.report("mesh %s is installed beside %s: their own CPU is in none of its planes", n.definition.Name, strings.Join(others, ", "))
 	}
 	n.others = slices.ContainsFunc(all, n.isRevision)
-	leftovers, err := (&uninstaller{instance: n.instance, others: n.others}).leftovers(ctx)
+	removal := &uninstaller{instance: n.instance, others: n.others}
+	leftovers, err := removal.leftovers(ctx)
+	if err != nil || len(leftovers) == 0 {
+		return err
+	}
+	foreign, err := n.adopt(ctx)
+	switch {
+	case err != nil:
+		return err
+	case foreign != nil:
+		return hint.New("a run uses it as it is; `tare mesh verify "+n.definition.Name+"` checks it",
+			"mesh %s %s runs in namespace %s, and tare did not install it", n.definition.Name, foreign.version, n.k.Namespace)
+	}
+	advice, err := removal.foreignRemains(ctx)
 	if err != nil {
 		return err
 	}
-	if len(leftovers) > 0 {
-		return hint.New("if they are not needed, `tare mesh uninstall "+n.definition.Name+" --force` removes them",
-			"the cluster has objects of the mesh that tare did not install: %s", list(leftovers))
-	}
-	return nil
+	return hint.New(advice, "the cluster has objects of the mesh that tare did not install: %s", list(leftovers))
 }
 
 func (n *installer) install(ctx context.Context, info clusterInfo) (Installation, error) {

@@ -38,6 +38,8 @@ type Options struct {
 	Gateway bool
 	// Image of tare-agent, for the pods that check nodes for left-over files, empty for no check.
 	Image string
+	// Changes are the kinds of changes of the run. Those of a control plane are refused if tare did not install it.
+	Changes []string
 	// Run is the ID of the run that installs the mesh. It is recorded with the process, so that later runs can remove
 	// the mesh if the process has died.
 	Run string
@@ -122,14 +124,10 @@ func (m *Mesh) Uninstall(ctx context.Context, force bool) error {
 	return (&uninstaller{instance: m.instance}).run(ctx, force)
 }
 
-// Proxied describes the pods that run the mesh's proxy, such as "4 pods still run its proxy without a control plane: …" after
-// a removal. It is "" for none.
-func (m *Mesh) Proxied(ctx context.Context) (string, error) {
+// Proxied lists the pods that run the mesh's proxy, outside its own namespaces.
+func (m *Mesh) Proxied(ctx context.Context) ([]string, error) {
 	pods, err := (&uninstaller{instance: m.instance}).withProxies(ctx)
-	if err != nil || len(pods) == 0 {
-		return "", err
-	}
-	return fmt.Sprintf("%s still run its proxy without a control plane: %s", printable.Counted(len(pods), "pod"), list(pods)), nil
+	return printable.Texts(pods, cluster.Ref.String), err
 }
 
 // instance is a mesh definition with its settings on one cluster: the data that every step needs.
@@ -140,6 +138,7 @@ type instance struct {
 	requested  mesh.Settings // as the user gave them
 	settings   mesh.Settings // with defaults
 	options    Options
+	foreign    *foreign // nil unless tare did not install its control plane
 }
 
 func (i *instance) report(format string, args ...any) {

@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 	"github.com/tare-mesh/tare/kube/internal/guard"
@@ -348,6 +349,44 @@ func verifySmall(t *testing.T, c *cluster.Cluster, m *Mesh, archive kept) {
 		t.Errorf("another version: %+v, %v", checks, err)
 	}
 	deleteNamespace(t, c, namespace)
+}
+
+// A mesh that tare did not install is used as it is, and kept. No advice removes it while its control plane runs, and changes
+// of its control plane are refused before the first trial.
+func TestRealForeignMesh(t *testing.T) {
+	c := connect(t)
+	before := inventory(t, c)
+	m := small(t, c, toolbox, mesh.Settings{}, kept{})
+	must.Get(m.Install(bounded(t, 3*time.Minute)))(t)
+	must.OK(t, writeRecord(t.Context(), c, m.definition.Name, nil)) // as if others had installed it
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		defer cancel()
+		must.OK(t, m.Uninstall(ctx, true))
+		sameInventory(t, c, before)
+	})
+	installed := inventory(t, c)
+	_, err := small(t, c, toolbox, mesh.Settings{}, kept{}).Install(bounded(t, time.Minute))
+	must.Fail(t, err, "runs in namespace tare-test-small, and tare did not install it", "an installation")
+	for what, err := range map[string]error{"install": err, "uninstall": small(t, c, toolbox, mesh.Settings{}, kept{}).Uninstall(bounded(t, time.Minute), false)} {
+		if err == nil || strings.Contains(hint.Of(err), "--force") {
+			t.Errorf("%s: %v, hint %q", what, err, hint.Of(err))
+		}
+	}
+	verifySmall(t, c, small(t, c, toolbox, mesh.Settings{}, kept{}), nil)
+	batches, definition, none, reported := newBatches(t, c)
+	for _, d := range []mesh.Definition{none, definition} {
+		must.Get(batches.Ready(bounded(t, time.Minute), d, false))(t)
+	}
+	if !strings.Contains(strings.Join(*reported, "\n"), "tare did not install it: it is used as it is") {
+		t.Errorf("reported %q", *reported)
+	}
+	must.OK(t, batches.End(bounded(t, time.Minute)))
+	sameInventory(t, c, installed)
+	changing := NewBatches(c, func(string) Choice {
+		return Choice{Options: Options{Changes: []string{metric.RouteChanged, metric.ControlStopped}}}
+	}, nil)
+	must.Fail(t, changing.Check(bounded(t, time.Minute), []mesh.Definition{none, definition}), "does not change its control plane: control-stopped", "a change of the control plane")
 }
 
 // A failed installation is removed, and its error contains the cause.

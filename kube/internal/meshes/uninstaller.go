@@ -55,7 +55,11 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 			u.report("the cluster has no objects of mesh %s", u.definition.Name)
 			return nil
 		}
-		return u.failed("uninstall", hint.New("if they are not needed, --force removes them", "%w, and the cluster has objects of it: %s", ErrNotInstalled, list(found)))
+		advice, err := u.foreignRemains(ctx)
+		if err != nil {
+			return u.failed("uninstall", err)
+		}
+		return u.failed("uninstall", hint.New(advice, "%w, and the cluster has objects of it: %s", ErrNotInstalled, list(found)))
 	}
 	if !force {
 		if err := u.refuseInUse(ctx); err != nil {
@@ -90,6 +94,22 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 			printable.Counted(len(pods), "pod"), list(pods))
 	}
 	return err
+}
+
+// foreignRemains is the advice for objects of a mesh that tare did not install. No advice removes a mesh that is in use.
+func (u *uninstaller) foreignRemains(ctx context.Context) (string, error) {
+	pods, err := u.withProxies(ctx)
+	if err != nil {
+		return "", err
+	}
+	if len(pods) > 0 {
+		return fmt.Sprintf("%s run its proxy and need it: %s", printable.Counted(len(pods), "pod"), list(pods)), nil
+	}
+	running, _, err := u.runningWorkloads(ctx)
+	if err != nil || len(running) > 0 {
+		return "its control plane runs: remove it as it was installed, if nobody needs it", err
+	}
+	return "no pod runs its proxy: if nobody needs them, `tare mesh uninstall " + u.definition.Name + " --force` removes them", nil
 }
 
 // withProxies lists the pods outside the mesh's own namespaces that run its proxy.

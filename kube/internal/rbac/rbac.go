@@ -75,16 +75,53 @@ var needed = []Permission{
 		"the reason why an object is not ready", "failures are reported without their cause"),
 }
 
-// ofNodes are needed in any case, and no Role can grant them.
-var ofNodes = []Permission{
-	permission("", []string{"nodes"}, read, true,
-		"capacity of the nodes; placement of pods", NoRun),
-	permission("", []string{"nodes/proxy"}, []string{"get"}, true,
-		"CPU and memory of every container from the kubelets' counters", "no run, but with platform.meter: node-agent"),
-}
+// ofNodes is needed in any case, and no Role can grant it.
+var ofNodes = permission("", []string{"nodes"}, read, true, "capacity of the nodes; placement of pods", NoRun)
+
+// ofKubelets is needed without node agents, which no existing namespace has.
+var ofKubelets = permission("", []string{"nodes/proxy"}, []string{"get"}, true,
+	"CPU and memory of every container from the kubelets' counters", "no run, but with platform.meter: node-agent")
 
 // Needed lists the permissions that a run needs: on a cluster, or in one existing namespace.
-func Needed(inNamespace bool) []Permission { return slices.Concat(inRole(inNamespace), ofNodes) }
+func Needed(inNamespace bool) []Permission {
+	return slices.Concat(inRole(inNamespace), nodePermissions(inNamespace))
+}
+
+// nodePermissions are those of [Needed] that no Role can grant.
+func nodePermissions(inNamespace bool) []Permission {
+	if inNamespace {
+		return []Permission{ofNodes, ofKubelets}
+	}
+	return []Permission{ofNodes}
+}
+
+// strong describes what a permission allows beyond its purpose, by resource. The holder of the first runs commands through the
+// kubelet, since a WebSocket begins with GET.
+var strong = map[string]string{
+	"nodes/proxy":                   "running commands in every container of the nodes, through the kubelet",
+	"secrets":                       "reading or replacing every Secret in its scope",
+	"pods":                          "pods with the service accounts and volumes of its scope; Pod Security Admission limits them",
+	"deployments":                   "pods, as above",
+	"pods/portforward":              "connections to every port of the pods in its scope",
+	"pods/proxy":                    "requests to every port of the pods in its scope",
+	"clusterrolebindings":           "only permissions that the holder has",
+	"mutatingwebhookconfigurations": "changes of every object of the cluster",
+}
+
+// Allows describes what the permission allows beyond its purpose. Empty means nothing further.
+func (p Permission) Allows() string {
+	if slices.Equal(p.Verbs, []string{"list"}) || slices.Equal(p.Verbs, read) {
+		if !slices.Contains(p.Resources, "secrets") {
+			return ""
+		}
+	}
+	for _, resource := range p.Resources {
+		if text := strong[resource]; text != "" {
+			return text
+		}
+	}
+	return ""
+}
 
 // inRole are the permissions of the first role of a manifest.
 func inRole(inNamespace bool) []Permission {

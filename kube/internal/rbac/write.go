@@ -29,7 +29,7 @@ func Write(w io.Writer, namespace string, subject Subject) error {
 		}
 		role{"tare", namespace, inRole(true), subject}.write(&b)
 		b.WriteString("---\n")
-		role{"tare-nodes-" + namespace, "", ofNodes, subject}.write(&b) // another namespace's manifest must not replace it
+		role{"tare-nodes-" + namespace, "", nodePermissions(true), subject}.write(&b) // another namespace's manifest must not replace it
 	} else {
 		b.WriteString("# Trials create their own namespaces, whose names are not known in advance.\n")
 		role{"tare", "", Needed(false), subject}.write(&b)
@@ -81,6 +81,9 @@ func (r role) write(b *strings.Builder) {
 		text := "# for " + printable.Line(p.For) // names of others' roles are part of it
 		if p.Without != "" {
 			text += "; without: " + p.Without
+		}
+		if allows := p.Allows(); allows != "" {
+			text += "\n# allows: " + allows
 		}
 		if text != purpose {
 			fmt.Fprintf(b, "%s\n", text)

@@ -466,7 +466,12 @@ func (b *byHand) keptInUse(t *testing.T) {
 	if out, err := uninstall(); err == nil || !strings.Contains(err.Error(), "4 pods run its proxy: pod shop/client-") {
 		t.Errorf("with pods of the user: %v\n%s", err, out)
 	}
-	out, err = uninstall("--force")
+	if out, err := uninstall("--force"); err == nil || !strings.Contains(err.Error(), "remove mesh istio, which 4 pods need: cannot ask for confirmation without a terminal") ||
+		strings.Count(out, "runs the proxy of istio") != 4 {
+		t.Errorf("with --force, not confirmed: %v\n%s", err, out)
+	}
+	b.kubectl(t, "", "get", "-n", "istio-system", "deployment/istiod")
+	out, err = uninstall("--force", "--yes")
 	must.OK(t, err)
 	must.Contain(t, out, "mesh istio is uninstalled from ", "4 pods still run its proxy without a control plane: pod shop/client-", "recreate them")
 	if strings.Contains(out, "nothing of mesh istio is left") {

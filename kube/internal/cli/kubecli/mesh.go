@@ -364,7 +364,7 @@ func printChecks(c *cli.CommandLine, name string, checks []check.Check) error {
 }
 
 func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
-	force, image := false, ""
+	force, yes, image := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "uninstall NAME",
 		Short: "Uninstall a mesh from the cluster, and check for leftovers",
@@ -372,7 +372,7 @@ func newMeshUninstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 cluster roles, config maps in every namespace. It fails if any remain. If the mesh has a
 CNI agent, and the cluster is marked as disposable, a pod on each node checks for files of
 the agent. It refuses a mesh whose proxies run in pods, or with objects of its kinds that
-tare did not make.`,
+tare did not make. With --force it lists these pods, and asks first.`,
 		Example: `  tare mesh uninstall istio
   tare mesh uninstall istio --force   # not installed by tare`,
 		Args:              cobra.ExactArgs(1),
@@ -385,6 +385,11 @@ tare did not make.`,
 			if err != nil {
 				return err
 			}
+			if force {
+				if err := confirmInUse(ctx, c, m, args[0], yes); err != nil {
+					return err
+				}
+			}
 			if err := holding(ctx, c, k, "mesh-uninstall-"+args[0], func() error { return m.Uninstall(ctx, force) }); err != nil {
 				return err
 			}
@@ -392,8 +397,9 @@ tare did not make.`,
 			if err != nil {
 				return err
 			}
-			if proxied != "" {
-				fmt.Fprintf(c.Out, "mesh %s is uninstalled from %s; %s; recreate them\n", args[0], k.Name(), proxied)
+			if len(proxied) > 0 {
+				fmt.Fprintf(c.Out, "mesh %s is uninstalled from %s; %s still run its proxy without a control plane: %s; recreate them\n",
+					args[0], k.Name(), printable.Counted(len(proxied), "pod"), printable.Listed(proxied, 6))
 				return nil
 			}
 			fmt.Fprintf(c.Out, "nothing of mesh %s is left in %s\n", args[0], k.Name())
@@ -401,9 +407,22 @@ tare did not make.`,
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "remove it even if it is in use, if tare did not install it, or has its definition only in the cluster")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "with --force: do not ask for confirmation")
 	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for the pods that check the nodes (default: the image of this version)")
 	cmd.Flags().DurationVar(&f.timeout, "timeout", 0, "deadline of the command")
 	return cmd
+}
+
+// confirmInUse asks before a mesh is removed whose proxy runs in pods.
+func confirmInUse(ctx context.Context, c *cli.CommandLine, m *meshes.Mesh, name string, yes bool) error {
+	pods, err := m.Proxied(ctx)
+	if err != nil || len(pods) == 0 {
+		return err
+	}
+	for _, pod := range pods {
+		c.Notef("%s runs the proxy of %s", pod, name)
+	}
+	return c.Confirm(fmt.Sprintf("remove mesh %s, which %s need", name, printable.Counted(len(pods), "pod")), yes)
 }
 
 // named completes the names of meshes that run in clusters.

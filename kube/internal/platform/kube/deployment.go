@@ -188,6 +188,11 @@ func (d *deployment) installMesh(ctx context.Context) (err error) {
 		return nil
 	}
 	d.mesh, err = d.options.Meshes.Ready(ctx, d.spec.Mesh, d.spec.Trial.Round > 0)
+	if err != nil || !d.enrolment.enrolled {
+		return err
+	}
+	// The labels of a mesh that tare did not install are those that its injector selects.
+	d.enrolment.Enrolled, err = d.mesh.Enrol(d.namespace, mesh.Way{LoadInside: d.enrolment.loadInside, Front: d.enrolment.front, Services: protocolsOf(d.spec)})
 	return err
 }
 

@@ -117,6 +117,8 @@ func (o *Options) readyWithin() time.Duration {
 type Meshes interface {
 	// Ready installs m and uninstalls other meshes, except the meshes of trials beside this one.
 	Ready(ctx context.Context, m mesh.Definition, beside bool) (*meshes.Batch, error)
+	// Check refuses meshes of the cluster that tare did not install and cannot use as they are.
+	Check(ctx context.Context, all []mesh.Definition) error
 }
 
 // Platform is a Kubernetes cluster.
@@ -158,6 +160,11 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 	}
 	if err := errors.Join(p.checkLabels(), p.checkKWOK(ctx)); err != nil {
 		return nil, err
+	}
+	if p.options.Meshes != nil {
+		if err := p.options.Meshes.Check(ctx, meshes); err != nil {
+			return nil, err
+		}
 	}
 	if err := p.hold(ctx); err != nil {
 		return nil, err

@@ -50,14 +50,19 @@ type ClusterMeter struct {
 	interest map[string]bool
 }
 
-// OpenMeter opens the meter that the experiment names, or the kubelets.
+// OpenMeter opens the meter that the experiment names. Without a name these are the kubelets, or node agents if the user may
+// not read the kubelets.
 func OpenMeter(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 	name := cmp.Or(s.Platform.Meter, session.MeterKubelet)
 	m, err := openers[name](ctx, s)
-	m.Name = name
-	if name == session.MeterKubelet && cluster.IsForbidden(err) {
+	if cluster.IsForbidden(err) && name == session.MeterKubelet {
 		err = hint.Wrap(err, "`tare cluster rbac` prints the permissions; platform.meter: node-agent needs none on nodes/proxy")
+		if s.Platform.Meter == "" && s.Platform.Namespace == "" {
+			name = session.MeterNodeAgent
+			m, err = openers[name](ctx, s)
+		}
 	}
+	m.Name = name
 	return m, err
 }
 

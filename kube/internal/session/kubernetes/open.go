@@ -141,6 +141,7 @@ func takeTurns(ctx context.Context, k *cluster.Cluster, o session.Opening, run s
 		chosen := o.Experiment.MeshSettings(name)
 		options := MeshOptions(chosen, o.Version, o.Note)
 		options.Run, options.Gateway, options.Image = run, o.Experiment.Gateway(), cmp.Or(o.Experiment.Platform.Image, options.Image)
+		options.Changes = o.Experiment.Changes.Kinds
 		return meshes.Choice{Settings: chosen.Settings(), Options: options}
 	}, o.Note)
 	if check {

@@ -31,12 +31,17 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 		}
 		return all, nil
 	}
+	if x.Platform.Meter == "" && !x.ByNodeAgent() { // kubelets need a permission that allows far more than reading counters
+		with := *x
+		with.Platform.Meter = session.MeterNodeAgent
+		x = &with
+	}
 	steps, err := recorded(ctx, s, session.Opening{Experiment: x, Results: result.RunsDir, Version: s.Program.Version, Note: func(string) {}}, io.Discard)
 	if err != nil {
 		return nil, err
 	}
 	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0 || x.Starts > 0, Changes: x.Changing(), BackgroundPods: experiment.MaxBackgroundPods(x) > 0, LeaseNamespace: cluster.SystemNamespace,
-		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == session.MeterKubelet) && !x.ByNodeAgent(),
+		Kubelets: x.Platform.Meter == session.MeterKubelet,
 		Copied:   x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
 	for _, step := range steps {
 		if step.Unknown != nil {

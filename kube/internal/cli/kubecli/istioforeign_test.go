@@ -1,0 +1,91 @@
+package kubecli
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/kube/internal/meshes"
+)
+
+// An Istio of revision "stable", applied by kubectl from rendered charts, is measured as it is. Its objects are afterwards what
+// they were, and no hint removes it.
+func TestKubernetesIstioByOthers(t *testing.T) {
+	kubeconfig, charts := clusterWithIstio(t)
+	const image = "tare.test/tare-agent:others"
+	bin := agentInCluster(t, image)
+	c := must.Get(cluster.Connect(t.Context(), cluster.Options{Kubeconfig: kubeconfig}))(t)
+	empty := objectsIn(t, c)
+	definition := must.Get(mesh.Load("istio"))(t)
+	version := os.Getenv("TARE_TEST_ISTIO_TAG")
+	m := must.Get(meshes.New(c, definition, mesh.Settings{Version: version, Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"},
+		Values: map[string]map[string]any{"istiod": {"revision": "stable"}}}, meshes.Options{Charts: charts}))(t)
+	rendered := must.Get(m.Rendered(t.Context()))(t)
+	owner := &byHand{cluster: c, kubeconfig: kubeconfig}
+	owner.kubectl(t, "", "create", "namespace", "istio-system")
+	t.Cleanup(func() { // as their owner would
+		for _, release := range []string{"istiod", "istio-base"} {
+			owner.kubectl(t, rendered[release].Manifest, "delete", "--ignore-not-found", "-f", "-")
+		}
+		must.OK(t, c.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: "istio-system"}))
+		c.Rediscover()
+		nothingAdded(t, c, empty)
+	})
+	for _, release := range []string{"istio-base", "istiod"} {
+		owner.kubectl(t, rendered[release].Manifest, "apply", "--server-side", "-n", "istio-system", "-f", "-")
+	}
+	istiod := cluster.Ref{Kind: cluster.KindDeployment, Namespace: "istio-system", Name: "istiod-stable"}
+	must.OK(t, c.WaitReady(t.Context(), nil, istiod))
+	for _, command := range []string{"install", "uninstall"} {
+		out, err := call(t, "mesh", command, "istio", "--charts", charts, "--kubeconfig", kubeconfig, "--in-use")
+		if command == "uninstall" {
+			out, err = call(t, "mesh", command, "istio", "--kubeconfig", kubeconfig)
+		}
+		if err == nil || strings.Contains(hint.Of(err), "--force") {
+			t.Errorf("mesh %s: %v, hint %q\n%s", command, err, hint.Of(err), out)
+		}
+	}
+	must.Contain(t, must.Get(call(t, "mesh", "verify", "istio", "--kubeconfig", kubeconfig))(t), "runs, not installed by tare", "istiod-stable")
+	c.Rediscover()
+	before, changed := objectsIn(t, c), resourceVersions(t, c)
+	text := fmt.Sprintf(istioExperiment, kubeconfig, image, "echo", version, charts, "", "")
+	_, records, _ := measured(t, bin, text)
+	for _, r := range records {
+		if !usable(r) {
+			t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)
+		}
+		under := r.Treatment != "none"
+		if got := sidecarsOf(r); got != map[bool]int{false: 0, true: 2}[under] {
+			t.Errorf("%s: %d sidecars: %+v", r.ID, got, r.Tasks)
+		}
+		verifiedAs(t, r, under)
+	}
+	nothingAdded(t, c, before)
+	if after := resourceVersions(t, c); !slices.Equal(after, changed) {
+		t.Errorf("the mesh was changed: %v, then %v", changed, after)
+	}
+}
+
+// resourceVersions are those of the objects with which Istio is configured.
+func resourceVersions(t *testing.T, c *cluster.Cluster) (all []string) {
+	t.Helper()
+	webhooks := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}
+	for _, ref := range []cluster.Ref{
+		{Kind: cluster.KindNamespace, Name: "istio-system"},
+		{Kind: cluster.KindDeployment, Namespace: "istio-system", Name: "istiod-stable"},
+		{Kind: cluster.KindConfigMap, Namespace: "istio-system", Name: "istio-stable"},
+		{Kind: webhooks, Name: "istio-sidecar-injector-stable"},
+	} {
+		all = append(all, ref.String()+" "+must.Get(c.Get(t.Context(), ref))(t).GetResourceVersion())
+	}
+	return all
+}

@@ -1,0 +1,212 @@
+package meshes
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
+)
+
+// foreign is a control plane that tare did not install. tare uses it as it is and changes nothing of it.
+type foreign struct {
+	version    string // label app.kubernetes.io/version of its first workload, or the tag of its image, or empty
+	autoscaler string // describes an autoscaler that can change the replicas, or empty
+}
+
+// ofControlPlane are the kinds of changes that restart, stop or replace a control plane.
+var ofControlPlane = []string{metric.ControlRestarted, metric.ControlStopped, metric.VersionChanged}
+
+// adopt looks for a control plane that tare did not install. It takes the names and replicas of its workloads, and the
+// labels that its injector selects, in place of the definition's. The result is nil if there is none.
+func (i *instance) adopt(ctx context.Context) (*foreign, error) {
+	if i.foreign != nil || i.cluster.DryRun() || !i.installable() {
+		return i.foreign, nil
+	}
+	if _, ours, err := i.installed(ctx); ours || err != nil {
+		return nil, err
+	}
+	found, version, err := i.runningWorkloads(ctx)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	if acts := slices.DeleteFunc(slices.Clone(i.options.Changes), func(kind string) bool { return !slices.Contains(ofControlPlane, kind) }); len(acts) > 0 {
+		return nil, hint.New("run these changes on a cluster whose mesh the run installs", "tare did not install mesh %s, which runs in namespace %s, and does not change its control plane: %s",
+			i.definition.Name, i.k.Namespace, strings.Join(acts, ", "))
+	}
+	marks, err := i.injected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	f := &foreign{version: version}
+	for _, w := range found {
+		o, err := i.cluster.Get(ctx, RefOf(w, i.k.Namespace))
+		if err != nil {
+			return nil, err
+		}
+		unfixed, err := scaler{i.cluster, i.options.Report}.unfixed(ctx, RefOf(w, i.k.Namespace), int(number(o, "spec", "replicas")))
+		if err != nil {
+			return nil, err
+		}
+		f.autoscaler = cmp.Or(f.autoscaler, unfixed)
+	}
+	i.k.Workloads, i.k.Enrolment.Namespace.Labels, i.foreign = found, marks, f
+	return f, nil
+}
+
+// runningWorkloads returns the workloads of the definition that exist in the mesh's namespace, and their version. Without one
+// of that name, a Deployment of a revision counts, whose name is followed by "-" and the revision.
+func (i *instance) runningWorkloads(ctx context.Context) (found []mesh.Workload, version string, err error) {
+	for _, w := range i.k.Workloads {
+		o, err := i.cluster.Get(ctx, RefOf(w, i.k.Namespace))
+		if cluster.IsNotFound(err) && w.Kind == "Deployment" {
+			o, err = i.revisionOf(ctx, w)
+		}
+		if cluster.IsNotFound(err) || err == nil && o == nil {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		if version == "" {
+			version = versionOfWorkload(o)
+		}
+		found = append(found, mesh.Workload{Kind: w.Kind, Name: o.GetName()})
+	}
+	return found, version, nil
+}
+
+// revisionOf returns the only Deployment whose name begins with a workload's name and "-". It is nil if there is none.
+func (i *instance) revisionOf(ctx context.Context, w mesh.Workload) (o *unstructured.Unstructured, err error) {
+	var names []string
+	err = i.cluster.Retry(ctx, "list the deployments of "+i.k.Namespace, func(ctx context.Context) error {
+		list, err := i.cluster.Typed().AppsV1().Deployments(i.k.Namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, d := range list.Items {
+			if strings.HasPrefix(d.Name, w.Name+"-") {
+				names = append(names, d.Name)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil || len(names) == 0:
+		return nil, err
+	case len(names) > 1:
+		return nil, hint.New("make one of them the default of new namespaces (`istioctl tag set default --revision NAME`)",
+			"several revisions of mesh %s run in namespace %s: %s", i.definition.Name, i.k.Namespace, strings.Join(names, ", "))
+	}
+	return i.cluster.Get(ctx, RefOf(mesh.Workload{Kind: w.Kind, Name: names[0]}, i.k.Namespace))
+}
+
+// versionOfWorkload is a workload's label app.kubernetes.io/version, or the tag of the image of its first container.
+func versionOfWorkload(o *unstructured.Unstructured) string {
+	if v := o.GetLabels()["app.kubernetes.io/version"]; v != "" {
+		return v
+	}
+	containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+	if len(containers) == 0 {
+		return ""
+	}
+	first, _ := containers[0].(map[string]any)
+	image, _, _ := unstructured.NestedString(first, "image")
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
+}
+
+// injected returns the labels with which the mesh's webhooks select a namespace: the definition's if one of them selects those,
+// or else the labels of the only selector.
+func (i *instance) injected(ctx context.Context) (map[string]string, error) {
+	known := i.k.Enrolment.Namespace.Labels
+	if len(known) == 0 {
+		return known, nil // by annotations, or without injection
+	}
+	var selectors []labels.Set
+	selected := false
+	err := i.cluster.Retry(ctx, "list the webhooks of the mesh", func(ctx context.Context) error {
+		all, err := i.cluster.Typed().AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		selectors, selected = nil, false
+		for _, w := range all.Items {
+			for _, hook := range w.Webhooks {
+				if hook.ClientConfig.Service == nil || hook.ClientConfig.Service.Namespace != i.k.Namespace || !selects(hook.ObjectSelector, nil) {
+					continue
+				}
+				selected = selected || selects(hook.NamespaceSelector, known)
+				if least := leastLabels(hook); least != nil && !slices.ContainsFunc(selectors, func(o labels.Set) bool { return maps.Equal(o, least) }) {
+					selectors = append(selectors, least)
+				}
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case selected:
+		return known, nil
+	case len(selectors) == 1:
+		return selectors[0], nil
+	case len(selectors) == 0:
+		return nil, fmt.Errorf("no webhook of mesh %s selects a namespace with %s", i.definition.Name, labels.Set(known))
+	}
+	return nil, hint.New("make one of them the default of new namespaces (`istioctl tag set default --revision NAME`)",
+		"the webhooks of mesh %s select namespaces with %s", i.definition.Name, strings.Join(printable.Texts(selectors, labels.Set.String), " or "))
+}
+
+// leastLabels returns the fewest labels of a namespace that a webhook selects. They are nil without a label that it requires.
+func leastLabels(hook admissionv1.MutatingWebhook) labels.Set {
+	if hook.NamespaceSelector == nil {
+		return nil
+	}
+	least := maps.Clone(hook.NamespaceSelector.MatchLabels)
+	if least == nil {
+		least = map[string]string{}
+	}
+	for _, e := range hook.NamespaceSelector.MatchExpressions {
+		if e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0 {
+			least[e.Key] = e.Values[0]
+		}
+	}
+	if len(least) == 0 || !selects(hook.NamespaceSelector, least) {
+		return nil
+	}
+	return least
+}
+
+// selects reports whether a selector matches labels. Every object matches an absent one.
+func selects(s *metav1.LabelSelector, of labels.Set) bool {
+	if s == nil {
+		return true
+	}
+	selector, err := metav1.LabelSelectorAsSelector(s)
+	return err == nil && selector.Matches(of)
+}
+
+// archiveForeign keeps the version of a control plane that tare did not install.
+func (i *instance) archiveForeign() error {
+	text, err := json.MarshalIndent(Installation{Mesh: i.definition.Name, From: i.definition.From, Version: i.foreign.version, Namespace: i.k.Namespace}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("archive the installation: %w", err)
+	}
+	return i.keep("installation.json", text)
+}
