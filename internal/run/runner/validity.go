@@ -133,7 +133,7 @@ var checks = []validityCheck{
 	{"task-missing", taskMissing, "see its log in the trial's provenance directory", invalidates, nil},
 	{"restarted", restarted, "see its log in the trial's provenance directory, or raise its memory limit", invalidates, nil},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
-	{"throttling-unknown", throttlingUnknown, "grant access to nodes/proxy and check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
+	{"throttling-unknown", throttlingUnknown, "use platform.meter: node-agent, check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
 	{"readings-shifted", readingsGrosslyShifted, "reduce other load on the machine, or raise phases.measure: CPU and requests cover different intervals", withholds, cpus},
 	{"readings-shifted", readingsShifted, "leave a CPU free, or raise phases.measure", warns, cpus},
 	{"slices-shifted", slicesShifted, "lower load.connections, or use fewer treatments: the load started late", invalidates, nil},

@@ -83,6 +83,11 @@ func newCluster(config *rest.Config, name string) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name(), err)
 	}
+	if config.ExecProvider != nil {
+		with := *transport
+		with.Transport = &credentials{next: transport.Transport, now: time.Now}
+		transport = &with
+	}
 	if c.typed, err = kubernetes.NewForConfigAndClient(config, transport); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", c.Name(), err)
 	}

@@ -50,6 +50,7 @@ func (r requests) hint(err error) string {
 		hint string
 	}{
 		{apierrors.IsUnauthorized(err), "the credentials have expired or belong to another cluster: log in again, and check them with `kubectl" + name + " auth whoami`"},
+		{isPlugin(err), "log in again; if a run was interrupted, then `tare cluster cleanup" + name + "`"},
 		{IsQuota(err), "the namespace's ResourceQuota is exceeded: `kubectl" + name + " describe quota --all-namespaces`"},
 		{apierrors.IsForbidden(err), HintPermissions},
 		{meta.IsNoMatchError(err), "the cluster has no such kind: install its CustomResourceDefinition first"},

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes"
@@ -66,7 +68,10 @@ var hints = map[string]string{
 	"CreateContainerConfigError": "a ConfigMap or Secret that the container refers to is missing",
 	"FailedMount":                "a ConfigMap, Secret or volume that the pod refers to is missing or cannot be mounted",
 	"Unschedulable":              "no node takes the pod: use fewer replicas, smaller requests, or more and larger nodes",
-	reasonQuota:                  "the namespace's ResourceQuota is exceeded: request less, or raise it",
+	reasonQuota:                  "the namespace's ResourceQuota is exceeded: set smaller platform.resources, or raise it",
+	reasonTooLarge:               "the namespace's ResourceQuota is smaller than one pod: set smaller platform.resources, or raise it",
+	reasonUnset:                  "the namespace's ResourceQuota needs requests and limits of every pod: set them in platform.resources",
+	reasonLimitRange:             "the namespace's LimitRange refuses these resources: set platform.resources within it",
 	reasonForbidden:              HintPermissions,
 	reasonInvalid:                "the API server refuses the pod. Are requests above limits? A limit below the mesh's own request needs `requests` beside `limits`",
 	reasonWebhook:                "an admission webhook of the cluster refused or failed: perhaps the injector of a mesh is not ready",
@@ -79,19 +84,23 @@ var hints = map[string]string{
 
 // Kinds of reasons that Kubernetes reports in messages only.
 const (
-	reasonQuota     = "quota"
-	reasonForbidden = "forbidden"
-	reasonWebhook   = "webhook"
-	reasonInvalid   = "invalid"
-	reasonNoImage   = "no such image"
-	reasonNoProgram = "no such program"
+	reasonQuota      = "quota"
+	reasonTooLarge   = "pod above quota"
+	reasonUnset      = "resources not set"
+	reasonLimitRange = "limit range"
+	reasonForbidden  = "forbidden"
+	reasonWebhook    = "webhook"
+	reasonInvalid    = "invalid"
+	reasonNoImage    = "no such image"
+	reasonNoProgram  = "no such program"
 )
 
 // synonyms are reasons with the same cure as one in hints.
 var synonyms = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspectError": "ErrImagePull", reasonNoImage: "ErrImagePull", "Error": "CrashLoopBackOff"}
 
 // permanentKinds are reasons that no waiting cures: the applied object causes them.
-var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true, reasonNoImage: true, reasonNoProgram: true, reasonInvalid: true}
+var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true, reasonNoImage: true, reasonNoProgram: true, reasonInvalid: true,
+	reasonTooLarge: true, reasonUnset: true, reasonLimitRange: true}
 
 func (e explanation) hint() string {
 	for _, r := range e.reasons {
@@ -232,8 +241,14 @@ func conditionReasons(o *unstructured.Unstructured) (found []reason) {
 // kindOf distinguishes causes that Kubernetes reports under one reason, such as a controller's FailedCreate.
 func kindOf(kubeReason, message string) string {
 	switch {
+	case strings.Contains(message, "exceeded quota") && aboveQuota(message):
+		return reasonTooLarge
 	case strings.Contains(message, "exceeded quota"):
 		return reasonQuota
+	case strings.Contains(message, "failed quota") && strings.Contains(message, "must specify"):
+		return reasonUnset
+	case limitRange.MatchString(message):
+		return reasonLimitRange
 	case strings.Contains(message, "failed calling webhook"), strings.Contains(message, "admission webhook"):
 		return reasonWebhook
 	case strings.Contains(message, "is forbidden:"):
@@ -242,4 +257,37 @@ func kindOf(kubeReason, message string) string {
 		return reasonInvalid
 	}
 	return kubeReason
+}
+
+// limitRange are messages of the admission plugin LimitRanger, such as "maximum cpu usage per Container is 100m, but limit is 2".
+var limitRange = regexp.MustCompile(`is forbidden: .*((maximum|minimum) \S+ usage per |max limit to request ratio)`)
+
+// Lists in a message of the admission plugin ResourceQuota: "requested: limits.cpu=2, used: limits.cpu=0, limited: limits.cpu=1".
+var quotaLists = regexp.MustCompile(`requested: (.+), used: .+, limited: (.+)$`)
+
+// aboveQuota reports whether the message of an exceeded quota has a request that is above the quota alone, whatever else runs.
+func aboveQuota(message string) bool {
+	lists := quotaLists.FindStringSubmatch(message)
+	if lists == nil {
+		return false
+	}
+	requested, limited := quantities(lists[1]), quantities(lists[2])
+	for name, r := range requested {
+		if l, ok := limited[name]; ok && r.Cmp(l) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// quantities reads a list such as "limits.cpu=2,limits.memory=1Gi".
+func quantities(list string) map[string]resource.Quantity {
+	all := map[string]resource.Quantity{}
+	for entry := range strings.SplitSeq(list, ",") {
+		name, value, _ := strings.Cut(entry, "=")
+		if q, err := resource.ParseQuantity(value); err == nil {
+			all[name] = q
+		}
+	}
+	return all
 }

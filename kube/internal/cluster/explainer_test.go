@@ -78,6 +78,18 @@ func TestExplanations(t *testing.T) {
 	invalid.Message = `Error creating: Pod "cart-1-x" is invalid: spec.initContainers[0].resources.requests: Invalid value: "100m": must be less than or equal to cpu limit of 50m`
 	again := quota
 	again.Message = `Error creating: pods "cart-1-y" is forbidden: exceeded quota: none`
+	created := func(message string) []corev1.Event {
+		e := quota
+		e.Message = `Error creating: pods "cart-1-x" is forbidden: ` + message
+		return []corev1.Event{e}
+	}
+	const (
+		tooLarge = "exceeded quota: small, requested: limits.cpu=2, used: limits.cpu=0, limited: limits.cpu=1500m"
+		full     = "exceeded quota: small, requested: limits.cpu=1, used: limits.cpu=1, limited: limits.cpu=1500m"
+		unset    = "failed quota: small: must specify limits.cpu for: app"
+		ranged   = "maximum cpu usage per Container is 100m, but limit is 2"
+		refused  = "replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: "
+	)
 	for name, c := range map[string]struct {
 		pods      []corev1.Pod
 		events    []corev1.Event
@@ -97,6 +109,10 @@ func TestExplanations(t *testing.T) {
 		"crashes":        {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[0]}, nil, []string{crashed}, "log", true},
 		"crashes before": {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[1]}, nil, []string{crashed}, "log", false},
 		"quota":          {nil, []corev1.Event{quota, again}, []string{"replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: exceeded quota: none"}, "ResourceQuota", false},
+		"above quota":    {nil, created(tooLarge), []string{refused + tooLarge}, "platform.resources", true},
+		"quota is full":  {nil, created(full), []string{refused + full}, "platform.resources", false},
+		"quota, not set": {nil, created(unset), []string{refused + unset}, "platform.resources", true},
+		"limit range":    {nil, created(ranged), []string{refused + ranged}, "LimitRange", true},
 		"invalid":        {nil, []corev1.Event{invalid}, []string{`replicaset cart-1: FailedCreate: Error creating: a pod is invalid: spec.initContainers[0].resources.requests: Invalid value: "100m": must be less than or equal to cpu limit of 50m`}, "`requests` beside `limits`", true},
 	} {
 		k := serve(t, map[string]any{

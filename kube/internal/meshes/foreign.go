@@ -135,8 +135,8 @@ func versionOfWorkload(o *unstructured.Unstructured) string {
 // or else the labels of the only selector.
 func (i *instance) injected(ctx context.Context) (map[string]string, error) {
 	known := i.k.Enrolment.Namespace.Labels
-	if len(known) == 0 {
-		return known, nil // by annotations, or without injection
+	if len(known) == 0 || len(i.k.Webhooks) == 0 {
+		return known, nil // by annotations, or without a webhook
 	}
 	var selectors []labels.Set
 	selected := false
