@@ -29,6 +29,8 @@ var translations = []struct {
 	{regexp.MustCompile(`context canceled`), "interrupted"},
 	{regexp.MustCompile(`context deadline exceeded(?: \(Client\.Timeout[^)]*\))?`), "it took too long"},
 	{regexp.MustCompile(`unexpected EOF`), "it ends too early"},
+	{regexp.MustCompile(`\b((?:Get|Head|Post|Put|Patch|Delete) ` + quoted + `): EOF\b`), "$1: the connection was closed without an answer in HTTP"},
+	{regexp.MustCompile(`(?:net/http: )?HTTP/1\.x transport connection broken: malformed HTTP (?:response|status code|version) (` + quoted + `)`), "the answer $1 is not HTTP"},
 	{regexp.MustCompile(`: EOF\b`), ": it has ended"},
 	{regexp.MustCompile(`^EOF$`), "it has ended"},
 }

@@ -1,15 +1,20 @@
 package printable
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"io"
+	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"testing"
 	"time"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // The errors are real ones of the libraries.
@@ -48,6 +53,8 @@ func TestTranslate(t *testing.T) {
 		{context.DeadlineExceeded, "it took too long"},
 		{io.ErrUnexpectedEOF, "it ends too early"},
 		{io.EOF, "it has ended"},
+		{requested(t, ""), `Get "http://server/": the connection was closed without an answer in HTTP`},
+		{requested(t, "220 mail ready\r\n"), `Get "http://server/": the answer "mail" is not HTTP`},
 	} {
 		if got := Translate(c.err.Error()); got != c.want {
 			t.Errorf("%v: %q, want %q", c.err, got, c.want)
@@ -61,4 +68,26 @@ func TestTranslate(t *testing.T) {
 			t.Errorf("%q becomes %q", text, Translate(text))
 		}
 	}
+}
+
+// requested is the error of a request over HTTP to a server that sends a text and closes the connection.
+func requested(t *testing.T, text string) error {
+	t.Helper()
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer l.Close()
+	go func() {
+		if c, err := l.Accept(); err == nil {
+			_, _ = bufio.NewReader(c).ReadString('\n')
+			_, _ = io.WriteString(c, text)
+			_ = c.Close()
+		}
+	}()
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", l.Addr().String())
+	}}
+	r, err := (&http.Client{Transport: transport}).Get("http://server/")
+	if err == nil {
+		r.Body.Close()
+	}
+	return err
 }

@@ -6,6 +6,7 @@
 package platform
 
 import (
+	"cmp"
 	"context"
 	"net/http/httptrace"
 	"time"
@@ -70,6 +71,9 @@ type Spec struct {
 	CPUs       map[string]string // processors by plane: "app", "data", "load"
 	Provenance string            // existing directory for rendered configs, command lines and logs
 }
+
+// Title names the trial in messages: its treatment, or the mesh if it has none.
+func (s Spec) Title() string { return cmp.Or(s.Treatment.ID, s.Mesh.Name) }
 
 // Deployment is the running application of one trial, and its abilities. A nil
 // field is an ability that the platform lacks, and each comment gives the

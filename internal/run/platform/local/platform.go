@@ -135,17 +135,17 @@ func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.De
 
 func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
 	if err := supported(spec); err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
 	}
 	if spec.Provenance, err = filepath.Abs(spec.Provenance); err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
 	}
 	// The context ends with its cause when any process of the deployment does.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d, err := p.newDeployment(ctx, spec, cancel)
 	if err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
 	}
 	if err = d.startAll(ctx); err == nil {
 		err = context.Cause(ctx)
@@ -154,7 +154,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 		if cause := context.Cause(ctx); cause != nil {
 			err = cause
 		}
-		return nil, errors.Join(fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err), d.Remove(context.WithoutCancel(ctx)))
+		return nil, errors.Join(fmt.Errorf("deploy %s: %w", spec.Title(), err), d.Remove(context.WithoutCancel(ctx)))
 	}
 	return d, nil
 }

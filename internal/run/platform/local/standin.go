@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -208,7 +207,11 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 		case <-deadline.C:
 		case <-ctx.Done():
 		}
-		if c.Detail, c.Hint = err.Error(), pathHint; passed > 0 {
+		c.Detail, c.Hint = err.Error(), pathHint
+		if errors.As(err, new(statusError)) {
+			c.Hint = ownAnswerHint
+		}
+		if passed > 0 {
 			c.Detail += fmt.Sprintf(" (after %d that came through)", passed)
 		}
 		return c
@@ -222,6 +225,8 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 	c.OK, c.Detail = true, fmt.Sprintf("%d random answers came through, each once", passed)
 	return c
 }
+
+const ownAnswerHint = "a proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory"
 
 const repeatsHint = "the proxy repeats requests; remove its retries, or declare provides: {retries: true}"
 
@@ -299,7 +304,7 @@ func requestNonce(ctx context.Context, through netip.AddrPort, host, path, proto
 	switch {
 	case err != nil:
 	case resp.StatusCode != http.StatusOK:
-		err = errors.New("it is answered with " + strconv.Itoa(resp.StatusCode))
+		err = statusError(resp.StatusCode)
 	case protocol == app.GRPC && len(text) > 5:
 		text = text[5:]
 	}

@@ -84,17 +84,17 @@ const outsider = "outside-client"
 
 func (v *verifier) checkRefusals(ctx context.Context, p *pod) []check.Check {
 	var checks []check.Check
-	for _, try := range []struct{ name, service string }{
-		{"without a certificate", ""},
-		{"as an outside client", outsider},
+	for _, try := range []struct{ name, service, hint string }{
+		{"without a certificate", "", "the proxy requires no certificate of its clients: its configuration must"},
+		{"as an outside client", outsider, "the proxy admits every certificate of its authority: its configuration must admit the callers alone, by their names (.Inbound.Callers and .Inbound.CallerNames in the definition)"},
 	} {
 		denied := v.denied(ctx, p, try.service)
 		_, err := v.request(ctx, p, try.service)
-		checks = append(checks, refusal(fmt.Sprintf("%s refuses connections %s", p.name, try.name), err))
+		checks = append(checks, refusal(fmt.Sprintf("%s refuses connections %s", p.name, try.name), err, try.hint))
 		checks = append(checks, denied()...)
 	}
 	_, err := exchange(ctx, p, func(c net.Conn) (net.Conn, string, error) { return c, "", nil })
-	return append(checks, refusal(p.name+" refuses plain text", err))
+	return append(checks, refusal(p.name+" refuses plain text", err, "the proxy accepts plain text on its port for callers in the mesh: its configuration must require TLS there"))
 }
 
 // denied prepares a check that the sidecar counts a denied request of a service with a valid
@@ -140,13 +140,14 @@ func (s statusError) Error() string {
 // refusals are the statuses that refuse a caller. With any other the request was admitted.
 var refusals = []statusError{http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden}
 
-func refusal(name string, err error) check.Check {
+// refusal is the check that a request was refused, with the cure if it was admitted.
+func refusal(name string, err error, cure string) check.Check {
 	var status statusError
 	switch {
 	case err == nil:
-		return check.Check{Name: name, Detail: "a request was answered", Hint: tlsHint}
+		return check.Check{Name: name, Detail: "a request was answered", Hint: cure}
 	case errors.As(err, &status) && !slices.Contains(refusals, status):
-		return check.Check{Name: name, Detail: err.Error(), Hint: tlsHint}
+		return check.Check{Name: name, Detail: err.Error(), Hint: cure}
 	case errors.Is(err, errNoCertificate):
 		return check.Check{Name: name, Detail: err.Error(), Hint: "the mesh's authority does not answer; see its control plane's log in the trial's provenance directory"}
 	case errors.Is(err, errNoConnection):

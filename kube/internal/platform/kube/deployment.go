@@ -57,7 +57,7 @@ func (p *Platform) Declare() platform.Platform {
 func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
 	d, err := p.deploy(ctx, spec)
 	if err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Mesh.Name, err)
+		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
 	}
 	return d.declare(p), nil
 }
