@@ -27,7 +27,7 @@ const (
 )
 
 // figures are the README's.
-var figures = []string{"differences", "bill"}
+var figures = []string{"bill"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

@@ -373,7 +373,8 @@ func TestRealForeignMesh(t *testing.T) {
 			t.Errorf("%s: %v, hint %q", what, err, hint.Of(err))
 		}
 	}
-	verifySmall(t, c, small(t, c, toolbox, mesh.Settings{}, kept{}), nil)
+	archive := kept{}
+	verifySmall(t, c, small(t, c, toolbox, mesh.Settings{}, archive), archive)
 	batches, definition, none, reported := newBatches(t, c)
 	for _, d := range []mesh.Definition{none, definition} {
 		must.Get(batches.Ready(bounded(t, time.Minute), d, false))(t)
