@@ -61,21 +61,26 @@ func (b *Batches) Possible(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Check refuses, before the first trial, meshes that tare did not install and cannot use as they are.
-func (b *Batches) Check(ctx context.Context, all []mesh.Definition) error {
+// Foreign returns the namespaces of the meshes that tare did not install. It refuses, before the first trial, those that
+// cannot be used as they are.
+func (b *Batches) Foreign(ctx context.Context, all []mesh.Definition) (namespaces []string, err error) {
 	for _, d := range all {
 		if d.Kubernetes == nil {
 			continue
 		}
 		batch, err := b.prepare(d)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if _, err := batch.adopt(ctx); err != nil {
-			return err
+		foreign, err := batch.adopt(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if foreign != nil {
+			namespaces = append(namespaces, batch.k.Namespace)
 		}
 	}
-	return nil
+	return namespaces, nil
 }
 
 // Ready prepares the cluster for a trial under d: it installs d unless it is installed, and removes meshes of earlier

@@ -387,7 +387,7 @@ func TestRealForeignMesh(t *testing.T) {
 	changing := NewBatches(c, func(string) Choice {
 		return Choice{Options: Options{Changes: []string{metric.RouteChanged, metric.ControlStopped}}}
 	}, nil)
-	must.Fail(t, changing.Check(bounded(t, time.Minute), []mesh.Definition{none, definition}), "does not change its control plane: control-stopped", "a change of the control plane")
+	must.Fail(t, must.Err(changing.Foreign(bounded(t, time.Minute), []mesh.Definition{none, definition})), "does not change its control plane: control-stopped", "a change of the control plane")
 }
 
 // A failed installation is removed, and its error contains the cause.

@@ -1,7 +1,6 @@
 package kubecli
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -32,14 +31,10 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 	rendered := must.Get(m.Rendered(t.Context()))(t)
 	owner := &byHand{cluster: c, kubeconfig: kubeconfig}
 	owner.kubectl(t, "", "create", "namespace", "istio-system")
-	t.Cleanup(func() { // as their owner would
-		for _, release := range []string{"istiod", "istio-base"} {
-			owner.kubectl(t, rendered[release].Manifest, "delete", "--ignore-not-found", "-f", "-")
-		}
-		must.OK(t, c.Delete(context.Background(), nil, cluster.Ref{Kind: cluster.KindNamespace, Name: "istio-system"}))
-		c.Rediscover()
+	defer func() {
+		must.OK(t, m.Uninstall(t.Context(), true))
 		nothingAdded(t, c, empty)
-	})
+	}()
 	for _, release := range []string{"istio-base", "istiod"} {
 		owner.kubectl(t, rendered[release].Manifest, "apply", "--server-side", "-n", "istio-system", "-f", "-")
 	}

@@ -30,6 +30,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,7 +100,7 @@ type Options struct {
 	UpgradeTo string
 	// Settings are the user's choices for each mesh, by mesh.
 	Settings map[string]mesh.Settings
-	// meshNamespaces are the namespaces of the control planes of the run's meshes.
+	// meshNamespaces are the namespaces of the control planes that the run installs.
 	meshNamespaces []string
 	// calls between services that were reported.
 	calls string
@@ -117,8 +118,8 @@ func (o *Options) readyWithin() time.Duration {
 type Meshes interface {
 	// Ready installs m and uninstalls other meshes, except the meshes of trials beside this one.
 	Ready(ctx context.Context, m mesh.Definition, beside bool) (*meshes.Batch, error)
-	// Check refuses meshes of the cluster that tare did not install and cannot use as they are.
-	Check(ctx context.Context, all []mesh.Definition) error
+	// Foreign returns the namespaces of meshes that tare did not install, and refuses those that it cannot use as they are.
+	Foreign(ctx context.Context, all []mesh.Definition) (namespaces []string, err error)
 }
 
 // Platform is a Kubernetes cluster.
@@ -162,9 +163,12 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 		return nil, err
 	}
 	if p.options.Meshes != nil {
-		if err := p.options.Meshes.Check(ctx, meshes); err != nil {
+		foreign, err := p.options.Meshes.Foreign(ctx, meshes)
+		if err != nil {
 			return nil, err
 		}
+		// In trials without it, a control plane of others is work of others.
+		p.options.meshNamespaces = slices.DeleteFunc(p.options.meshNamespaces, func(namespace string) bool { return slices.Contains(foreign, namespace) })
 	}
 	if err := p.hold(ctx); err != nil {
 		return nil, err

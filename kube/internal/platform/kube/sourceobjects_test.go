@@ -61,7 +61,7 @@ func (notInstalled) Ready(context.Context, mesh.Definition, bool) (*meshes.Batch
 	return nil, errors.ErrUnsupported
 }
 
-func (notInstalled) Check(context.Context, []mesh.Definition) error { return nil }
+func (notInstalled) Foreign(context.Context, []mesh.Definition) ([]string, error) { return nil, nil }
 
 // Objects of manifests are applied in the trial's namespace with the run's label. A mesh that marks each pod marks those
 // that serve, and no Job.
