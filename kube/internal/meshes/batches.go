@@ -61,8 +61,8 @@ func (b *Batches) Possible(ctx context.Context, names []string) error {
 	return nil
 }
 
-// Foreign returns the namespaces of the meshes that tare did not install. It refuses, before the first trial, those that
-// cannot be used as they are.
+// Foreign returns the namespaces of the meshes that tare did not install. It refuses, before the first trial, a mesh that
+// cannot be used as it is.
 func (b *Batches) Foreign(ctx context.Context, all []mesh.Definition) (namespaces []string, err error) {
 	for _, d := range all {
 		if d.Kubernetes == nil {

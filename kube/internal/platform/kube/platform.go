@@ -118,7 +118,7 @@ func (o *Options) readyWithin() time.Duration {
 type Meshes interface {
 	// Ready installs m and uninstalls other meshes, except the meshes of trials beside this one.
 	Ready(ctx context.Context, m mesh.Definition, beside bool) (*meshes.Batch, error)
-	// Foreign returns the namespaces of meshes that tare did not install, and refuses those that it cannot use as they are.
+	// Foreign returns the namespaces of meshes that tare did not install, and refuses a mesh that it cannot use as it is.
 	Foreign(ctx context.Context, all []mesh.Definition) (namespaces []string, err error)
 }
 
