@@ -30,6 +30,7 @@ type changer struct {
 
 	mu       sync.Mutex
 	renewals int
+	version  int                    // of the application, without a mesh
 	clients  map[string]*tls.Config // by service
 }
 
@@ -82,9 +83,13 @@ func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	return c.reconfigure(ctx, changed, of, change)
 }
 
-// reload gives each replica of a service a configuration with another version.
+// reload gives each replica of a service a configuration with another version. Changes may be made out of their order, and the version
+// never goes back.
 func (c *changer) reload(ctx context.Context, service string, version int) error {
-	patch, err := json.Marshal(map[string]int{"version": version})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.version = max(c.version, version)
+	patch, err := json.Marshal(map[string]int{"version": c.version})
 	if err != nil {
 		return err
 	}
