@@ -128,6 +128,14 @@ func (c Condition) Changes() (kind string, least int, about bool) {
 	return c.changes.kind, least, true
 }
 
+// BoundsTime returns the limit of a condition about a time of changes, ms.
+func (c Condition) BoundsTime() (ms float64, about bool) {
+	if c.changes == nil || c.changes.times == nil {
+		return 0, false
+	}
+	return c.bound, true
+}
+
 // boundsShare reports whether the condition is an upper bound of a share, which no failure in a few changes does not show.
 func (c Condition) boundsShare() bool {
 	return strings.HasPrefix(c.changes.name, failedShare) && strings.HasPrefix(c.compare.sign, "<")
