@@ -381,12 +381,12 @@ func follow(c *result.Change, all []seen, sent, until int64) followed {
 				f.switched.after = max(f.switched.after, a.sent)
 			}
 		case before:
-			if kind.Shown == metric.Version && a.sent > f.first.before {
+			if kind.Shown == metric.Version && a.sent >= f.first.before {
 				f.flaps++
 			}
 			f.switched.after = max(f.switched.after, a.sent)
 		}
-		if a.sent <= f.first.before && kind.Shown != metric.Endpoint { // other replicas served before and after it
+		if a.sent < f.first.before && kind.Shown != metric.Endpoint { // other replicas served before and after it
 			f.first.after = f.switched.after
 		}
 	}

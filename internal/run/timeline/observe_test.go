@@ -116,7 +116,8 @@ func TestStreamsOfOneConnection(t *testing.T) {
 	if c.Flaps != 0 {
 		t.Errorf("%d flaps, want none", c.Flaps)
 	}
-	c = observed(route, append(all, stream("0", 26, 27)))
+	c = observed(route, append(all, stream("0", 25, 27), stream("1", 27, 28))) // each sent at the instant at which the one before ended
+	contains(t, "first effect before a flap", c.FirstNew, 20*time.Millisecond, 6)
 	contains(t, "convergence after a flap", c.LastOld, 27*time.Millisecond, 4)
 	if c.Flaps != 1 {
 		t.Errorf("%d flaps, want 1", c.Flaps)
