@@ -19,7 +19,13 @@ import (
 // States of sockets in /proc/net/tcp.
 const (
 	tcpEstablished = 0x01
+	tcpFinWait1    = 0x04
+	tcpFinWait2    = 0x05
+	tcpTimeWait    = 0x06
+	tcpCloseWait   = 0x08
+	tcpLastAck     = 0x09
 	tcpListen      = 0x0a
+	tcpClosing     = 0x0b
 )
 
 // connections implements [platform.Connections] by the kernel's sockets.
@@ -46,6 +52,9 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 	}
 	var checks []check.Check
 	for _, s := range c.layout.spec.Topology.Services {
+		if !c.layout.sidecars() && s.Name != c.layout.spec.Topology.EntryName() {
+			continue // behind a gateway services call one another directly
+		}
 		application := check.Check{Name: "connections to the application of " + s.Name, OK: true}
 		sidecar := check.Check{Name: "connections to the sidecar of " + s.Name, OK: true}
 		n := [2]int{}
@@ -142,8 +151,8 @@ type connection struct {
 	socket   string
 }
 
-// sockets lists the TCP sockets of this network namespace in a state. Of a connection it lists both ends.
-func sockets(state uint64) ([]connection, error) {
+// sockets lists the TCP sockets of this network namespace in some states. Of a connection it lists both ends.
+func sockets(states ...uint64) ([]connection, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, err
@@ -161,7 +170,7 @@ func sockets(state uint64) ([]connection, error) {
 		for _, l := range lines {
 			from, okFrom := netip.AddrFromSlice(l.LocalAddr)
 			to, okTo := netip.AddrFromSlice(l.RemAddr)
-			if l.St == state && okFrom && okTo {
+			if slices.Contains(states, l.St) && okFrom && okTo {
 				all = append(all, connection{netip.AddrPortFrom(from.Unmap(), uint16(l.LocalPort)), netip.AddrPortFrom(to.Unmap(), uint16(l.RemPort)), fmt.Sprintf("socket:[%d]", l.Inode)})
 			}
 		}

@@ -2,18 +2,23 @@ package local
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -146,6 +151,12 @@ http {
 	dir := d.layout.front.sidecar.Dir
 	status := must.Get(statusOf(t.Context(), strings.TrimSuffix(d.Entry()[0], "/")+"/cached"))(t)
 	files := 0
+	must.OK(t, wait.Within(t.Context(), 10*time.Second, adminPause, func(context.Context) error { // nginx writes it after the answer
+		if all, _ := filepath.Glob(filepath.Join(dir, "cache", "*")); len(all) == 0 {
+			return errors.New("nothing is in the cache")
+		}
+		return nil
+	}))
 	_ = filepath.WalkDir(filepath.Join(dir, "cache"), func(path string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() {
 			info := must.Get(e.Info())(t)
@@ -162,5 +173,34 @@ http {
 	must.OK(t, d.Remove(t.Context()))
 	if _, err := os.Stat(filepath.Dir(dir)); !os.IsNotExist(err) {
 		t.Errorf("%s remains: %v", dir, err)
+	}
+}
+
+// The connections that a gateway opens a request are counted: nginx keeps them open as shipped, and with a configuration that lacks
+// keepalive it does not, which is the program's own doing where that ends its connections.
+func TestGatewayWithoutKeepAlive(t *testing.T) {
+	t.Parallel()
+	nginx, _ := programtest.Server(t, "nginx")
+	const config = `daemon off;
+error_log stderr warn;
+pid ${dir}/nginx.pid;
+events {}
+http {
+  access_log off;
+  client_body_temp_path ${dir}/b; proxy_temp_path ${dir}/p; fastcgi_temp_path ${dir}/f; uwsgi_temp_path ${dir}/u; scgi_temp_path ${dir}/s;
+  server { listen ${listen}; location / { proxy_pass http://${upstream}; } }
+}
+`
+	for config, want := range map[string]string{"": "for 20 requests on one connection", config: "1 connections to the application a request: 20 for 20"} {
+		d := mustDeploy(t, Options{FetchProgram: servedAt(nginx)}, must.Get(load(t, "nginx").Gateway(config))(t))
+		checks := must.Get(platformtest.Checks(d.verifier.Verify(t.Context(), platform.Probe{})))(t)
+		i := slices.IndexFunc(checks, func(c check.Check) bool { return strings.HasPrefix(c.Name, "kept connections") })
+		if i < 0 {
+			t.Fatalf("not counted: %+v", checks)
+		}
+		must.Contain(t, checks[i].Detail, want)
+		if cautioned := checks[i].Caution != ""; cautioned != (config != "") {
+			t.Errorf("%+v", checks[i])
+		}
 	}
 }

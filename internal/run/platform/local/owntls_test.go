@@ -75,7 +75,7 @@ func TestProgramWithTLS(t *testing.T) {
 		t.Errorf("without tls: %v", err)
 	}
 	_, path := shipped(t, "nginx", nil)
-	if _, err := deploy(t, load(t, "nginx"), path, own); err == nil || !strings.Contains(err.Error(), "nginx forwards only http1, websocket") {
+	if _, err := deploy(t, load(t, "nginx"), path, own); err == nil || !strings.Contains(err.Error(), "nginx forwards only") {
 		t.Errorf("behind nginx: %v", err)
 	}
 }

@@ -81,6 +81,12 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 		v.refused = true
 	}
 	v.sockets.learn(ctx, probe.Load)
+	if kept := v.reuse(ctx, probe.Load); kept != nil {
+		checks = append(checks, kept...)
+		if _, err := rest(ctx, v.settle, flows); err != nil { // the load begins with counters that have all of these requests
+			return done, err
+		}
+	}
 	if ctx.Err() != nil {
 		return done, context.Cause(ctx)
 	}
