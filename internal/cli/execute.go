@@ -73,8 +73,9 @@ func (c runCommand) printHeading(s *session.Study, o runOptions) {
 	if !o.sourceShown {
 		fmt.Fprint(c.Err, sourceText(s))
 	}
-	if x := s.Experiment; x.Phases.Prewarm > 0 && x.Platform.Kind == mesh.OnLocal && (len(x.Applications) > 0 || len(x.Application.Command) > 0) {
-		fmt.Fprintf(c.Err, "If the CPU of a request falls, as with a JIT compiler, each deployment is loaded for up to %v before its block (--cold: never).\n", x.Phases.Prewarm)
+	if most := s.PrewarmTime(); most > 0 {
+		fmt.Fprintf(c.Err, "If the CPU of a request falls, as with a JIT compiler, deployments are loaded for up to %v before each block, max %v in all (--cold: never).\n",
+			s.Experiment.Phases.Prewarm, experiment.Duration(most))
 	}
 	if !o.verbose {
 		return

@@ -254,6 +254,14 @@ func against(p *plan.Plan, t plan.Treatment) string {
 }
 
 func timeWords(s *session.Study) string {
+	if most := s.PrewarmTime(); most > 0 {
+		return measureWords(s) + fmt.Sprintf("max %v more if the CPU of a request falls, as with a JIT compiler (phases.prewarm)\n", experiment.Duration(most))
+	}
+	return measureWords(s)
+}
+
+// measureWords are the time without loads before the warm-up.
+func measureWords(s *session.Study) string {
 	p := s.Plan
 	if l := s.Times; l != nil {
 		return fmt.Sprintf("about %v, %v per trial (estimate from %s of %s)\n", experiment.Duration(l.All.Round(time.Second)), experiment.Duration(l.Trial.Round(100*time.Millisecond)),

@@ -53,6 +53,19 @@ func TestPlanText(t *testing.T) {
 	}
 }
 
+// A program may be loaded before each block, which the estimate is without. A program measured cold is not.
+func TestPlanHasTheTimeOfPrewarming(t *testing.T) {
+	dir := t.TempDir()
+	file := must.File(t, dir, "warm.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: warm}\napplication: {command: [sleep, '{port}']}\n"+
+		"factors: {mesh: [none, envoy], rate: [100], connections: [4]}\nblocks: 5\nbaseline: {mesh: none}\norder: interleaved\n")
+	for set, want := range map[string]bool{"seed=1": true, "phases.prewarm=0s": false} {
+		got := must.Get(call(t, newPlanCommand, file, "--set", set))(t)
+		if strings.Contains(got, "max 5m more if the CPU of a request falls") != want {
+			t.Errorf("%s: %s", set, got)
+		}
+	}
+}
+
 // A plan has the faults, changes and expectations of each trial.
 func TestPlanOfTimelines(t *testing.T) {
 	for file, want := range map[string][]string{

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -28,6 +29,16 @@ type Study struct {
 
 	definitions []string // files of meshes
 	unread      error    // why the objects of the application were not read
+}
+
+// PrewarmTime is the longest time that all loads before warm-ups take, which other times are without. They are for programs
+// whose CPU of a request falls. 0: there are none.
+func (s *Study) PrewarmTime() time.Duration {
+	x := s.Experiment
+	if x.Platform.Kind != mesh.OnLocal || len(x.Applications) == 0 && len(x.Application.Command) == 0 {
+		return 0
+	}
+	return time.Duration(len(plan.Rounds(s.Plan.Trials))) * time.Duration(x.Phases.Prewarm)
 }
 
 func (s *Study) notef(format string, args ...any) {

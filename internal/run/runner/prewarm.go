@@ -30,9 +30,9 @@ const (
 	coldTimes, coldCPU = 2.0, 100 * time.Millisecond
 	// prewarmLength bounds a load from below.
 	prewarmLength = 300 * time.Millisecond
-	// prewarmShare of the processors may be used by all programs together. Up to it the loads are faster than planned, at
-	// most fastest times.
-	prewarmShare, fastest = 0.5, 5
+	// prewarmShare of the processors may be used by all programs together, and taskShare of one processor by a task, which may
+	// have a single thread. Up to them the loads are faster than planned, at most fastest times.
+	prewarmShare, taskShare, fastest = 0.5, 0.7, 5
 	// paceLoads are the loads after which the rate is kept: the CPU of a request depends on the rate.
 	paceLoads = 3
 )
@@ -74,33 +74,44 @@ func (rd *round) prewarm(ctx context.Context) error {
 			return nil
 		}
 		rd.each(members, func(_ int, t *trial) {
-			if err := (warmer{t}).prewarmLoad(ctx, rd.run.prewarmer.next(t.journal.record.Prewarm), faster); err != nil {
+			if err := (warmer{t}).prewarmLoad(ctx, rd.run.prewarmer.next(t.journal.record.Prewarm), faster, limit); err != nil {
 				t.outcome = err
 			}
 		})
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		steady, cores, spent := true, 0.0, time.Since(began)
+		steady, cores, busiest, spent := true, 0.0, 0.0, time.Since(began)
 		for _, t := range rd.alive() {
 			p := t.journal.record.Prewarm
 			p.Seconds, p.Steady = spent.Seconds(), p.Steady || isSteady(p)
 			steady = steady && p.Steady
 			cores += p.Loads[len(p.Loads)-1].CPUMicros * t.load.base().Rate / 1e6
+			busiest = max(busiest, t.load.busiest*t.load.base().Rate/1e6)
 		}
 		if steady {
 			rd.learned()
 			break
 		}
 		if n < paceLoads && cores > 0 {
-			faster = min(fastest, max(prewarmShare*float64(runtime.NumCPU())/cores, 1/float64(len(members))))
+			faster = pace(float64(runtime.NumCPU()), cores, busiest, len(members))
 		}
-		if spent+(warmer{members[0]}).prewarmTime(rd.run.prewarmer.next(members[0].journal.record.Prewarm), faster) > limit {
+		if spent+(warmer{members[0]}).prewarmTime(rd.run.prewarmer.next(members[0].journal.record.Prewarm), faster, limit) > limit {
 			break
 		}
 	}
 	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.idle.settle(ctx) })
 	return nil
+}
+
+// pace is the rate of the loads as a multiple of the planned one. At the planned rate all members use cores, and the busiest
+// of their tasks busiest. A task keeps up with the planned rate.
+func pace(processors, cores, busiest float64, members int) float64 {
+	fits := prewarmShare * processors / cores
+	if busiest > 0 {
+		fits = min(fits, max(1, taskShare/busiest))
+	}
+	return min(fastest, max(fits, 1/float64(members)))
 }
 
 // learned keeps the requests after which all members were warm.
@@ -127,18 +138,18 @@ func isSteady(p *result.Prewarm) bool {
 }
 
 // prewarmLoad sends about a number of requests, and adds the CPU of one of them to the record.
-func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64) error {
+func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64, limit time.Duration) error {
 	t := w.t
 	lr := t.load
 	p := lr.base()
 	lr.probes++
-	p.Warmup, p.Measure, p.Tail, p.Drain, p.Seed = 0, w.prewarmTime(requests, faster), 0, p.Timeout, p.Seed+lr.probes
+	p.Warmup, p.Measure, p.Tail, p.Drain, p.Seed = 0, w.prewarmTime(requests, faster, limit), 0, p.Timeout, p.Seed+lr.probes
 	p.Rate *= faster
 	p, err := withSecrets(p, &t.setup.Experiment.Load)
 	if err != nil {
 		return err
 	}
-	before, err := w.comparedCPU(ctx)
+	before, err := w.comparedTasks(ctx)
 	if err != nil {
 		return err
 	}
@@ -152,7 +163,7 @@ func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64)
 	if err != nil {
 		return err
 	}
-	after, err := w.comparedCPU(ctx)
+	after, err := w.comparedTasks(ctx)
 	if err != nil {
 		return err
 	}
@@ -168,37 +179,65 @@ func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64)
 	}
 	done := t.journal.record.Prewarm
 	done.Requests += ended
-	done.Loads = append(done.Loads, result.PrewarmLoad{Requests: ended, CPUMicros: float64(after-before) / 1e3 / float64(ended)})
+	used, busiest := usedBetween(before, after)
+	lr.busiest = busiest / 1e3 / float64(ended)
+	done.Loads = append(done.Loads, result.PrewarmLoad{Requests: ended, CPUMicros: used / 1e3 / float64(ended)})
 	return nil
 }
 
-// prewarmTime is the length of a load with about a number of requests. A closed loop lasts as long as all before.
-func (w warmer) prewarmTime(requests int64, faster float64) time.Duration {
-	t := w.t
-	done := t.journal.record.Prewarm
-	switch rate := t.load.base().Rate; {
-	case rate > 0:
-		return max(prewarmLength, time.Duration(float64(requests)/(rate*faster)*float64(time.Second)))
-	case done != nil:
-		return max(prewarmLength, time.Duration(done.Seconds*float64(time.Second)))
+// prewarmTime is the length of the next load of a trial.
+func (w warmer) prewarmTime(requests int64, faster float64, limit time.Duration) time.Duration {
+	before := 0.0
+	if done := w.t.journal.record.Prewarm; done != nil {
+		before = done.Seconds
 	}
-	return prewarmLength
+	return prewarmTime(w.t.load.base().Rate*faster, before, requests, limit)
+}
+
+// prewarmTime is the length of a load with about a number of requests, at most the limit. A closed loop, without a rate, lasts
+// as long as the seconds of all loads before.
+func prewarmTime(rate, before float64, requests int64, limit time.Duration) time.Duration {
+	seconds := before
+	if rate > 0 {
+		seconds = float64(requests) / rate
+	}
+	return min(max(prewarmLength, time.Duration(seconds*float64(time.Second))), limit)
 }
 
 // comparedCPU is the CPU time of application and data plane, ns.
 func (w warmer) comparedCPU(ctx context.Context) (ns int64, err error) {
+	tasks, err := w.comparedTasks(ctx)
+	for _, of := range tasks {
+		ns += of
+	}
+	return ns, err
+}
+
+// comparedTasks is the CPU time of each task of application and data plane, ns, by its ID.
+func (w warmer) comparedTasks(ctx context.Context) (ns map[string]int64, err error) {
 	t := w.t
 	tasks, err := t.deployment.Tasks(ctx)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	now, err := t.setup.Meter.Read(ctx, tasks, meter.Clocks)
+	ns = map[string]int64{}
 	for _, task := range tasks {
 		if compared(task.Plane) {
-			ns += now.Tasks[task.ID].CPU
+			ns[task.ID] = now.Tasks[task.ID].CPU
 		}
 	}
 	return ns, err
+}
+
+// usedBetween is the CPU time of all tasks between two readings, and that of the busiest one, ns. A task without a first reading
+// began in between.
+func usedBetween(before, after map[string]int64) (all, busiest float64) {
+	for id, ns := range after {
+		used := float64(ns - before[id])
+		all, busiest = all+used, max(busiest, used)
+	}
+	return all, busiest
 }
 
 // repeats reports whether the round is run again with loads before its warm-up: a program was cold.

@@ -116,6 +116,55 @@ func TestIsSteady(t *testing.T) {
 	}
 }
 
+// Loads are faster than planned while the processors and the busiest task keep up: a program with one thread would be
+// overloaded on a machine with many processors.
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		processors, cores, busiest float64
+		members                    int
+		want                       float64
+	}{
+		{16, 0.3, 0.01, 3, 5},        // fastest
+		{16, 0.9, 0.35, 3, 2},        // one thread
+		{16, 2, 0.9, 3, 1},           // one thread, as planned
+		{2, 0.5, 0.1, 3, 2},          // half of the processors
+		{2, 4, 0.9, 3, 1.0 / 3},      // as busy as with one member at a time
+		{16, 6, 3, 2, 1},             // several threads, as planned
+		{16, 0.9, 0, 3, 5},           // without readings of tasks
+		{16, 0.9, 0.7 / 4.5, 3, 4.5}, // between
+	} {
+		if got := pace(c.processors, c.cores, c.busiest, c.members); math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	all, busiest := usedBetween(map[string]int64{"app": 100, "gone": 50}, map[string]int64{"app": 400, "new": 40})
+	if all != 340 || busiest != 300 {
+		t.Errorf("used %v, the busiest %v", all, busiest)
+	}
+}
+
+// No load is longer than the limit that was announced, however low the rate is.
+func TestPrewarmTime(t *testing.T) {
+	for _, c := range []struct {
+		rate, before float64
+		requests     int64
+		want         time.Duration
+	}{
+		{100, 0, 100, time.Second},
+		{200, 3, 1000, 5 * time.Second},
+		{1, 0, 100, 10 * time.Second},
+		{10000, 0, 100, prewarmLength},
+		{5000, 9, 1 << 20, 10 * time.Second},
+		{0, 0, 100, prewarmLength},
+		{0, 4, 100, 4 * time.Second},
+		{0, 40, 100, 10 * time.Second},
+	} {
+		if got := prewarmTime(c.rate, c.before, c.requests, 10*time.Second); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // The warning has the time that the program needs. Programs measured cold on purpose have none.
 func TestNotWarm(t *testing.T) {
 	falling := &result.Prewarm{Seconds: 57, Loads: []result.PrewarmLoad{{Requests: 1000, CPUMicros: 1000}, {Requests: 1000, CPUMicros: 880}}}
