@@ -353,10 +353,13 @@ func sideOf(d compare.Decision) float64 {
 	return -1
 }
 
+// decisionWarnings doubt a decision otherwise: a program that is not warm needs more CPU than later.
+var decisionWarnings = []string{"treatments-same", "invalid-trials", "aa-differs", "not-warm"}
+
 // warningLines are the warnings that doubt a decision.
 func warningLines(r *answer.Report) (all []string) {
 	for _, w := range r.Warnings {
-		if w.Code == "treatments-same" || w.Code == "invalid-trials" || w.Code == "aa-differs" || slices.Contains(doubtingWarnings, w.Code) {
+		if slices.Contains(decisionWarnings, w.Code) || slices.Contains(doubtingWarnings, w.Code) {
 			all = append(all, "Warning "+w.Code+": "+w.Message)
 		}
 	}

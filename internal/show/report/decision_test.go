@@ -96,6 +96,18 @@ func TestDecisionFormats(t *testing.T) {
 	}
 }
 
+// A gate beside programs that were not warm has the time that they need, and beside trials that sent late has no word of it.
+func TestDecisionNotWarm(t *testing.T) {
+	r := gated(t, 0.1, 8)
+	r.Warnings = []figures.Warning{{Code: "not-warm", Message: "the program is warm after about 48s"}, {Code: "generator-late", Message: "late"}}
+	f, _ := report.Lookup("decision", report.Options{})
+	var b bytes.Buffer
+	must.OK(t, f.Write(&b, r))
+	if got := b.String(); !strings.Contains(got, "Warning not-warm: the program is warm after about 48s") || strings.Contains(got, "late\n") {
+		t.Errorf("%s", got)
+	}
+}
+
 // Without pairs there are no figures, and no advice that needs them.
 func TestDecisionWithoutPairs(t *testing.T) {
 	r := gated(t, 0, 3)
