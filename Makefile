@@ -315,6 +315,10 @@ bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta,
 	$(GO) build -o bin/ ./test/benchload
 	bin/benchload $(BENCHLOAD)
 
+.PHONY: mutation
+mutation: ## change arithmetic, an operator at a time, and count the changes that tests find; MUTATION='-n 200 -seed 7'
+	$(GO) run ./test/mutation $(MUTATION) ./internal/stats ./internal/compare ./internal/figures ./internal/answer ./internal/importer
+
 .PHONY: fuzz
 fuzz: ## every fuzz target for FUZZTIME (default 20s) each, with its number of executions; KEEP=n keeps n new inputs of each
 	@GO='$(GO)' FUZZTIME='$(FUZZTIME)' KEEP='$(KEEP)' TARGETS='$(TARGETS)' tools/fuzz.sh

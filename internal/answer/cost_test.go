@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -56,6 +57,11 @@ func TestCostShopify(t *testing.T) {
 		if math.Round(x.Money.Estimate/10000)*10000 != 50000 {
 			t.Errorf("%v is not about 50,000", x.Money.Estimate)
 		}
+	}
+	// 80 MiB at 100 requests/s are 800 MiB at 1000.
+	i := slices.IndexFunc(c.Units, func(u answer.UnitCost) bool { return u.Treatment == "istio" && u.Bill == answer.DataPlaneBill })
+	if i < 0 || c.Units[i].GiB == nil || !near(c.Units[i].GiB.Estimate, 800/1024.0, 0.002) {
+		t.Errorf("memory per 1000 requests/s: %+v", c.Units)
 	}
 	if !found {
 		t.Errorf("no scenario of istio: %+v", c.Scenarios)
