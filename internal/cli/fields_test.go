@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/cli/clitest"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/verify"
+)
+
+// changed is another value of the same type: numbers are halved, times are a second later.
+func changed(v any) any {
+	switch v := v.(type) {
+	case bool:
+		return !v
+	case float64:
+		if v == 0 || v == 1 {
+			return v + 1
+		}
+		if v == float64(int64(v)) {
+			return float64(int64(v / 2))
+		}
+		return v / 2
+	case string:
+		if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return at.Add(time.Second).Format(time.RFC3339Nano)
+		}
+		return v + "x"
+	}
+	return v
+}
+
+// leaves lists changes of the values below v, by path with [] for any index. Of a path it is the largest number.
+func leaves(v any, path string, all map[string]func(), size map[string]float64) {
+	add := func(path string, of any, set func(any)) {
+		n, _ := of.(float64)
+		if _, known := all[path]; !known || n > size[path] {
+			all[path], size[path] = func() { set(changed(of)) }, n
+		}
+	}
+	switch v := v.(type) {
+	case object:
+		for _, name := range slices.Sorted(maps.Keys(v)) {
+			switch of := v[name].(type) {
+			case object, []any:
+				leaves(of, path+"."+name, all, size)
+			default:
+				add(path+"."+name, of, func(x any) { v[name] = x })
+			}
+		}
+	case []any:
+		for i, of := range v {
+			switch of := of.(type) {
+			case object, []any:
+				leaves(of, path+"[]", all, size)
+			default:
+				add(path+"[]", of, func(x any) { v[i] = x })
+			}
+		}
+	}
+}
+
+// free are the fields that nothing else in a directory refutes if one of them changes alone. No figure of a report depends on
+// those with "". The list of files has the digest of each: a signature of SHA256SUMS refutes them all.
+var free = map[string]string{
+	".answers[].bytes": "", ".answers[].contentType": "answers that differ between treatments", ".answers[].probes": "", ".answers[].request": "", ".answers[].sha256": "answers that differ between treatments", ".answers[].status": "",
+	".balance.equations[].fewer": "", ".balance.equations[].more": "", ".balance.equations[].where": "", ".balance.flows[].service": "", ".balance.flows[].to": "",
+	".checks[].detail": "", ".checks[].name": "", ".load.backlogStart": "", ".load.ownLatenessP99US": "warnings of a late generator", ".load.threadCPURatio": "warnings of a saturated generator",
+	".load.verdict": "", ".load.version": "", ".load.warnings[]": "", ".warnings[].hint": "", ".warnings[].message": "", ".warnings[].metrics[]": "figures that a warning withholds",
+	".tasks[].container": "", ".tasks[].pod": "", ".tasks[].component": "", ".tasks[].id": "", ".tasks[].role": "", ".tasks[].service": "sizes and costs by service", // of a task that is no part of a pod
+	".tasks[].idleRSS": "memory before the load", ".tasks[].memory[].s": "the figure of memory over time",
+	".probe.after.at": "", ".probe.after.cpus[].cpu": "", ".probe.after.cpus[].ns": "calibrated CPU", ".probe.after.cpus[].pieces": "calibrated CPU", ".probe.after.took": "", ".probe.after.work": "",
+	".probe.before.at": "", ".probe.before.cpus[].cpu": "", ".probe.before.cpus[].ns": "calibrated CPU", ".probe.before.cpus[].pieces": "calibrated CPU", ".probe.before.took": "", ".probe.before.work": "",
+	// Of trials with slices: readings at the edges are in no sample.
+	".load.slices.guardSeconds": "", ".outsideCPU": "CPU that nobody in the trial used", ".placing.plannedSeconds": "", ".placing.rangeSeconds": "", ".tasks[].end.at": "",
+	".tasks[].end.involuntary": "context switches", ".tasks[].end.voluntary": "context switches", ".tasks[].start.involuntary": "context switches", ".tasks[].start.voluntary": "context switches",
+	".tasks[].end.pss": "proportional set size", ".tasks[].memory[].rss": "the figure of memory over time", ".tasks[].start.rss": "",
+}
+
+// Every field of a record that is changed alone is refuted by something else in the directory, or is known to be free. A new
+// field is one of both.
+func TestFieldsOfRecords(t *testing.T) {
+	if testing.Short() {
+		t.Skip("verifies some 230 directories")
+	}
+	refuted := map[string]bool{}
+	for _, c := range []struct{ archive, trial string }{{"testdata/forged/alone.tar.gz", "002-none-rate200-b1"}, {"testdata/forged/interleaved.tar.gz", "002-envoy-b1"}} {
+		dir := filepath.Join(t.TempDir(), "run")
+		clitest.Unpack(t, c.archive, dir)
+		d := must.Get(result.Open(dir))(t)
+		path := filepath.Join(dir, "trials", c.trial, result.RecordFile)
+		text := must.Get(os.ReadFile(path))(t)
+		fields := func() (map[string]func(), object) {
+			var r object
+			must.OK(t, json.Unmarshal(text, &r))
+			all := map[string]func(){}
+			leaves(r, "", all, map[string]float64{})
+			return all, r
+		}
+		all, _ := fields()
+		missed := 0
+		for _, field := range slices.Sorted(maps.Keys(all)) {
+			fresh, r := fields()
+			fresh[field]()
+			must.OK(t, os.WriteFile(path, must.Get(json.Marshal(r))(t), 0o600))
+			again(t, dir, filepath.Join(dir, "trials", c.trial))
+			if must.Get(verify.Dir(dir, verify.Options{Tare: d.Environment().Tare, Expand: planOf(), Judge: judgeOf}))(t).Problems() > 0 {
+				refuted[field] = true
+				continue
+			}
+			missed++
+			if _, known := free[field]; !known {
+				t.Errorf("%s: %s was changed, and nothing refutes it", filepath.Base(c.archive), field)
+			}
+		}
+		t.Logf("%s: missed %d of %d fields", filepath.Base(c.archive), missed, len(all))
+	}
+	if len(refuted) < 70 {
+		t.Errorf("%d fields are refuted", len(refuted))
+	}
+}
