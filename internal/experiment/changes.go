@@ -60,7 +60,7 @@ func (f *File) completeChanges() {
 	switch {
 	case f.Has("changes.probe") && !f.Has("changes.probe.connections"):
 		c.Probe.Connections = someProbes
-	case !f.Has("changes.probe") && f.Experiment.Platform.Kind == mesh.OnLocal && f.Experiment.asksForMilliseconds() && f.Experiment.coarse():
+	case !f.Has("changes.probe") && f.Experiment.Platform.Kind == mesh.OnLocal && asksForMilliseconds(f.Experiment) && coarse(f.Experiment):
 		c.Probe = fineProbe
 	}
 }
@@ -74,7 +74,7 @@ const shortLimit = 100
 var fineProbe = ChangeProbe{Rate: 1000, Connections: 64}
 
 // asksForMilliseconds reports whether an expectation has a short limit for a time of changes.
-func (e *Experiment) asksForMilliseconds() bool {
+func asksForMilliseconds(e *Experiment) bool {
 	for _, text := range e.Expect {
 		c, err := expect.Parse(text)
 		if err != nil {
@@ -88,7 +88,7 @@ func (e *Experiment) asksForMilliseconds() bool {
 }
 
 // coarse reports whether the load of a treatment has a lower rate than [fineProbe], or more connections.
-func (e *Experiment) coarse() bool {
+func coarse(e *Experiment) bool {
 	rates := levelsOr(e, "rate", RateLevel{Rate: DefaultLevels().Rate})
 	return slices.ContainsFunc(rates, func(l RateLevel) bool { return l.Rate == Max || float64(l.Rate) < fineProbe.Rate }) ||
 		slices.ContainsFunc(levelsOr(e, ConnectionsFactor, DefaultLevels().Connections), func(n int) bool { return n > fineProbe.Connections })

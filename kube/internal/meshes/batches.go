@@ -72,7 +72,7 @@ func (b *Batches) Foreign(ctx context.Context, all []mesh.Definition) (namespace
 		if err != nil {
 			return nil, err
 		}
-		foreign, err := batch.adopt(ctx)
+		foreign, err := adopter{batch.instance}.adopt(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -115,12 +115,12 @@ func (b *Batches) Ready(ctx context.Context, d mesh.Definition, beside bool) (*B
 	if len(others) > 0 {
 		return nil, conflict(others[0], d.Name)
 	}
-	if foreign, err := batch.adopt(ctx); err != nil {
+	if foreign, err := (adopter{batch.instance}).adopt(ctx); err != nil {
 		return nil, err
 	} else if foreign != nil {
 		exists = true
 		b.report(fmt.Sprintf("mesh %s %s runs in namespace %s, and tare did not install it: it is used as it is", d.Name, foreign.version, batch.k.Namespace))
-		if err := batch.archiveForeign(); err != nil {
+		if err := (adopter{batch.instance}).archive(); err != nil {
 			return nil, err
 		}
 	}

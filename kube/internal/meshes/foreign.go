@@ -30,50 +30,53 @@ type foreign struct {
 // ofControlPlane are the kinds of changes that restart, stop or replace a control plane.
 var ofControlPlane = []string{metric.ControlRestarted, metric.ControlStopped, metric.VersionChanged}
 
+// adopter takes over a mesh that tare did not install, as it is.
+type adopter struct{ *instance }
+
 // adopt looks for a control plane that tare did not install. It takes the names and replicas of its workloads, and the
 // labels that its injector selects, in place of the definition's. The result is nil if there is none.
-func (i *instance) adopt(ctx context.Context) (*foreign, error) {
-	if i.foreign != nil || i.cluster.DryRun() || !i.installable() {
-		return i.foreign, nil
+func (a adopter) adopt(ctx context.Context) (*foreign, error) {
+	if a.foreign != nil || a.cluster.DryRun() || !a.installable() {
+		return a.foreign, nil
 	}
-	if _, ours, err := i.installed(ctx); ours || err != nil {
+	if _, ours, err := a.installed(ctx); ours || err != nil {
 		return nil, err
 	}
-	found, version, err := i.runningWorkloads(ctx)
+	found, version, err := a.runningWorkloads(ctx)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
-	if acts := slices.DeleteFunc(slices.Clone(i.options.Changes), func(kind string) bool { return !slices.Contains(ofControlPlane, kind) }); len(acts) > 0 {
+	if acts := slices.DeleteFunc(slices.Clone(a.options.Changes), func(kind string) bool { return !slices.Contains(ofControlPlane, kind) }); len(acts) > 0 {
 		return nil, hint.New("run these changes on a cluster whose mesh the run installs", "tare did not install mesh %s, which runs in namespace %s, and does not change its control plane: %s",
-			i.definition.Name, i.k.Namespace, strings.Join(acts, ", "))
+			a.definition.Name, a.k.Namespace, strings.Join(acts, ", "))
 	}
-	marks, err := i.injected(ctx)
+	marks, err := a.injected(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &foreign{version: version}
 	for _, w := range found {
-		o, err := i.cluster.Get(ctx, RefOf(w, i.k.Namespace))
+		o, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace))
 		if err != nil {
 			return nil, err
 		}
-		unfixed, err := scaler{i.cluster, i.options.Report}.unfixed(ctx, RefOf(w, i.k.Namespace), int(number(o, "spec", "replicas")))
+		unfixed, err := scaler{a.cluster, a.options.Report}.unfixed(ctx, RefOf(w, a.k.Namespace), int(number(o, "spec", "replicas")))
 		if err != nil {
 			return nil, err
 		}
 		f.autoscaler = cmp.Or(f.autoscaler, unfixed)
 	}
-	i.k.Workloads, i.k.Enrolment.Namespace.Labels, i.foreign = found, marks, f
+	a.k.Workloads, a.k.Enrolment.Namespace.Labels, a.foreign = found, marks, f
 	return f, nil
 }
 
 // runningWorkloads returns the workloads of the definition that exist in the mesh's namespace, and their version. Without one
 // of that name, a Deployment of a revision counts, whose name is followed by "-" and the revision.
-func (i *instance) runningWorkloads(ctx context.Context) (found []mesh.Workload, version string, err error) {
-	for _, w := range i.k.Workloads {
-		o, err := i.cluster.Get(ctx, RefOf(w, i.k.Namespace))
+func (a adopter) runningWorkloads(ctx context.Context) (found []mesh.Workload, version string, err error) {
+	for _, w := range a.k.Workloads {
+		o, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace))
 		if cluster.IsNotFound(err) && w.Kind == "Deployment" {
-			o, err = i.revisionOf(ctx, w)
+			o, err = a.revisionOf(ctx, w)
 		}
 		if cluster.IsNotFound(err) || err == nil && o == nil {
 			continue
@@ -90,10 +93,10 @@ func (i *instance) runningWorkloads(ctx context.Context) (found []mesh.Workload,
 }
 
 // revisionOf returns the only Deployment whose name begins with a workload's name and "-". It is nil if there is none.
-func (i *instance) revisionOf(ctx context.Context, w mesh.Workload) (o *unstructured.Unstructured, err error) {
+func (a adopter) revisionOf(ctx context.Context, w mesh.Workload) (o *unstructured.Unstructured, err error) {
 	var names []string
-	err = i.cluster.Retry(ctx, "list the deployments of "+i.k.Namespace, func(ctx context.Context) error {
-		list, err := i.cluster.Typed().AppsV1().Deployments(i.k.Namespace).List(ctx, metav1.ListOptions{})
+	err = a.cluster.Retry(ctx, "list the deployments of "+a.k.Namespace, func(ctx context.Context) error {
+		list, err := a.cluster.Typed().AppsV1().Deployments(a.k.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
@@ -110,9 +113,9 @@ func (i *instance) revisionOf(ctx context.Context, w mesh.Workload) (o *unstruct
 		return nil, err
 	case len(names) > 1:
 		return nil, hint.New("make one of them the default of new namespaces (`istioctl tag set default --revision NAME`)",
-			"several revisions of mesh %s run in namespace %s: %s", i.definition.Name, i.k.Namespace, strings.Join(names, ", "))
+			"several revisions of mesh %s run in namespace %s: %s", a.definition.Name, a.k.Namespace, strings.Join(names, ", "))
 	}
-	return i.cluster.Get(ctx, RefOf(mesh.Workload{Kind: w.Kind, Name: names[0]}, i.k.Namespace))
+	return a.cluster.Get(ctx, RefOf(mesh.Workload{Kind: w.Kind, Name: names[0]}, a.k.Namespace))
 }
 
 // versionOfWorkload is a workload's label app.kubernetes.io/version, or the tag of the image of its first container.
@@ -133,22 +136,22 @@ func versionOfWorkload(o *unstructured.Unstructured) string {
 
 // injected returns the labels with which the mesh's webhooks select a namespace: the definition's if one of them selects those,
 // or else the labels of the only selector.
-func (i *instance) injected(ctx context.Context) (map[string]string, error) {
-	known := i.k.Enrolment.Namespace.Labels
-	if len(known) == 0 || len(i.k.Webhooks) == 0 {
+func (a adopter) injected(ctx context.Context) (map[string]string, error) {
+	known := a.k.Enrolment.Namespace.Labels
+	if len(known) == 0 || len(a.k.Webhooks) == 0 {
 		return known, nil // by annotations, or without a webhook
 	}
 	var selectors []labels.Set
 	selected := false
-	err := i.cluster.Retry(ctx, "list the webhooks of the mesh", func(ctx context.Context) error {
-		all, err := i.cluster.Typed().AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+	err := a.cluster.Retry(ctx, "list the webhooks of the mesh", func(ctx context.Context) error {
+		all, err := a.cluster.Typed().AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
 		selectors, selected = nil, false
 		for _, w := range all.Items {
 			for _, hook := range w.Webhooks {
-				if hook.ClientConfig.Service == nil || hook.ClientConfig.Service.Namespace != i.k.Namespace || !selects(hook.ObjectSelector, nil) {
+				if hook.ClientConfig.Service == nil || hook.ClientConfig.Service.Namespace != a.k.Namespace || !selects(hook.ObjectSelector, nil) {
 					continue
 				}
 				selected = selected || selects(hook.NamespaceSelector, known)
@@ -167,10 +170,10 @@ func (i *instance) injected(ctx context.Context) (map[string]string, error) {
 	case len(selectors) == 1:
 		return selectors[0], nil
 	case len(selectors) == 0:
-		return nil, fmt.Errorf("no webhook of mesh %s selects a namespace with %s", i.definition.Name, labels.Set(known))
+		return nil, fmt.Errorf("no webhook of mesh %s selects a namespace with %s", a.definition.Name, labels.Set(known))
 	}
 	return nil, hint.New("make one of them the default of new namespaces (`istioctl tag set default --revision NAME`)",
-		"the webhooks of mesh %s select namespaces with %s", i.definition.Name, strings.Join(printable.Texts(selectors, labels.Set.String), " or "))
+		"the webhooks of mesh %s select namespaces with %s", a.definition.Name, strings.Join(printable.Texts(selectors, labels.Set.String), " or "))
 }
 
 // leastLabels returns the fewest labels of a namespace that a webhook selects. They are nil without a label that it requires.
@@ -202,11 +205,11 @@ func selects(s *metav1.LabelSelector, of labels.Set) bool {
 	return err == nil && selector.Matches(of)
 }
 
-// archiveForeign keeps the version of a control plane that tare did not install.
-func (i *instance) archiveForeign() error {
-	text, err := json.MarshalIndent(Installation{Mesh: i.definition.Name, From: i.definition.From, Version: i.foreign.version, Namespace: i.k.Namespace}, "", "  ")
+// archive keeps the version of a control plane that tare did not install.
+func (a adopter) archive() error {
+	text, err := json.MarshalIndent(Installation{Mesh: a.definition.Name, From: a.definition.From, Version: a.foreign.version, Namespace: a.k.Namespace}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("archive the installation: %w", err)
 	}
-	return i.keep("installation.json", text)
+	return a.keep("installation.json", text)
 }

@@ -132,7 +132,7 @@ func (n *installer) checkPossible(ctx context.Context, info clusterInfo) error {
 	if err != nil || len(leftovers) == 0 {
 		return err
 	}
-	foreign, err := n.adopt(ctx)
+	foreign, err := adopter{n.instance}.adopt(ctx)
 	switch {
 	case err != nil:
 		return err

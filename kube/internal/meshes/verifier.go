@@ -88,7 +88,7 @@ func (v *verifier) run(ctx context.Context) ([]check.Check, error) {
 	if v.definition.Kubernetes == nil {
 		return nil, nil
 	}
-	if _, err := v.adopt(ctx); err != nil {
+	if _, err := (adopter{v.instance}).adopt(ctx); err != nil {
 		return nil, v.failed("verify", err)
 	}
 	if err := v.adoptSettings(ctx); err != nil {
