@@ -60,7 +60,7 @@ func (c *recount) planned() {
 	}
 	loop, arrivals := loopClosed, []string{""}
 	if l.AskedRate > 0 {
-		loop, arrivals = "open", []string{"constant", "poisson", "replay"}
+		loop, arrivals = "open", []string{"constant", "poisson", "replay", ""}
 	}
 	if l.Loop != loop || !slices.Contains(arrivals, l.Arrivals) {
 		c.add(RecordFile, "load.loop is %.20q with arrivals %.20q, and load.askedRate %v", l.Loop, l.Arrivals, l.AskedRate)
@@ -76,7 +76,7 @@ func (c *recount) planned() {
 
 // local compares the processors of a trial on this machine.
 func (c *recount) local() {
-	if n := c.r.Node; n != nil && c.dir.environment.CPUs > 0 && n.CPUs != c.dir.environment.CPUs {
+	if n := c.r.Node; n != nil && n.CPUs > 0 && c.dir.environment.CPUs > 0 && n.CPUs != c.dir.environment.CPUs {
 		c.add(RecordFile, "node.cpus is %d, and that of %s %d", n.CPUs, EnvironmentFile, c.dir.environment.CPUs)
 	}
 }
