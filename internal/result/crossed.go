@@ -15,7 +15,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -24,12 +23,10 @@ import (
 // record against the plan, the experiment and the latency logs.
 func Refuted(d *Dir, r *Record) []Refutation {
 	all := r.Refutations(d.TrialFile(r.ID, SlicesFile))
-	var of plan.Treatment
 	for _, t := range d.plan.Treatments {
 		if t.ID != r.Treatment {
 			continue
 		}
-		of = t
 		for _, name := range slices.Sorted(maps.Keys(r.Factors)) {
 			if want, ok := t.Factors[name]; ok && !reflect.DeepEqual(want, r.Factors[name]) {
 				all = append(all, Refutation{RecordFile, fmt.Sprintf("its factor %.40s is %.80q, and that of treatment %.80s in %s %.80q", name, fmt.Sprint(r.Factors[name]), t.ID, PlanFile, fmt.Sprint(want))})
@@ -39,11 +36,7 @@ func Refuted(d *Dir, r *Record) []Refutation {
 			all = append(all, Refutation{RecordFile, fmt.Sprintf("control is %v, and in %s %v", r.Control, PlanFile, t.Control)})
 		}
 	}
-	if r.Error != "" || r.Load == nil {
-		return all
-	}
-	all = append(all, recounted(d, r, of)...)
-	if !r.Load.conserves() {
+	if r.Error != "" || r.Load == nil || !r.Load.conserves() {
 		return all
 	}
 	if ok, answered := r.Load.Classes[string(load.OK)], r.Load.mayBeOK(); len(r.Load.Statuses) > 0 && ok > answered && !namesStatuses(d.experiment) {

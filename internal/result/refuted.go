@@ -68,17 +68,13 @@ func (c *contradictions) sliced(r *Record, rows []Slice) {
 }
 
 // slicedCPU compares the CPU of each plane. The CPU of the load is at least the CPU of own
-// slices without the idle CPU, and at most the CPU of all slices. The slices of others have idle and deferred CPU.
+// slices without the idle CPU, and at most the CPU of all slices.
 func (c *contradictions) slicedCPU(r *Record, own, all map[metric.Plane]int64) {
-	loaded, idle, deferred, unknown := map[metric.Plane]int64{}, map[metric.Plane]int64{}, map[metric.Plane]int64{}, map[metric.Plane]bool{}
-	divided := map[metric.Plane]bool{}
+	loaded, idle, unknown := map[metric.Plane]int64{}, map[metric.Plane]int64{}, map[metric.Plane]bool{}
 	for _, t := range r.Tasks {
 		loaded[t.Plane] += t.End.CPU - t.Start.CPU
 		if t.IdleCPU != nil {
 			idle[t.Plane] += *t.IdleCPU
-		}
-		if t.DeferredCPU != nil {
-			deferred[t.Plane], divided[t.Plane] = deferred[t.Plane]+*t.DeferredCPU, true
 		}
 		if t.Missing != "" || t.Ended {
 			unknown[t.Plane] = true
@@ -86,10 +82,6 @@ func (c *contradictions) slicedCPU(r *Record, own, all map[metric.Plane]int64) {
 	}
 	for _, plane := range metric.Planes() {
 		slack := sliceSlack + all[plane]/100
-		if off := idle[plane] + deferred[plane] - (all[plane] - own[plane]); divided[plane] && !unknown[plane] && max(off, -off) > dividedSlack {
-			c.addf("its slices of others have %v of CPU time of plane %s, and its tasks %v idle and %v deferred", time.Duration(all[plane]-own[plane]), plane, time.Duration(idle[plane]), time.Duration(deferred[plane]))
-			continue
-		}
 		if unknown[plane] || loaded[plane] >= own[plane]-idle[plane]-slack && loaded[plane] <= all[plane]+slack {
 			continue
 		}
@@ -101,8 +93,6 @@ func (c *contradictions) slicedCPU(r *Record, own, all map[metric.Plane]int64) {
 const (
 	// sliceSlack and a hundredth bound the rounding of idle CPU, ns.
 	sliceSlack = int64(time.Millisecond)
-	// dividedSlack bounds the rounding where the CPU of the slices of others is divided, ns.
-	dividedSlack = int64(10 * time.Microsecond)
 	// sliceEdge bounds the time between a reading and the one that slices.csv has of it: tare reads one task after another.
 	sliceEdge = 500 * time.Millisecond
 	// promptEdge and edgeShare of the measure phase bound the distance of a reading from an edge without a warning.

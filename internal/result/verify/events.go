@@ -83,15 +83,11 @@ func (f *findings) traces(file string, r *result.Record, l *timeline) {
 }
 
 // node compares the readings of the machine with those of the samples at the same instants.
-func (f *findings) node(file string, r *result.Record, l *timeline, local bool) {
+func (f *findings) node(file string, r *result.Record, l *timeline) {
 	if r.Node == nil || r.Error != "" {
 		return
 	}
 	for _, edge := range []result.NodeReading{r.Node.Start, r.Node.End} {
-		if same := func(is result.NodeReading) bool { return is.At.Equal(edge.At) }; local && len(l.nodes) > 0 && !slices.ContainsFunc(l.nodes, same) {
-			f.problem(file, fmt.Sprintf("it has no sample of the machine at %s, as the record has", edge.At.Format(time.RFC3339Nano)))
-			return
-		}
 		for _, is := range l.nodes {
 			if is.At.Equal(edge.At) && (is.Busy != edge.Busy || is.Steal != edge.Steal) {
 				f.problem(file, fmt.Sprintf("its sample at %s has %v of CPU time of the machine and %v of steal time, and the record %v and %v", edge.At.Format(time.RFC3339Nano),

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -104,17 +103,4 @@ func fields(p *plan.Plan) (map[string]any, error) {
 	}
 	var m map[string]any
 	return m, json.Unmarshal(b, &m)
-}
-
-// asPlanned compares a trial with its experiment: the calls in its application.
-func asPlanned(f *findings, d *result.Dir, r *result.Record) {
-	p := d.Plan()
-	i := slices.IndexFunc(p.Treatments, func(t plan.Treatment) bool { return t.ID == r.Treatment })
-	if f.of == nil || i < 0 || r.Error != "" {
-		return
-	}
-	file := path.Join(result.TrialsDir, r.ID, result.RecordFile)
-	if t, err := f.of.TopologyOf(p.Treatments[i].Levels); err == nil && r.Edges > 0 && !f.of.Application.Source.IsSet() && r.Edges != t.Edges() {
-		f.problem(file, fmt.Sprintf("edges is %d, and a request makes %d calls in the application", r.Edges, t.Edges()))
-	}
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -85,8 +84,7 @@ type findings struct {
 	list    []Finding
 	files   int
 	judge   Judge
-	of      *experiment.Experiment // nil if unknown
-	foreign bool                   // the run is of another version of tare
+	foreign bool // the run is of another version of tare
 }
 
 // Dir verifies the results directory at path. The error is of a directory that cannot be
@@ -118,17 +116,13 @@ func Dir(path string, o Options) (*Result, error) {
 	if o.Judge != nil && d.Environment().Platform != imported {
 		judge, _ = o.Judge(filepath.Join(d.Path(), result.ExperimentFile)) // [findings.plan] has a note of the error
 	}
-	var of *experiment.Experiment
-	if d.Environment().Platform != imported {
-		of, _ = experiment.ReadRecord(filepath.Join(d.Path(), result.ExperimentFile))
-	}
 	parts := make([]findings, len(p.Trials))
 	recorded := make([]bool, len(p.Trials))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range p.Trials {
 		group.Go(routine.Guarded(func() error {
-			parts[i].judge, parts[i].of, parts[i].foreign = judge, of, foreign
+			parts[i].judge, parts[i].foreign = judge, foreign
 			recorded[i] = parts[i].trial(d, t, stopped, l)
 			return nil
 		}))
@@ -221,7 +215,6 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int, l list) bool 
 	for _, message := range r.Regressions() {
 		f.problem(in(result.RecordFile), message)
 	}
-	asPlanned(f, d, &r)
 	f.events(d, &r)
 	f.latencies(d, &r)
 	f.slices(d, &r)
@@ -236,8 +229,6 @@ func (f *findings) digests(d *result.Dir, r *result.Record, record string, l lis
 	case err != nil:
 		f.problem(in(result.ManifestFile), reason(err))
 		return
-	case m != nil && !r.Manifested:
-		f.problem(in(result.RecordFile), "it has no mark of its "+result.ManifestFile)
 	case m == nil && r.Manifested:
 		f.problem(in(result.ManifestFile), "the record has a manifest, and it is missing")
 		return

@@ -14,7 +14,7 @@ func TestOrderOfChanges(t *testing.T) {
 	slices.Reverse(logged)
 	problems := func(logged []result.Change) int {
 		f := &findings{}
-		marks(f, &result.Record{ID: "001-none-b1", Changes: changes}, &timeline{changes: logged})
+		recount{found: f}.marks(&result.Record{ID: "001-none-b1", Changes: changes}, &timeline{changes: logged})
 		return len(f.list)
 	}
 	if n := problems(logged); n != 0 {
