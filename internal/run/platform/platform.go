@@ -72,8 +72,13 @@ type Spec struct {
 	Provenance string            // existing directory for rendered configs, command lines and logs
 }
 
-// Title names the trial in messages: its treatment, or the mesh if it has none.
-func (s Spec) Title() string { return cmp.Or(s.Treatment.ID, s.Mesh.Name) }
+// Title names the trial in messages: its treatment, or the mesh if it has none. The second of an A/A pair is named as the first.
+func (s Spec) Title() string {
+	if s.Treatment.Control {
+		return s.Treatment.Baseline
+	}
+	return cmp.Or(s.Treatment.ID, s.Mesh.Name)
+}
 
 // Deployment is the running application of one trial, and its abilities. A nil
 // field is an ability that the platform lacks, and each comment gives the

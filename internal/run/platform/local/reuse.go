@@ -42,7 +42,7 @@ func (v *verifier) reuse(ctx context.Context, p loads.Profile) []check.Check {
 		c.Detail += "; the application ends its connections itself"
 		return []check.Check{c}
 	}
-	c.Caution = fmt.Sprintf("the gateway opens %.2g connections to the application a request: it keeps none open, and this is why it costs more", float64(opened)/reuseRequests)
+	c.Caution = fmt.Sprintf("connections that the gateway opens to the application: %.2g a request; it keeps none open, and this is why it costs more", float64(opened)/reuseRequests)
 	c.Hint = "switch on keep-alive to the upstream (nginx: keepalive in upstream, proxy_http_version 1.1, an empty header Connection)"
 	return []check.Check{c}
 }

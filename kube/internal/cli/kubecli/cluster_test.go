@@ -185,14 +185,14 @@ func cleansUpMesh(t *testing.T, c *cluster.Cluster, kubeconfig string) {
 func disposable(t *testing.T, k *cluster.Cluster) {
 	t.Helper()
 	g := guard.New(k)
-	if _, marked, err := g.Mark(t.Context()); marked || err != nil {
-		must.OK(t, err)
-		return
-	}
-	must.Get(g.Adopt(t.Context(), nil))(t)
+	before, marked, err := g.Mark(t.Context())
+	must.OK(t, err)
+	must.Get(g.Adopt(t.Context(), must.Get(g.Foreign(t.Context()))(t)))(t)
 	t.Cleanup(func() {
-		if err := g.Release(context.Background()); err != nil {
-			t.Error(err)
+		if !marked {
+			must.OK(t, g.Release(context.Background()))
+			return
 		}
+		must.Get(g.Adopt(context.Background(), before.Workloads))(t)
 	})
 }

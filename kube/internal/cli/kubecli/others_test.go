@@ -17,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 	"github.com/tare-mesh/tare/kube/internal/guard"
@@ -89,30 +90,45 @@ func othersWork(t *testing.T, k *cluster.Cluster, applications int) string {
 	return namespace
 }
 
-// The permissions that `cluster rbac --for` prints are enough to copy a running application. The copy has none of tare's
-// objects, such as the Role that permits the copy.
+// The permissions that `cluster rbac --for` prints are enough to copy a running application, with kubelets as the meter, and
+// with node agents on a disposable cluster. The copy has none of tare's objects, such as the Role that permits the copy.
 func TestKubernetesPrintedPermissions(t *testing.T) {
-	r := experimentOnKubernetes(t, `
+	const text = `
 application: {namespace: desk, entry: front}
 factors: {mesh: [none], rate: [20], connections: [2]}
 phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
 probe: false
-`)
+`
+	if testing.Short() {
+		t.Skip("runs experiments")
+	}
+	c := clustertest.Connect(t)
 	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", clustertest.Kubeconfig(t), "apply", "-f", "-") // as its owner does, without marks of a run
 	apply.Stdin = strings.NewReader(deskObjects)
 	if out, err := apply.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	clustertest.Removed(t, r.cluster, "desk")
+	clustertest.Removed(t, c, "desk")
 	workloads := []cluster.Ref{{Kind: cluster.KindDeployment, Namespace: "desk", Name: "front"}, {Kind: cluster.KindStatefulSet, Namespace: "desk", Name: "back"}}
-	must.OK(t, r.cluster.WaitReady(t.Context(), nil, workloads...))
-	r.limit(t)
-	for _, record := range r.records(t, console.Done, nil) {
-		if !usable(record) {
-			t.Errorf("%s: %s%+v", record.ID, record.Error, record.Warnings)
-		}
+	must.OK(t, c.WaitReady(t.Context(), nil, workloads...))
+	for _, meter := range []string{session.MeterKubelet, session.MeterNodeAgent} {
+		t.Run(meter, func(t *testing.T) {
+			r := experimentOnKubernetes(t, text)
+			if meter == session.MeterNodeAgent {
+				disposable(t, c)
+				for i := range r.args {
+					r.args[i] = strings.ReplaceAll(r.args[i], "inUse: allow, ", "")
+				}
+			}
+			r.limit(t)
+			for _, record := range r.records(t, console.Done, nil) {
+				if !usable(record) {
+					t.Errorf("%s: %s%+v", record.ID, record.Error, record.Warnings)
+				}
+			}
+		})
 	}
 }
 
@@ -120,7 +136,8 @@ probe: false
 func (r *onKubernetes) limit(t *testing.T) {
 	t.Helper()
 	kubeconfig := clustertest.Kubeconfig(t)
-	account := limitedAccount(t, r.cluster, kubeconfig, r.bin, "--for", r.args[1], "--set", "platform={kind: kubernetes, inUse: allow, image: '"+kubernetesImage+"', kubeconfig: "+kubeconfig+"}")
+	platform := r.args[slices.IndexFunc(r.args, func(arg string) bool { return strings.HasPrefix(arg, "platform=") })]
+	account := limitedAccount(t, r.cluster, kubeconfig, r.bin, "--for", r.args[1], "--set", platform)
 	for i := range r.args {
 		r.args[i] = strings.ReplaceAll(r.args[i], kubeconfig, account)
 	}

@@ -57,7 +57,7 @@ func OpenMeter(ctx context.Context, s MeterSource) (ClusterMeter, error) {
 	m, err := openers[name](ctx, s)
 	if cluster.IsForbidden(err) && name == session.MeterKubelet {
 		err = hint.Wrap(err, "`tare cluster rbac` prints the permissions; platform.meter: node-agent needs none on nodes/proxy")
-		if s.Platform.Meter == "" && s.Platform.Namespace == "" {
+		if s.Platform.Meter == "" && s.Platform.Namespace == "" && s.Platform.InUse != "allow" {
 			name = session.MeterNodeAgent
 			m, err = openers[name](ctx, s)
 		}

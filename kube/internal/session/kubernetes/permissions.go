@@ -31,7 +31,8 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 		}
 		return all, nil
 	}
-	if x.Platform.Meter == "" && !x.ByNodeAgent() { // kubelets need a permission that allows far more than reading counters
+	// Kubelets need a permission that allows far more than reading counters. Only a disposable cluster has node agents.
+	if x.Platform.Meter == "" && x.Platform.InUse != "allow" && !x.ByNodeAgent() {
 		with := *x
 		with.Platform.Meter = session.MeterNodeAgent
 		x = &with
@@ -41,7 +42,7 @@ func Permissions(ctx context.Context, s *session.Study) ([]rbac.Permission, erro
 		return nil, err
 	}
 	use := rbac.Use{Chart: x.Application.Chart != nil, Faults: len(x.Faults) > 0 || x.Starts > 0, Changes: x.Changing(), BackgroundPods: experiment.MaxBackgroundPods(x) > 0, LeaseNamespace: cluster.SystemNamespace,
-		Kubelets: x.Platform.Meter == session.MeterKubelet,
+		Kubelets: (x.Platform.Meter == "" || x.Platform.Meter == session.MeterKubelet) && !x.ByNodeAgent(),
 		Copied:   x.Application.Namespace, CopiedKinds: copiedKinds, InPlace: x.Application.InPlace}
 	for _, step := range steps {
 		if step.Unknown != nil {
