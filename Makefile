@@ -45,7 +45,7 @@ RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine 
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
 SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|Status|BodyChecks|Name|Unix|Renewed|Template)
 # Tests with deadlines or rates that a low priority beside clusters misses; `make race` has them.
-TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|TimeoutCountsFromTheSend|NewConnectionsPerSecond|RealTrials|RealRound|ClockOfTheLoadWorker)$$
+TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|TimeoutCountsFromTheSend|NewConnectionsPerSecond|DroppedConnectionsAreInTheAnswers|RealTrials|RealRound|ClockOfTheLoadWorker)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
