@@ -49,6 +49,9 @@ func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
+// WrappedRoundTripper implements k8s.io/apimachinery's RoundTripperWrapper, by which client-go closes idle connections.
+func (c *credentials) WrappedRoundTripper() http.RoundTripper { return c.next }
+
 // isPlugin recognises the failure of a credential plugin, which client-go reports without a type.
 func isPlugin(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "getting credentials: ")

@@ -23,7 +23,7 @@ import (
 
 // foreign is a control plane that tare did not install. tare uses it as it is and changes nothing of it.
 type foreign struct {
-	version    string // label app.kubernetes.io/version of its first workload, or the tag of its image, or empty
+	version    string // labels app.kubernetes.io/version of its workloads, or tags of their images, or empty
 	autoscaler string // describes an autoscaler that can change the replicas, or empty
 }
 
@@ -42,8 +42,8 @@ func (a adopter) adopt(ctx context.Context) (*foreign, error) {
 	if _, ours, err := a.installed(ctx); ours || err != nil {
 		return nil, err
 	}
-	found, version, err := a.runningWorkloads(ctx)
-	if err != nil || len(found) == 0 {
+	running, err := a.running(ctx)
+	if err != nil || len(running) == 0 {
 		return nil, err
 	}
 	if acts := slices.DeleteFunc(slices.Clone(a.options.Changes), func(kind string) bool { return !slices.Contains(ofControlPlane, kind) }); len(acts) > 0 {
@@ -54,47 +54,52 @@ func (a adopter) adopt(ctx context.Context) (*foreign, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &foreign{version: version}
-	for _, w := range found {
-		o, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace))
-		if err != nil {
-			return nil, err
-		}
+	f := &foreign{}
+	var workloads []mesh.Workload
+	var versions []string
+	for _, o := range running {
+		w := mesh.Workload{Kind: o.GetKind(), Name: o.GetName()}
 		unfixed, err := scaler{a.cluster, a.options.Report}.unfixed(ctx, RefOf(w, a.k.Namespace), int(number(o, "spec", "replicas")))
 		if err != nil {
 			return nil, err
 		}
 		f.autoscaler = cmp.Or(f.autoscaler, unfixed)
+		workloads = append(workloads, w)
+		if v := versionOfWorkload(o); v != "" && !slices.Contains(versions, v) {
+			versions = append(versions, v)
+		}
 	}
-	a.k.Workloads, a.k.Enrolment.Namespace.Labels, a.foreign = found, marks, f
+	f.version = strings.Join(versions, ", ")
+	a.k.Workloads, a.k.Enrolment.Namespace.Labels, a.foreign = workloads, marks, f
 	return f, nil
 }
 
-// runningWorkloads returns the workloads of the definition that exist in the mesh's namespace, and their version. Without one
-// of that name, a Deployment of a revision counts, whose name is followed by "-" and the revision.
-func (a adopter) runningWorkloads(ctx context.Context) (found []mesh.Workload, version string, err error) {
+// running returns the definition's workloads that exist in the mesh's namespace. Without one of that name, the Deployments of
+// revisions count, whose names are followed by "-" and the revision.
+func (a adopter) running(ctx context.Context) (found []*unstructured.Unstructured, err error) {
 	for _, w := range a.k.Workloads {
-		o, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace))
-		if cluster.IsNotFound(err) && w.Kind == "Deployment" {
-			o, err = a.revisionOf(ctx, w)
+		names := []string{w.Name}
+		if _, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace)); cluster.IsNotFound(err) {
+			if names, err = a.revisionsOf(ctx, w); err != nil {
+				return nil, err
+			}
 		}
-		if cluster.IsNotFound(err) || err == nil && o == nil {
-			continue
+		for _, name := range names {
+			o, err := a.cluster.Get(ctx, RefOf(mesh.Workload{Kind: w.Kind, Name: name}, a.k.Namespace))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, o)
 		}
-		if err != nil {
-			return nil, "", err
-		}
-		if version == "" {
-			version = versionOfWorkload(o)
-		}
-		found = append(found, mesh.Workload{Kind: w.Kind, Name: o.GetName()})
 	}
-	return found, version, nil
+	return found, nil
 }
 
-// revisionOf returns the only Deployment whose name begins with a workload's name and "-". It is nil if there is none.
-func (a adopter) revisionOf(ctx context.Context, w mesh.Workload) (o *unstructured.Unstructured, err error) {
-	var names []string
+// revisionsOf lists the Deployments whose names begin with a workload's name and "-".
+func (a adopter) revisionsOf(ctx context.Context, w mesh.Workload) (names []string, err error) {
+	if kinds[w.Kind] != cluster.KindDeployment {
+		return nil, nil
+	}
 	err = a.cluster.Retry(ctx, "list the deployments of "+a.k.Namespace, func(ctx context.Context) error {
 		list, err := a.cluster.Typed().AppsV1().Deployments(a.k.Namespace).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -108,14 +113,7 @@ func (a adopter) revisionOf(ctx context.Context, w mesh.Workload) (o *unstructur
 		}
 		return nil
 	})
-	switch {
-	case err != nil || len(names) == 0:
-		return nil, err
-	case len(names) > 1:
-		return nil, hint.New("make one of them the default of new namespaces (`istioctl tag set default --revision NAME`)",
-			"several revisions of mesh %s run in namespace %s: %s", a.definition.Name, a.k.Namespace, strings.Join(names, ", "))
-	}
-	return a.cluster.Get(ctx, RefOf(mesh.Workload{Kind: w.Kind, Name: names[0]}, a.k.Namespace))
+	return names, err
 }
 
 // versionOfWorkload is a workload's label app.kubernetes.io/version, or the tag of the image of its first container.
@@ -172,7 +170,7 @@ func (a adopter) injected(ctx context.Context) (map[string]string, error) {
 	case len(selectors) == 0:
 		return nil, fmt.Errorf("no webhook of mesh %s selects a namespace with %s", a.definition.Name, labels.Set(known))
 	}
-	return nil, hint.New("make one of them the default of new namespaces (`istioctl tag set default --revision NAME`)",
+	return nil, hint.New("make one of the revisions the default of new namespaces",
 		"the webhooks of mesh %s select namespaces with %s", a.definition.Name, strings.Join(printable.Texts(selectors, labels.Set.String), " or "))
 }
 

@@ -105,7 +105,7 @@ func (u *uninstaller) foreignRemains(ctx context.Context) (string, error) {
 	if len(pods) > 0 {
 		return fmt.Sprintf("%s run its proxy and need it: %s", printable.Counted(len(pods), "pod"), list(pods)), nil
 	}
-	running, _, err := adopter{u.instance}.runningWorkloads(ctx)
+	running, err := adopter{u.instance}.running(ctx)
 	if err != nil || len(running) > 0 {
 		return "its control plane runs: remove it as it was installed, if nobody needs it", err
 	}

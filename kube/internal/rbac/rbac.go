@@ -95,13 +95,13 @@ func nodePermissions(inNamespace bool) []Permission {
 	return []Permission{ofNodes}
 }
 
-// strong describes what a permission allows beyond its purpose, by resource. The holder of the first runs commands through the
-// kubelet, since a WebSocket begins with GET.
+// strong describes what a permission allows beyond its purpose, by resource. The verb get of nodes/proxy is enough to run
+// commands, since a WebSocket begins with GET.
 var strong = map[string]string{
 	"nodes/proxy":                   "running commands in every container of the nodes, through the kubelet",
 	"secrets":                       "reading or replacing every Secret in its scope",
 	"pods":                          "pods with the service accounts and volumes of its scope; Pod Security Admission limits them",
-	"deployments":                   "pods, as above",
+	"deployments":                   "pods, with the service accounts and volumes of its scope",
 	"pods/portforward":              "connections to every port of the pods in its scope",
 	"pods/proxy":                    "requests to every port of the pods in its scope",
 	"clusterrolebindings":           "only permissions that the holder has",
@@ -110,13 +110,10 @@ var strong = map[string]string{
 
 // Allows describes what the permission allows beyond its purpose. Empty means nothing further.
 func (p Permission) Allows() string {
-	if slices.Equal(p.Verbs, []string{"list"}) || slices.Equal(p.Verbs, read) {
-		if !slices.Contains(p.Resources, "secrets") {
-			return ""
-		}
-	}
+	reads := !slices.ContainsFunc(p.Verbs, func(verb string) bool { return !slices.Contains(read, verb) })
 	for _, resource := range p.Resources {
-		if text := strong[resource]; text != "" {
+		// To read objects is enough for Secrets, and for subresources, which connect.
+		if text := strong[resource]; text != "" && (!reads || resource == "secrets" || strings.Contains(resource, "/")) {
 			return text
 		}
 	}

@@ -145,3 +145,22 @@ func TestRealClusterRole(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Reading pods allows nothing further. Reading Secrets, or a subresource that connects, does.
+func TestAllows(t *testing.T) {
+	for _, c := range []struct {
+		resource, verb, want string
+	}{
+		{"nodes/proxy", "get", "running commands"},
+		{"pods/portforward", "get", "connections to every port"},
+		{"secrets", "list", "every Secret"},
+		{"pods", "create", "service accounts"},
+		{"pods", "list", ""},
+		{"events", "list", ""},
+	} {
+		got := rbac.Permission{Resources: []string{c.resource}, Verbs: []string{c.verb}}.Allows()
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s %s: %q, want %q", c.verb, c.resource, got, c.want)
+		}
+	}
+}

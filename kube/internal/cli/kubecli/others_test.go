@@ -105,7 +105,7 @@ probe: false
 		t.Skip("runs experiments")
 	}
 	c := clustertest.Connect(t)
-	must.Get(kubernetesPrograms())(t) // loads the image
+	must.Get(kubernetesPrograms())(t)                                                                                    // loads the image
 	apply := exec.Command(os.Getenv("TARE_TEST_KUBECTL"), "--kubeconfig", clustertest.Kubeconfig(t), "apply", "-f", "-") // as its owner does, without marks of a run
 	apply.Stdin = strings.NewReader(deskObjects)
 	if out, err := apply.CombinedOutput(); err != nil {
