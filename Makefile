@@ -91,7 +91,7 @@ pictures: build ## draw the figures of README and methodology from a run of the 
 	@set -e; dir='$(RESULTS)'; if [ -z "$$dir" ]; then case '$(VERSION)' in *-dirty) echo 'pictures: commit first: nobody can build $(VERSION) again' >&2; exit 2;; esac; work=$$(mktemp -d /tmp/tare-pictures.XXXXXX); trap 'rm -rf "$$work"' EXIT; mkdir $$work/bin; cp bin/tare bin/tare-agent $$work/bin; cp -r examples $$work; (cd $$work; bin/tare run examples/quickstart.yaml --out quickstart); dir=$$work/quickstart; fi; $(GO) run ./test/pictures "$$dir"
 
 .PHONY: quickstart
-quickstart: build ## measure a real Envoy sidecar on this machine, in 75 s
+quickstart: build ## measure a real Envoy sidecar on this machine, in 45 s
 	@bin/tare run examples/quickstart.yaml || { code=$$?; [ $$code -eq 3 ] || exit $$code; \
 	  echo "some trials could not be used (exit code 3): the result above is of the other trials"; }
 

@@ -103,7 +103,7 @@ func fieldRows(names Names) []fieldRow {
 		{"phases.idle.cpu", "Maximum cores when idle.", d.Phases.Idle.CPU, between(0, float64(maxCPU), "cores; 0.1 is 100 millicores")},
 		{"phases.idle.memory", "Maximum memory when idle; 0: any.", 0, between(0, maxMemory, "")},
 		{"phases.idle.deadline", "Maximum wait for idle; then the trial continues with a warning.", d.Phases.Idle.Deadline.String(), between(0, maxPhase, "")},
-		{"phases.prewarm", "Maximum load before the warm-up. It is for programs whose CPU of a request falls, as with a JIT compiler: a block that shows it is run again, and deployments are then loaded until it no longer falls. 0: measured cold.", d.Phases.Prewarm.String(), between(0, maxPhase, "")},
+		{"phases.prewarm", "Maximum load before the warm-up. Each program of the user is loaded before its first trial until the CPU of a request no longer falls. If it began 1.25 times as high, as with a JIT compiler, all deployments are loaded so. 0: measured cold.", d.Phases.Prewarm.String(), between(0, maxPhase, "")},
 		{"blocks", "Repetitions of every treatment: a number, or min, max and until.", d.Blocks.Max, blocks{between(1, MaxTrials, blocksHint)}},
 		{"blocks.min", "Minimum number of blocks.", d.Blocks.Min, between(1, MaxTrials, blocksHint)},
 		{"blocks.max", "Maximum number of blocks.", d.Blocks.Max, between(1, MaxTrials, blocksHint)},

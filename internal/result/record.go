@@ -95,8 +95,9 @@ type Prewarm struct {
 
 // PrewarmLoad is one load before the warm-up.
 type PrewarmLoad struct {
-	Requests  int64   `json:"requests"` // answers
-	CPUMicros float64 `json:"cpuUS"`    // CPU of application and data plane by request, µs
+	Requests  int64   `json:"requests"`       // answers
+	Rate      float64 `json:"rate,omitempty"` // requests/s, absent in a closed loop
+	CPUMicros float64 `json:"cpuUS"`          // CPU of application and data plane by request, µs
 }
 
 // Placing is the random time before a measure phase: a wait without load, and the warm-up.

@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -32,6 +33,8 @@ const (
 	// searchShare is the share of the slowest treatment's capacity that is tried first. The
 	// machine also runs the load, and the next deployment of a block.
 	searchShare = 0.25
+	// waitingShare is tried if programs that use less than waitingCores at full load wait rather than work.
+	waitingShare, waitingCores = 0.6, 0.3
 	// searchTries bounds the halvings of the rate.
 	searchTries = 3
 	// slowCapacity is the capacity below which a second load decides, requests per second.
@@ -59,6 +62,8 @@ type search struct {
 	deployment *platform.Deployment // of the current treatment
 	start      time.Duration        // the longest start of a treatment
 	capacity   float64              // of the slowest treatment, requests per second, 0 if unknown
+	meter      meter.Meter
+	cores      float64 // most that a treatment used at full load
 }
 
 // fit chooses rate, slices and blocks by deploying each treatment once. It returns the longest start of a treatment.
@@ -86,7 +91,7 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 	if err != nil {
 		return found, err
 	}
-	s := &search{study: study, on: opened.Platform}
+	s := &search{study: study, on: opened.Platform, meter: opened.Meter}
 	if s.files, err = searchFiles(out); err != nil {
 		return found, fmt.Errorf("search for a rate: %w", err)
 	}
@@ -236,7 +241,7 @@ func searchHint(text, logs string) string {
 // most is the rate of answers at full load, requests per second. A low one is measured again: a stall of
 // the machine has the same effect as a slow program.
 func (s *search) most(ctx context.Context, p load.Profile) (float64, error) {
-	r, err := s.send(ctx, p)
+	r, cores, err := s.full(ctx, p)
 	if err != nil {
 		return 0, err
 	}
@@ -245,13 +250,42 @@ func (s *search) most(ctx context.Context, p load.Profile) (float64, error) {
 		return 0, failures(r)
 	}
 	if most < slowCapacity {
-		again, err := s.send(ctx, p)
+		again, warmer, err := s.full(ctx, p)
 		if err != nil && (s.ended() != nil || ctx.Err() != nil) {
 			return 0, err
 		}
-		most = max(most, succeeded(again)) // the first had answers
+		if most = max(most, succeeded(again)); err == nil { // the first had answers
+			cores = min(cores, warmer)
+		}
 	}
+	s.cores = max(s.cores, cores)
 	return most, nil
+}
+
+// full runs one load of the search. cores are the processors that the treatment used.
+func (s *search) full(ctx context.Context, p load.Profile) (r load.Report, cores float64, err error) {
+	used, began := s.used(ctx), time.Now()
+	r, err = s.send(ctx, p)
+	return r, (s.used(ctx) - used).Seconds() / time.Since(began).Seconds(), err
+}
+
+// used is the CPU time of all tasks of the treatment, 0 if it is not known.
+func (s *search) used(ctx context.Context) (sum time.Duration) {
+	if s.deployment == nil || s.meter == nil {
+		return 0
+	}
+	tasks, err := s.deployment.Tasks(ctx)
+	if err != nil {
+		return 0
+	}
+	at, err := s.meter.Read(ctx, tasks, meter.Clocks)
+	if err != nil {
+		return 0
+	}
+	for _, r := range at.Tasks {
+		sum += time.Duration(r.CPU)
+	}
+	return sum
 }
 
 // succeeded is the rate of the answers that did not fail. A proxy answers for a program that does not.
@@ -301,7 +335,13 @@ func failures(r load.Report) error {
 }
 
 // rate is a share of the capacity, with one or two digits.
-func (s *search) rate() float64 { return roundDown(min(maxWeighRate, s.capacity*searchShare)) }
+func (s *search) rate() float64 {
+	share := searchShare
+	if s.cores > 0 && s.cores < waitingCores {
+		share = waitingShare
+	}
+	return roundDown(min(maxWeighRate, s.capacity*share))
+}
 
 // roundDown is the next lower of 1, 1.5, 2, 3, 5, 7 and their multiples of ten.
 func roundDown(x float64) float64 {

@@ -31,5 +31,5 @@ func TestARM64(t *testing.T) {
 			t.Errorf("%s: %s", program, got)
 		}
 	}
-	must.Contain(t, arm("tare", "plan", "examples/quickstart.yaml"), "39 trials")
+	must.Contain(t, arm("tare", "plan", "examples/quickstart.yaml"), "24 trials")
 }

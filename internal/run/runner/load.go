@@ -33,7 +33,7 @@ type loadRun struct {
 	inRound *roundSchedule // nil if the load has a schedule of its own
 	rate    float64        // chosen by a search, 0 for the rate of the treatment
 	probes  uint64         // of that search
-	busiest float64        // CPU of the busiest task in the last load before the warm-up, µs a request
+	warming warming        // of the loads before the warm-up
 	warmup  time.Duration  // 0: of the experiment
 	profile load.Profile
 	answers string   // path of the file of answers, of load or probe, empty without changes

@@ -135,9 +135,6 @@ func (t *trial) awaitMeasure(ctx context.Context) error {
 
 // prepareLoad does what precedes the start of the load.
 func (t *trial) prepareLoad(ctx context.Context) (err error) {
-	if t.atStart, err = (warmer{t}).comparedCPU(ctx); err != nil {
-		return err
-	}
 	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
 		return err
 	}

@@ -84,6 +84,7 @@ func (r *run) learn(of *result.Record) {
 	if of.Error != "" {
 		return
 	}
+	r.prewarmer.learn(of)
 	r.quiet[of.Treatment] = r.quiet[of.Treatment].next(of)
 	seen := append(r.bursts[of.Treatment], of.BurstSeconds)
 	r.bursts[of.Treatment] = seen

@@ -15,48 +15,77 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// A program with a compiler at run time uses ever less CPU for a request, over thousands of requests. If the warm-up
-// shows this in one of the first blocks, the block is run again, and each deployment from then on first gets load until
-// the CPU of a request no longer falls. Programs that are warm at once get no load before the warm-up.
+// A program with a compiler at run time uses ever less CPU for a request, over thousands of requests. Before its first trial
+// each program of the user is loaded until the CPU of a request no longer falls. If this differs from the beginning, all
+// deployments are loaded so before their warm-up. Programs that are warm at once get no more load before it.
 
 const (
-	// learningBlocks are the blocks that are checked for a cold start.
-	learningBlocks = 2
 	// warmFall is the fall of the CPU of a request from one load to the next, twice as long one, up to which a program is warm.
 	warmFall = 0.03
-	// Requests of the first load, and the least of the last one.
-	firstRequests, lastRequests = 100, 400
-	// A program was cold if requests of the warm-up used coldTimes the CPU of later ones, and coldCPU more in all.
-	coldTimes, coldCPU = 2.0, 100 * time.Millisecond
-	// prewarmLength bounds a load from below.
-	prewarmLength = 300 * time.Millisecond
+	// leastLoads and leastRequests, of the last one, show that it no longer falls.
+	leastLoads, leastRequests = 4, 400
+	// coldTimes is the CPU of a request after the time of a warm-up, as a multiple of that of a warm program, from which a
+	// program is loaded before each warm-up.
+	coldTimes = 1.25
+	// The load that shows this has coldRequests, or lasts coldLength.
+	coldRequests, coldLength = 100, 3 * time.Second
+	// prewarmLength, and the time of prewarmResponses answers, bound a load from below.
+	prewarmLength, prewarmResponses = 300 * time.Millisecond, 10
 	// prewarmShare of the processors may be used by all programs together, and taskShare of one processor by a task, which may
-	// have a single thread. Up to them the loads are faster than planned, at most fastest times.
-	prewarmShare, taskShare, fastest = 0.5, 0.7, 5
-	// paceLoads are the loads after which the rate is kept: the CPU of a request depends on the rate.
-	paceLoads = 3
+	// have a single thread. Up to them the loads are faster than planned, at most fastest times, and from one load to the
+	// next at most quicker times.
+	prewarmShare, taskShare, fastest, quicker = 0.5, 0.7, 50, 4
+	// paceRange is the change of the pace that is left out: the CPU of a request depends on the rate.
+	paceRange = 1.5
+	// mostConnections are opened at most for a faster rate: as many times more.
+	mostConnections = 64
 )
 
-// prewarmer is what earlier blocks have shown.
+// prewarmer is what earlier trials have shown.
 type prewarmer struct {
-	on       bool
-	looked   map[int]bool // blocks
-	requests int64        // that a program needed
+	on     bool            // a program begins cold
+	looked map[string]bool // treatments
+}
+
+// learn takes what the loads before a warm-up have shown.
+func (w *prewarmer) learn(of *result.Record) {
+	if of.Prewarm == nil {
+		return
+	}
+	if w.looked == nil {
+		w.looked = map[string]bool{}
+	}
+	w.looked[of.Treatment] = true
+	w.on = w.on || !of.Prewarm.Steady || beganCold(of.Prewarm) > coldTimes
+}
+
+// beganCold is the CPU of a request after the time of a warm-up, as a multiple of that of the last load. At another rate than the
+// last load's this is not known, and 1.
+func beganCold(p *result.Prewarm) float64 {
+	n := len(p.Loads)
+	if n <= leastLoads || p.Loads[1].Rate != p.Loads[n-1].Rate || p.Loads[n-1].CPUMicros <= 0 {
+		return 1
+	}
+	return p.Loads[1].CPUMicros / p.Loads[n-1].CPUMicros
 }
 
 // warmer is a trial whose programs may be cold.
 type warmer struct{ t *trial }
 
-// prewarms reports whether the trial gets load before its warm-up.
-func (w warmer) prewarms() bool { return w.t.setup.prewarmer.on && w.canPrewarm() }
+// looks reports whether the trial is the first that shows whether its programs begin cold.
+func (w warmer) looks() bool {
+	p := &w.t.setup.prewarmer
+	return !p.on && !p.looked[w.t.setup.of.Treatment]
+}
 
-// canPrewarm reports whether loads before the warm-up are possible, and show the CPU of a request. A search for the rate
-// is such a load.
-func (w warmer) canPrewarm() bool {
+// prewarms reports whether the trial gets load before its warm-up. Such loads must be possible, and show the CPU of a request. A
+// search for the rate is such a load.
+func (w warmer) prewarms() bool {
 	t := w.t
 	x := t.setup.Experiment
-	return x.Phases.Prewarm > 0 && t.sampler != nil && !t.sampler.refreshed() && t.deployment.LoadWorkers == nil &&
-		!t.setup.generator.Abilities().Foreign() && x.Load.Arrivals != experiment.Recorded && !t.searches()
+	return (t.setup.prewarmer.on || w.looks()) && x.Phases.Prewarm > 0 && t.setup.topology.HasOwn() && t.sampler != nil &&
+		!t.sampler.refreshed() && t.deployment.LoadWorkers == nil && !t.setup.generator.Abilities().Foreign() &&
+		x.Load.Arrivals != experiment.Recorded && !t.searches()
 }
 
 // prewarmAlone loads a trial that runs alone.
@@ -65,48 +94,98 @@ func prewarmAlone(t *trial, ctx context.Context) error { //nolint:revive // as t
 	return rd.prewarm(ctx)
 }
 
-// prewarm loads all members at the same time until the CPU of a request no longer falls, or until the limit.
+// warming is what the last load of a trial before its warm-up has shown of its rate.
+type warming struct {
+	busiest  float64 // CPU of the busiest task, µs a request
+	response float64 // median response time in its last second, ms
+	strained bool    // the program did not keep up: requests were waiting at its end, or failed
+}
+
+// strained reports whether a program did not keep up with a load: more than a hundredth of the requests failed, or more than a
+// fifth waited at its end. A load lasts [prewarmResponses] response times, so fewer are under way.
+func strained(l *result.Load) bool {
+	ended, waiting := int64(0), int64(0)
+	for _, n := range l.Classes {
+		ended += n
+	}
+	if l.BacklogEnd != nil {
+		waiting = *l.BacklogEnd
+	}
+	return l.Classes[string(load.OK)] < ended-ended/100 || waiting > 10+l.Intended/5
+}
+
+// prewarm loads all members at the same time until the CPU of a request no longer falls, or until the limit. The loads of the first
+// trial end with one as at the beginning.
 func (rd *round) prewarm(ctx context.Context) error {
-	limit, began, faster := time.Duration(rd.run.Experiment.Phases.Prewarm), time.Now(), 1.0
+	limit, began, at := time.Duration(rd.run.Experiment.Phases.Prewarm), time.Now(), pacer{faster: 1, most: fastest}
+	looks := slices.ContainsFunc(rd.members, func(t *trial) bool { return warmer{t}.looks() })
+	steady := false
 	for n := 0; ; n++ {
 		members := rd.alive()
 		if len(members) == 0 {
 			return nil
 		}
+		length := (warmer{members[0]}).prewarmTime(n, at.faster, steady)
+		if n > 0 && time.Since(began)+length > limit && !steady {
+			break
+		}
 		rd.each(members, func(_ int, t *trial) {
-			if err := (warmer{t}).prewarmLoad(ctx, rd.run.prewarmer.next(t.journal.record.Prewarm), faster, limit); err != nil {
+			if err := (warmer{t}).prewarmLoad(ctx, length, at.faster); err != nil {
 				t.outcome = err
 			}
 		})
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		steady, cores, busiest, spent := true, 0.0, 0.0, time.Since(began)
+		if steady { // and compared with the beginning
+			break
+		}
+		late, cores, busiest := false, 0.0, 0.0
+		steady = true
 		for _, t := range rd.alive() {
 			p := t.journal.record.Prewarm
-			p.Seconds, p.Steady = spent.Seconds(), p.Steady || isSteady(p)
-			steady = steady && p.Steady
+			p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p)
+			steady, late = steady && p.Steady, late || t.load.warming.strained
 			cores += p.Loads[len(p.Loads)-1].CPUMicros * t.load.base().Rate / 1e6
-			busiest = max(busiest, t.load.busiest*t.load.base().Rate/1e6)
+			busiest = max(busiest, t.load.warming.busiest*t.load.base().Rate/1e6)
 		}
-		if steady {
-			rd.learned()
-			break
-		}
-		if n < paceLoads && cores > 0 {
-			faster = pace(float64(runtime.NumCPU()), cores, busiest, len(members))
-		}
-		if spent+(warmer{members[0]}).prewarmTime(rd.run.prewarmer.next(members[0].journal.record.Prewarm), faster, limit) > limit {
-			break
+		switch {
+		case steady && !looks:
+			rd.settle(ctx)
+			return nil
+		case steady:
+			at.faster = 1
+		case n > 0:
+			at.next(pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late)
 		}
 	}
-	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.idle.settle(ctx) })
+	rd.tellCold()
+	rd.settle(ctx)
 	return nil
+}
+
+// settle waits until all members are idle.
+func (rd *round) settle(ctx context.Context) {
+	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.idle.settle(ctx) })
+}
+
+// tellCold tells of the first member that began cold.
+func (rd *round) tellCold() {
+	for _, t := range rd.alive() {
+		if times := beganCold(t.journal.record.Prewarm); !rd.run.prewarmer.on && times > coldTimes {
+			t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: after the time of a warm-up, a request used %.1f times the CPU of a later one. Each deployment is loaded before its warm-up until the CPU of a request no longer falls, for up to %v",
+				t.setup.of.Treatment, times, t.setup.Experiment.Phases.Prewarm)})
+			return
+		}
+	}
 }
 
 // pace is the rate of the loads as a multiple of the planned one. At the planned rate all members use cores, and the busiest
 // of their tasks busiest. A task keeps up with the planned rate.
 func pace(processors, cores, busiest float64, members int) float64 {
+	if cores <= 0 {
+		return 1
+	}
 	fits := prewarmShare * processors / cores
 	if busiest > 0 {
 		fits = min(fits, max(1, taskShare/busiest))
@@ -114,37 +193,38 @@ func pace(processors, cores, busiest float64, members int) float64 {
 	return min(fastest, max(fits, 1/float64(members)))
 }
 
-// learned keeps the requests after which all members were warm.
-func (rd *round) learned() {
-	for _, t := range rd.alive() {
-		rd.run.prewarmer.requests = max(rd.run.prewarmer.requests, t.journal.record.Prewarm.Requests)
+// pacer is the pace of one load after another. Programs that become warm can be loaded ever faster.
+type pacer struct{ faster, most float64 }
+
+// next takes the pace that fits the last load. After a load with which a program did not keep up, it is half of that of this load,
+// or the planned one, and does not rise again.
+func (p *pacer) next(fits float64, strained bool) {
+	if strained {
+		p.most = min(p.faster, max(1, p.faster/2))
+	}
+	fits = min(fits, p.most, quicker*p.faster)
+	if p.faster > p.most || fits < p.faster/paceRange || fits > p.faster*paceRange {
+		p.faster = fits
 	}
 }
 
-// next is the number of requests of the next load: as many as all before. The least number of loads has what an earlier
-// block needed.
-func (w *prewarmer) next(p *result.Prewarm) int64 {
-	if p == nil || len(p.Loads) < 2 {
-		return max(firstRequests, w.requests>>(paceLoads+1))
-	}
-	return p.Requests
-}
-
-// isSteady reports whether the last load used as much CPU for a request as the load before. A load that is too short does
-// not show it.
+// isSteady reports whether the last load used as much CPU for a request as the load before at the same rate. A load that is too
+// short does not show it.
 func isSteady(p *result.Prewarm) bool {
 	n := len(p.Loads)
-	return n >= paceLoads+2 && p.Loads[n-1].Requests >= lastRequests && p.Loads[n-1].CPUMicros >= (1-warmFall)*p.Loads[n-2].CPUMicros
+	return n >= leastLoads && p.Loads[n-1].Requests >= leastRequests && p.Loads[n-1].Rate == p.Loads[n-2].Rate &&
+		p.Loads[n-1].CPUMicros >= (1-warmFall)*p.Loads[n-2].CPUMicros
 }
 
-// prewarmLoad sends about a number of requests, and adds the CPU of one of them to the record.
-func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64, limit time.Duration) error {
+// prewarmLoad sends requests for a time, and adds the CPU of one of them to the record.
+func (w warmer) prewarmLoad(ctx context.Context, length time.Duration, faster float64) error {
 	t := w.t
 	lr := t.load
 	p := lr.base()
 	lr.probes++
-	p.Warmup, p.Measure, p.Tail, p.Drain, p.Seed = 0, w.prewarmTime(requests, faster, limit), 0, p.Timeout, p.Seed+lr.probes
+	p.Warmup, p.Measure, p.Tail, p.Drain, p.Seed = 0, length, 0, p.Timeout, p.Seed+lr.probes
 	p.Rate *= faster
+	p.Connections = max(p.Connections, min(mostConnections, int(math.Ceil(float64(p.Connections)*faster))))
 	p, err := withSecrets(p, &t.setup.Experiment.Load)
 	if err != nil {
 		return err
@@ -153,7 +233,13 @@ func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64,
 	if err != nil {
 		return err
 	}
-	if lr.loading, err = startLoad(ctx, t.deployment, t.setup.generator, p, func(load.Progress) {}); err != nil {
+	at := &lr.warming
+	onProgress := func(p load.Progress) {
+		if p.P50MS > 0 {
+			at.response = p.P50MS
+		}
+	}
+	if lr.loading, err = startLoad(ctx, t.deployment, t.setup.generator, p, onProgress); err != nil {
 		return err
 	}
 	l, err := lr.loading.wait(ctx, time.Now().Add(p.Measure+p.Drain+p.Timeout+t.setup.Timing.Overtime))
@@ -174,43 +260,41 @@ func (w warmer) prewarmLoad(ctx context.Context, requests int64, faster float64,
 	if ended == 0 {
 		return fmt.Errorf("no request of the load before the warm-up was answered: %s", l.FailureText())
 	}
+	at.strained = strained(&l)
 	if t.journal.record.Prewarm == nil {
 		t.journal.record.Prewarm = &result.Prewarm{}
 	}
 	done := t.journal.record.Prewarm
 	done.Requests += ended
 	used, busiest := usedBetween(before, after)
-	lr.busiest = busiest / 1e3 / float64(ended)
-	done.Loads = append(done.Loads, result.PrewarmLoad{Requests: ended, CPUMicros: used / 1e3 / float64(ended)})
+	at.busiest = busiest / 1e3 / float64(ended)
+	done.Loads = append(done.Loads, result.PrewarmLoad{Requests: ended, Rate: p.Rate, CPUMicros: used / 1e3 / float64(ended)})
 	return nil
 }
 
-// prewarmTime is the length of the next load of a trial.
-func (w warmer) prewarmTime(requests int64, faster float64, limit time.Duration) time.Duration {
-	before := 0.0
-	if done := w.t.journal.record.Prewarm; done != nil {
-		before = done.Seconds
+// prewarmTime is the length of the n-th load of a trial. The first is the warm-up of the experiment. The second, and the last,
+// show how cold a program is after it. Each other has as many requests as all before.
+func (w warmer) prewarmTime(n int, faster float64, last bool) time.Duration {
+	x, rate := w.t.setup.Experiment, w.t.load.base().Rate*faster
+	switch done := w.t.journal.record.Prewarm; {
+	case n == 0:
+		return min(coldLength, max(prewarmLength, time.Duration(x.Phases.Warmup)))
+	case n == 1 || last:
+		return min(coldLength, loadTime(rate, 0, coldRequests))
+	default:
+		answers := time.Duration(prewarmResponses * w.t.load.warming.response * float64(time.Millisecond))
+		return min(time.Duration(x.Phases.Prewarm), max(answers, loadTime(rate, done.Seconds, done.Requests)))
 	}
-	return prewarmTime(w.t.load.base().Rate*faster, before, requests, limit)
 }
 
-// prewarmTime is the length of a load with about a number of requests, at most the limit. A closed loop, without a rate, lasts
-// as long as the seconds of all loads before.
-func prewarmTime(rate, before float64, requests int64, limit time.Duration) time.Duration {
+// loadTime is the length of a load with about a number of requests. A closed loop, without a rate, lasts as long as the seconds of
+// all loads before.
+func loadTime(rate, before float64, requests int64) time.Duration {
 	seconds := before
 	if rate > 0 {
 		seconds = float64(requests) / rate
 	}
-	return min(max(prewarmLength, time.Duration(seconds*float64(time.Second))), limit)
-}
-
-// comparedCPU is the CPU time of application and data plane, ns.
-func (w warmer) comparedCPU(ctx context.Context) (ns int64, err error) {
-	tasks, err := w.comparedTasks(ctx)
-	for _, of := range tasks {
-		ns += of
-	}
-	return ns, err
+	return max(prewarmLength, time.Duration(seconds*float64(time.Second)))
 }
 
 // comparedTasks is the CPU time of each task of application and data plane, ns, by its ID.
@@ -238,30 +322,6 @@ func usedBetween(before, after map[string]int64) (all, busiest float64) {
 		all, busiest = all+used, max(busiest, used)
 	}
 	return all, busiest
-}
-
-// repeats reports whether the round is run again with loads before its warm-up: a program was cold.
-func (rd *round) repeats() bool {
-	learned, block := &rd.run.prewarmer, rd.members[0].setup.of.Block
-	if learned.on || len(learned.looked) >= learningBlocks && !learned.looked[block] || len(rd.alive()) < len(rd.members) {
-		return false
-	}
-	for _, t := range rd.members {
-		w := warmer{t}
-		times, cold := w.beganCold()
-		if !cold || !w.canPrewarm() {
-			continue
-		}
-		learned.on = true
-		t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: a request of the warm-up used %.1f times the CPU of a later one. The block is run again; each deployment is loaded before it until the CPU of a request no longer falls, for up to %v",
-			t.setup.of.Treatment, times, t.setup.Experiment.Phases.Prewarm)})
-		return true
-	}
-	if learned.looked == nil {
-		learned.looked = map[int]bool{}
-	}
-	learned.looked[block] = true
-	return false
 }
 
 // fall is how the CPU of a request fell within a measure phase: the trend of its logarithm over parts of the phase.
@@ -325,47 +385,6 @@ func (w warmer) costs() []spent {
 		}
 	}
 	return merged(seconds)
-}
-
-// beganCold compares the CPU of a request in the warm-up with the median of the second half of the measure phase, as a
-// multiple of it. Work before the load without requests is left out.
-func (w warmer) beganCold() (times float64, cold bool) {
-	t := w.t
-	p := &t.load.profile
-	loaded := p.Warmup
-	if p.Slices != nil {
-		loaded = p.Slices.Loaded(0, p.Warmup)
-	}
-	used := -t.atStart
-	for _, task := range t.journal.record.Tasks {
-		if compared(task.Plane) && task.Missing == "" {
-			used += task.Start.CPU
-		}
-	}
-	if t.sliced != nil { // idle work of the time before the load is of no request
-		idle := usesOf(t.sliced.quiet.Before, 0)
-		for _, task := range t.sliced.tasks {
-			if compared(task.Plane) {
-				used -= idle[task.ID].CPU
-			}
-		}
-	}
-	return coldStart(spent{used, p.Rate * loaded.Seconds()}, w.costs())
-}
-
-func coldStart(before spent, parts []spent) (times float64, cold bool) {
-	var later []float64
-	for _, p := range parts[len(parts)/2:] {
-		if p.requests > 0 {
-			later = append(later, float64(p.ns)/p.requests)
-		}
-	}
-	usual := stats.Quantile(later, 0.5)
-	if len(parts) < leastParts || before.requests < 1 || !(usual > 0) {
-		return 0, false
-	}
-	times = float64(before.ns) / before.requests / usual
-	return times, times > coldTimes && float64(before.ns)-before.requests*usual > float64(coldCPU)
 }
 
 // costs are the parts of a trial of a round. CPU in the slices of others is deferred work of its requests.

@@ -52,33 +52,35 @@ func TestFall(t *testing.T) {
 	}
 }
 
-// A cold start is found beside bursts, and the first request of each connection is none.
-func TestColdStart(t *testing.T) {
-	r := rand.New(rand.NewPCG(7, 8))
-	flat := costsOf(r, 0.1, func(float64) float64 { return 1000 })
-	bursts := costsOf(r, 0.1, func(i float64) float64 { return 1000 + 12000*math.Max(0, math.Sin(i*5)) })
+// What the loads before the first trial of each treatment have shown holds for all later trials, of a resumed run too.
+func TestPrewarmerLearns(t *testing.T) {
+	load := func(rate, us float64) result.PrewarmLoad {
+		return result.PrewarmLoad{Requests: 500, Rate: rate, CPUMicros: us}
+	}
+	loads := func(second, last result.PrewarmLoad) *result.Prewarm {
+		return &result.Prewarm{Steady: true, Loads: []result.PrewarmLoad{load(20, 9000), second, load(80, 500), load(80, 500), last}}
+	}
 	for name, c := range map[string]struct {
-		before spent
-		parts  []spent
-		want   bool
+		p    *result.Prewarm
+		want bool
 	}{
-		"steady":                {spent{100e6, 100}, flat, false},
-		"cold":                  {spent{400e6, 100}, flat, true},
-		"cold beside bursts":    {spent{400e6, 100}, bursts, true},
-		"handshakes":            {spent{110e6, 20}, flat, false},
-		"a little more":         {spent{1700e6, 1000}, flat, false},
-		"no requests before":    {spent{400e6, 0}, flat, false},
-		"too few parts":         {spent{400e6, 100}, flat[:4], false},
-		"nothing was measured":  {spent{400e6, 100}, nil, false},
-		"parts without answers": {spent{400e6, 100}, make([]spent, 8), false},
+		"warm at once":        {loads(load(20, 610), load(20, 500)), false},
+		"cold":                {loads(load(20, 630), load(20, 500)), true},
+		"cheaper when faster": {loads(load(20, 900), load(80, 500)), false}, // as in later trials
+		"not warm":            {&result.Prewarm{Loads: []result.PrewarmLoad{load(20, 500), load(20, 500)}}, true},
+		"too few loads":       {&result.Prewarm{Steady: true, Loads: []result.PrewarmLoad{load(20, 900), load(20, 900), load(20, 300)}}, false},
+		"without loads":       {nil, false},
 	} {
-		if times, cold := coldStart(c.before, c.parts); cold != c.want {
-			t.Errorf("%s: %v times, cold: %v", name, times, cold)
+		w := prewarmer{}
+		w.learn(&result.Record{Treatment: "app", Prewarm: c.p})
+		w.learn(&result.Record{Treatment: "other"})
+		if w.on != c.want || w.looked["app"] != (c.p != nil) || w.looked["other"] {
+			t.Errorf("%s: %+v", name, w)
 		}
 	}
 }
 
-// Loads go on, each with as many requests as all before, until the last two agree.
+// Loads go on until the last two, at one rate, agree.
 func TestIsSteady(t *testing.T) {
 	load := func(requests int64, micros ...float64) (all []result.PrewarmLoad) {
 		for _, us := range micros {
@@ -90,29 +92,17 @@ func TestIsSteady(t *testing.T) {
 		loads []result.PrewarmLoad
 		want  bool
 	}{
-		{load(500, 900, 900, 900, 900), false}, // at other rates
-		{load(500, 900, 900, 900, 900, 872), false},
-		{load(500, 900, 900, 900, 900, 874), true},
-		{load(500, 900, 900, 900, 900, 1000), true},
-		{load(50, 900, 900, 900, 900, 900), false},
-		{load(500, 900, 900, 900, 900, 900, 800), false},
+		{load(500, 900, 900, 900), false}, // too few
+		{load(500, 900, 900, 900, 872), false},
+		{load(500, 900, 900, 900, 874), true},
+		{load(500, 900, 900, 900, 1000), true},
+		{load(50, 900, 900, 900, 900), false},
+		{load(500, 900, 900, 900, 900, 800), false},
+		{append(load(500, 900, 900, 900), result.PrewarmLoad{Requests: 500, CPUMicros: 900, Rate: 200}), false}, // at another rate
 	} {
 		if got := isSteady(&result.Prewarm{Loads: c.loads}); got != c.want {
 			t.Errorf("%+v: %v", c.loads, got)
 		}
-	}
-	w := prewarmer{}
-	p := &result.Prewarm{}
-	for _, want := range []int64{100, 100, 200, 400} {
-		got := w.next(p)
-		if got != want {
-			t.Errorf("next load after %d requests: %d, want %d", p.Requests, got, want)
-		}
-		p.Requests, p.Loads = p.Requests+got, append(p.Loads, result.PrewarmLoad{Requests: got})
-	}
-	w.requests = 4000
-	if got := w.next(nil); got != 250 {
-		t.Errorf("the first load, where an earlier block needed 4000: %d", got)
 	}
 }
 
@@ -124,13 +114,14 @@ func TestPace(t *testing.T) {
 		members                    int
 		want                       float64
 	}{
-		{16, 0.3, 0.01, 3, 5},        // fastest
+		{16, 0.01, 0.01, 3, fastest},
 		{16, 0.9, 0.35, 3, 2},        // one thread
 		{16, 2, 0.9, 3, 1},           // one thread, as planned
 		{2, 0.5, 0.1, 3, 2},          // half of the processors
 		{2, 4, 0.9, 3, 1.0 / 3},      // as busy as with one member at a time
 		{16, 6, 3, 2, 1},             // several threads, as planned
-		{16, 0.9, 0, 3, 5},           // without readings of tasks
+		{16, 0.9, 0, 3, 8 / 0.9},     // without readings of tasks
+		{16, 0, 0, 3, 1},             // without any
 		{16, 0.9, 0.7 / 4.5, 3, 4.5}, // between
 	} {
 		if got := pace(c.processors, c.cores, c.busiest, c.members); math.Abs(got-c.want) > 1e-9 {
@@ -143,8 +134,43 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// No load is longer than the limit that was announced, however low the rate is.
-func TestPrewarmTime(t *testing.T) {
+// A pace rises as a program becomes warm, remains while it fits, and falls for good if the program does not keep up.
+func TestPacer(t *testing.T) {
+	p := pacer{faster: 1, most: fastest}
+	for i, c := range []struct {
+		fits     float64
+		strained bool
+		want     float64
+	}{
+		{20, false, 4}, {20, false, 16}, {20, false, 16}, {12, false, 16}, {30, false, 30},
+		{40, true, 15}, {40, false, 15}, {5, false, 5}, {40, false, 15}, {0.5, false, 0.5}, {3, true, 0.5}, {3, false, 0.5},
+	} {
+		if p.next(c.fits, c.strained); p.faster != c.want {
+			t.Errorf("load %d, %+v: %v", i+1, c, p.faster)
+		}
+	}
+}
+
+// A program that queues requests, or fails some, does not keep up.
+func TestStrained(t *testing.T) {
+	for _, c := range []struct {
+		intended, waiting, failed int64
+		want                      bool
+	}{
+		{100, 30, 0, false}, {100, 31, 0, true}, {1000, 44, 0, false}, {1000, 211, 0, true}, {1000, 0, 10, false}, {1000, 0, 11, true},
+	} {
+		l := result.Load{Intended: c.intended, BacklogEnd: &c.waiting, Classes: map[string]int64{"2xx": c.intended - c.failed, "status": c.failed}}
+		if strained(&l) != c.want {
+			t.Errorf("%+v: %v", c, !c.want)
+		}
+	}
+	if strained(&result.Load{Intended: 100, Classes: map[string]int64{"2xx": 100}}) {
+		t.Error("without a count of what waits")
+	}
+}
+
+// Each load has as many requests as all before, and lasts long enough to be read.
+func TestLoadTime(t *testing.T) {
 	for _, c := range []struct {
 		rate, before float64
 		requests     int64
@@ -152,14 +178,12 @@ func TestPrewarmTime(t *testing.T) {
 	}{
 		{100, 0, 100, time.Second},
 		{200, 3, 1000, 5 * time.Second},
-		{1, 0, 100, 10 * time.Second},
+		{1, 0, 100, 100 * time.Second},
 		{10000, 0, 100, prewarmLength},
-		{5000, 9, 1 << 20, 10 * time.Second},
 		{0, 0, 100, prewarmLength},
 		{0, 4, 100, 4 * time.Second},
-		{0, 40, 100, 10 * time.Second},
 	} {
-		if got := prewarmTime(c.rate, c.before, c.requests, 10*time.Second); got != c.want {
+		if got := loadTime(c.rate, c.before, c.requests); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

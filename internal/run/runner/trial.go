@@ -47,8 +47,6 @@ type trial struct {
 	sliced      *sliceMember    // of an interleaved trial, nil before its warm-up
 	found       *capacity.Found // by a search for the rate, nil without one
 
-	atStart int64 // CPU time of application and data plane before the load, ns
-
 	outcome  error // why the trial failed or is invalid, nil so far
 	recorded bool
 	seen     seen

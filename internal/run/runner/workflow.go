@@ -78,17 +78,13 @@ func (r *run) runRound(parent context.Context, trials []plan.Trial) error {
 		rd.members = append(rd.members, t)
 		t.journal.emit(result.Event{Kind: result.KindTrial})
 	}
-	again := false
 	if failed == nil {
 		rd.incomplete()
-		again = rd.walk(ctx)
+		rd.walk(ctx)
 	}
 	errs := make([]error, len(rd.members))
 	rd.each(rd.members, func(i int, t *trial) { errs[i] = t.end(ctx, parent) })
-	if err := errors.Join(append(failed, errs...)...); err != nil || !again {
-		return err
-	}
-	return r.runRound(parent, trials)
+	return errors.Join(append(failed, errs...)...)
 }
 
 // incomplete warns the members of a round whose other members are recorded: the run was killed between
@@ -116,16 +112,13 @@ func (rd *round) planned() (n int) {
 }
 
 // walk runs the phases of all members. A member that failed goes on with the phases marked always,
-// and the others go on without it. It reports whether the round is to be run again, without records.
-func (rd *round) walk(ctx context.Context) (again bool) {
+// and the others go on without it.
+func (rd *round) walk(ctx context.Context) {
 	for _, p := range workflow {
-		if ctx.Err() == nil && p.always && rd.repeats() {
-			return true
-		}
 		switch {
 		case p.joint != nil && rd.interleaved():
 			if ctx.Err() != nil {
-				return false
+				return
 			}
 			rd.runJointly(ctx, p)
 		case p.mode == concurrently:
@@ -142,7 +135,6 @@ func (rd *round) walk(ctx context.Context) (again bool) {
 			}
 		}
 	}
-	return false
 }
 
 func (rd *round) interleaved() bool {
