@@ -17,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -70,6 +71,8 @@ var (
 	rangeOf        = regexp.MustCompile(`([+-]?[0-9.]+) to ([+-]?[0-9.]+)`)
 	undecidedWords = regexp.MustCompile(`no difference|No difference|not distinguishable`)
 	ofAll          = regexp.MustCompile(`([0-9]+) of ([0-9]+) [a-z]+`)
+	trialsUsed     = regexp.MustCompile(`([0-9]+) of ([0-9]+) trials? used`)
+	oneOfMany      = regexp.MustCompile(`\b1 (trials|runs|blocks|gates|requests|connections|targets|repetitions|minutes)\b`)
 	allValid       = regexp.MustCompile(`All [0-9]+ trials are valid|The trial is valid`)
 )
 
@@ -93,6 +96,16 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 		}
 		if row, ok := r.Find(c.Subject, c.Metric); ok {
 			aboutRow(wrong, c, row)
+		}
+		aboutFailures(wrong, c, r)
+		if m := trialsUsed.FindStringSubmatch(c.Sentence); m != nil && (number(m[1]) != float64(r.Count.Used) || number(m[2]) != float64(r.Count.Planned)) {
+			wrong("%s, with %+v", m[0], r.Count)
+		}
+		if oneOfMany.MatchString(c.Sentence) {
+			wrong("one with a plural")
+		}
+		if n := len(c.Subject); n > 0 && len(c.Sentence) >= n && strings.EqualFold(c.Sentence[:n], c.Subject) && c.Sentence[:n] != c.Subject {
+			wrong("a name is not as it is written")
 		}
 		none, sign := 0.0, 1.0
 		if c.OfRatio {
@@ -134,6 +147,30 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 		}
 		if m := rangeOf.FindStringSubmatch(w.Interval); m != nil && number(m[1])*number(m[2]) > 0 {
 			t.Errorf("%s: row %s of %s: %s beside %s", at, c.Metric, c.Treatment, w.Verdict, w.Interval)
+		}
+	}
+}
+
+// aboutFailures compares a sentence about failures with the figures of the treatments. A run about changes has failures first.
+func aboutFailures(wrong func(string, ...any), c report.Claim, r *answer.Report) {
+	none := strings.Contains(strings.ToLower(c.Sentence), "no request failed")
+	if c.Form == "change" && r.Count.Used > 0 && c == report.Claims(r)[0] && !none && !strings.HasPrefix(c.Sentence, "Failed requests") {
+		wrong("a run about changes begins with something else than failures")
+	}
+	for _, tr := range r.Treatments {
+		for name, e := range tr.Metrics {
+			failed := name == metric.ErrorRatio && c.Form == "failures"
+			for _, kind := range metric.ChangeKinds() {
+				failed = failed || c.Form == "change" && name == metric.Of(metric.ChangeFailed, kind.Name) && strings.Contains(c.Sentence, kind.One)
+			}
+			if none && failed && !tr.Control && e.Estimate > 0 {
+				wrong("%s of %s is %g", name, tr.ID, e.Estimate)
+			}
+		}
+	}
+	for _, e := range r.Expectations {
+		if c.Sentence == "Every target was met in every trial." && e.Held < e.N {
+			wrong("%s of %s held in %d of %d", e.Expect, e.Treatment, e.Held, e.N)
 		}
 	}
 }

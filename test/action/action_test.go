@@ -201,7 +201,7 @@ func TestAction(t *testing.T) {
 	if r.failed != "Compare" || r.code != 4 || r.outputs["compare"]["outcome"] != "breached" {
 		t.Errorf("step %q failed with exit code %d, outputs %v", r.failed, r.code, r.outputs)
 	}
-	if !strings.Contains(r.log.String(), "::error title=tare ab::") || !strings.Contains(r.log.String(), "Gate CPU/request, data plane < +2%25: fails.") || !strings.Contains(r.summary, "1 gate fails, 1 gate passes") {
+	if !strings.Contains(r.log.String(), "::error title=tare ab::") || !strings.Contains(r.log.String(), "The gate “CPU/request, data plane < +2%25” fails: ") || !strings.Contains(r.summary, "1 gate fails, 1 gate passes") {
 		t.Errorf("no annotation, or no summary:\n%s", r.summary)
 	}
 	if len(g.comments) != 2 || !strings.HasPrefix(g.comments[1].Body, "<!-- tare: tare ab -->\n### tare: 1 gate fails") || !strings.Contains(g.comments[1].Body, "</details>") {

@@ -56,9 +56,6 @@ var sums = []struct {
 	{"Kubernetes", func(t mesh.Task) bool { return t.Plane == metric.Platform && !isProviders(t) }, false},
 	{"provider's own", func(t mesh.Task) bool { return t.Plane == metric.Platform && isProviders(t) }, false},
 	{sumMesh, inPlanes(metric.Data, metric.Control), false},
-	{"non-mesh", inPlanes(metric.App, metric.Load, metric.Unattributed), false},
-	{"business", inPlanes(metric.App, metric.Load, metric.Unattributed, metric.Data, metric.Control), false},
-	{"overhead", inPlanes(metric.Platform), false},
 	{sumTotal, inPlanes(metric.App, metric.Load, metric.Unattributed, metric.Data, metric.Control, metric.Platform), false},
 	{"other workloads", inPlanes(metric.Foreign), true},
 }

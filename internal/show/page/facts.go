@@ -53,7 +53,7 @@ func band(s Source) []card {
 		cards = append(cards, card{Title: "Noise unknown", Text: text})
 	}
 	if words := report.SmallestWords(s.Report); words != "" {
-		cards = append(cards, card{Info: true, Title: "Too small to see: below " + report.SmallestShown(s.Report), Text: words})
+		cards = append(cards, card{Info: true, Title: "Too small to see", Text: words})
 	}
 	w := warningCard(len(s.Report.Warnings))
 	if n := len(s.Report.Warnings); n > 0 {
@@ -126,22 +126,12 @@ func provenance(s Source) []entry {
 	if setup.FirstStart != nil && setup.LastEnd != nil {
 		add("Measured", setup.FirstStart.UTC().Format("2 January 2006 15:04:05 MST")+", for "+setup.LastEnd.Sub(*setup.FirstStart).Round(time.Second).String(), false)
 	}
-	machine := []string{setup.CPUModel}
-	if setup.CPUs > 0 {
-		machine = append(machine, printable.Counted(setup.CPUs, "CPU"))
-	}
+	var machine []string // the lines above have the rest
 	if setup.MemoryMB > 0 {
 		machine = append(machine, fmt.Sprintf("%d MB of memory", setup.MemoryMB))
 	}
-	add("Machine", joined(append(machine, e.Arch)...), false)
-	add("System", joined(strings.TrimSpace(setup.OS+" "+setup.Kernel), setup.Governor), false)
-	add("Platform", setup.Platform, false)
-	add("tare", setup.Tare, false)
-	for _, name := range slices.Sorted(maps.Keys(setup.Versions)) {
-		add(name, setup.Versions[name], false)
-	}
-	add("Load", joined(setup.Generator, setup.Loop+" loop", setup.ArrivalsOfFile()), false)
-	add("Order of the trials", report.OrderWords(s.Report), false)
+	add("Machine", joined(append(machine, e.Arch, setup.Governor)...), false)
+	add("Generator", setup.Generator, false)
 	if setup.Seed != 0 {
 		add("Seed", fmt.Sprint(setup.Seed), false)
 	}

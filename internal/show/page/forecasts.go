@@ -16,7 +16,7 @@ const mostLinked = 6
 // WriteForecasts writes the page of tare forecast.
 func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 	p := Prediction{
-		Name: "tare forecast", Answer: report.ForecastsAnswer(f), Tare: tare, Schema: f.Schema, Command: "tare forecast", Steps: f.Next,
+		Name: "tare forecast", Tare: tare, Schema: f.Schema, Command: "tare forecast", Steps: f.Next,
 		Text: func(w io.Writer) error { return report.ForecastsForms()[0].Write(w, f) },
 	}
 	for _, x := range f.Forecasts {

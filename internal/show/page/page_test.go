@@ -55,7 +55,7 @@ func TestPageNamesTheDoubt(t *testing.T) {
 		t.Error("one smallest difference of several treatments")
 	}
 	_, one := written(t, answertest.AB(0, 8))
-	if !bytes.Contains(one, []byte(`<li class="info"><b>Too small to see: below `)) || !bytes.Contains(one, []byte("would not be seen</li>")) {
+	if !bytes.Contains(one, []byte(`<li class="info"><b>Too small to see</b>`)) || !bytes.Contains(one, []byte("would not be seen</li>")) {
 		t.Error("no smallest difference of one treatment")
 	}
 	if bytes.Contains(text, []byte(`<div class="levels"`)) {
@@ -144,7 +144,7 @@ func TestPageWithoutCPUAndTimes(t *testing.T) {
 	if r.Setup.FirstStart != nil || bytes.Contains(text, []byte("January 0001")) || bytes.Contains(text, []byte("<dt>Measured</dt>")) {
 		t.Errorf("begun %v", r.Setup.FirstStart)
 	}
-	if !bytes.Contains(text, []byte("<dt>Load</dt><dd>tare, open loop, poisson</dd>")) {
+	if !bytes.Contains(text, []byte("<dt>Generator</dt><dd>tare</dd>")) {
 		t.Error("no load")
 	}
 	if !bytes.Contains(text, []byte("median response time")) {

@@ -2,14 +2,15 @@ package page
 
 import (
 	"io"
+	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // Prediction is the content of the page of tare size and tare forecast.
 type Prediction struct {
 	Name   string
-	Answer []string // sentences, the most important first
 	Parts  []Part
 	Curves []Curve
 	Steps  []report.NextRun
@@ -24,6 +25,15 @@ type Part struct {
 	Title string
 	Facts []report.Fact
 	Table *report.LevelTable
+}
+
+// mostFacts are the first facts of a part, its costs, that its sentence has.
+const mostFacts = 3
+
+// sentence is the part in short.
+func (p Part) sentence() string {
+	facts := p.Facts[:min(len(p.Facts), mostFacts)]
+	return p.Title + ": " + strings.Join(printable.Texts(facts, func(f report.Fact) string { return f.Name + " " + f.Text }), "; ") + "."
 }
 
 // Curve is the figure of a cost over one axis.
@@ -58,7 +68,8 @@ type predictionContent struct {
 
 // WritePrediction writes the page of a prediction.
 func WritePrediction(w io.Writer, p Prediction) error {
-	d := document{Name: p.Name, Headline: p.Answer[0], Answer: p.Answer, Parts: p.Parts, Steps: p.Steps, Tare: p.Tare, Schema: p.Schema, Command: p.Command, OpenText: len(p.Curves) == 0}
+	sentences := printable.Texts(p.Parts, Part.sentence)
+	d := document{Name: p.Name, Headline: sentences[0], Answer: sentences, Parts: p.Parts, Steps: p.Steps, Tare: p.Tare, Schema: p.Schema, Command: p.Command, OpenText: len(p.Curves) == 0}
 	for _, f := range p.Facts {
 		d.Provenance = append(d.Provenance, entry{Name: f.Name, Text: f.Text})
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
-	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // runsContent is the data of the figure of many runs of one experiment.
@@ -70,8 +69,7 @@ func WriteRuns(w io.Writer, all []Source) error {
 	}
 	c := runsContent{headOf(all[0].Report.Experiment), runsOf(all)}
 	first, last := all[0], all[len(all)-1]
-	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Answer: c.Runs.answer(), Tare: last.Report.Setup.Tare, Schema: answer.Schema}
-	d.Headline = d.Answer[0]
+	d := document{Name: first.Report.Experiment, Description: strings.Join(strings.Fields(first.Report.Description), " "), Tare: last.Report.Setup.Tare, Schema: answer.Schema}
 	used, planned := 0, 0
 	machines := map[string]bool{}
 	for i, s := range all {
@@ -79,12 +77,10 @@ func WriteRuns(w io.Writer, all []Source) error {
 		used, planned = used+n.Used, planned+n.Planned
 		machines[joined(s.Report.Setup.CPUModel, s.Report.Setup.Kernel)] = true
 		text := fmt.Sprintf("%s, %d of %s used", c.Runs.List[i].Began.Format("2 January 2006 15:04 MST"), n.Used, printable.Counted(n.Planned, "trial"))
-		if answer := report.Answer(s.Report); len(answer) > 0 {
-			text += ". " + answer[0]
-		}
+		d.Answer = append(d.Answer, c.Runs.List[i].Name+": "+append(report.Answer(s.Report), report.Unanswered(s.Report))[0])
 		d.Provenance = append(d.Provenance, entry{Name: c.Runs.List[i].Name, Text: text})
 	}
-	d.Warnings = c.Runs.warnings(all)
+	d.Headline, d.Warnings = d.Answer[0], c.Runs.warnings(all)
 	d.Band = []card{
 		{Good: true, Title: printable.Counted(len(all), "run"), Text: days(c.Runs.List[0].Began, c.Runs.List[len(all)-1].Began)},
 		{Good: used == planned, Title: fmt.Sprintf("%d of %s used", used, printable.Counted(planned, "trial")), Text: "of all runs"},
@@ -151,53 +147,15 @@ func runsOf(all []Source) runs {
 	return c
 }
 
-// warnings returns the warnings of the runs, one of each code with the runs that have it.
+// warnings returns the warnings of the runs, one of each code with the first run that has it.
 func (c runs) warnings(of []Source) (all []warning) {
-	runs := map[string][]int{}
 	for i, s := range of {
-		for _, x := range s.Report.Warnings {
-			if runs[x.Code] == nil {
-				all = append(all, warning{Code: x.Code, Message: x.Message, Hint: x.Hint})
-			}
-			if !slices.Contains(runs[x.Code], i) {
-				runs[x.Code] = append(runs[x.Code], i)
+		for _, x := range warnings(s.Report) {
+			if !slices.ContainsFunc(all, func(w warning) bool { return w.Code == x.Code }) {
+				x.Count = c.List[i].Name
+				all = append(all, x)
 			}
 		}
-	}
-	for i, w := range all {
-		first := c.List[runs[w.Code][0]].Name
-		if all[i].Count = first; len(runs[w.Code]) > 1 {
-			all[i].Count = fmt.Sprintf("%d of %d runs, such as %s", len(runs[w.Code]), len(of), first)
-		}
-	}
-	return all
-}
-
-// answer has a sentence for each treatment, in the first metric that the runs have.
-func (c runs) answer() []string {
-	var all []string
-	for _, t := range c.Treatments {
-		for _, m := range c.Metrics {
-			var values []float64
-			for _, r := range c.List {
-				for _, d := range r.Differences {
-					if d.Metric == m.Name && d.Treatment == t.ID {
-						values = append(values, d.Estimate*m.Scale)
-					}
-				}
-			}
-			if len(values) == 0 {
-				continue
-			}
-			all = append(all, fmt.Sprintf("%s: %+.4g to %+.4g %s of %s over the baseline, in %s.", t.Name, slices.Min(values), slices.Max(values), m.Unit, m.Title, printable.Counted(len(values), "run")))
-			if len(values) >= stats.MinN {
-				all = append(all, fmt.Sprintf("Mean of the runs %+.4g %s, standard deviation %.2g.", stats.Mean(values), m.Unit, stats.SD(values)))
-			}
-			break
-		}
-	}
-	if len(all) == 0 {
-		return []string{"Nothing was compared."}
 	}
 	return all
 }

@@ -60,8 +60,8 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	band := page.Band{X: 700, Estimate: 190, Low: 180, High: 200, NewLow: 150, NewHigh: 230}
 	first := page.Band{X: 100, Estimate: 40, Low: 35, High: 45, NewLow: 20, NewHigh: 60}
 	predicted := page.Prediction{
-		Name: planted, Answer: []string{"Request cpu 190m. " + planted}, Tare: "v1", Schema: "tare.size/v1", Command: "tare size",
-		Parts:  []page.Part{{Title: planted, Facts: []report.Fact{{Name: "limits", Text: planted}}}},
+		Name: planted, Tare: "v1", Schema: "tare.size/v1", Command: "tare size",
+		Parts:  []page.Part{{Title: planted, Facts: []report.Fact{{Name: "requests", Text: "cpu 190m"}, {Name: "limits", Text: planted}}}},
 		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, thousandths of a core", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: []page.Band{band}, About: planted}},
 		Steps:  []report.NextRun{{Step: predict.Step{What: planted}, Command: "tare run " + planted}}, Facts: []report.Fact{{Name: "Results", Text: planted}},
 		Text: func(w io.Writer) error { _, err := io.WriteString(w, planted); return err },
@@ -121,7 +121,7 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			nearly(t, "measured", panels[0].Runs, predicted.Curves[0].Points)
 			nearly(t, "wanted", panels[0].Levels, [][2]float64{{700, 190}})
 			nearly(t, "new deployment", panels[0].LevelIntervals, [][2]float64{{150, 230}})
-			must.Contain(t, f.Text, "Request cpu 190m.", "To be more certain", "In detail")
+			must.Contain(t, f.Text, ": requests cpu 190m; limits ", "To be more certain", "In detail")
 		}},
 		"hostile-forecasts": {forecasts.Bytes(), func(t *testing.T, f finding) {
 			panels := f.Marks["figure-curve-1"]
@@ -134,7 +134,7 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			}
 			nearly(t, "measured", panels[0].Runs, measured)
 			nearly(t, "services", panels[0].Levels, [][2]float64{{100, 40.2}, {300, 80.6}})
-			must.Contain(t, f.Text, "CPU 300m (250m to 350m), memory 0 MiB (0 to 1)", "19 of 20 lie in it.", "The median response has no forecast",
+			must.Contain(t, f.Text, ": CPU of sidecars 300m (250m to 350m); memory 0 MiB (0 to 1); median response no forecast", "19 of 20 lie in it",
 				"Sidecars of each service", "±40m", "±30m", "rate not measured", "±10m", "what was not measured: every rate", "tare run runs/x/experiment.yaml")
 		}},
 		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {

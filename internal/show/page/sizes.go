@@ -14,7 +14,7 @@ import (
 // WriteSizes writes the page of tare size.
 func WriteSizes(w io.Writer, s report.Sizes, tare string) error {
 	p := Prediction{
-		Name: "tare size", Answer: report.SizesAnswer(s), Tare: tare, Schema: s.Schema, Command: "tare size",
+		Name: "tare size", Tare: tare, Schema: s.Schema, Command: "tare size",
 		Facts: []report.Fact{{Name: "Results", Text: s.From}}, Steps: s.Next,
 		Text: func(w io.Writer) error { return report.SizesForms()[0].Write(w, s) },
 	}

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -202,22 +201,14 @@ func (x across) cells(c compare.Comparison) []string {
 }
 
 func (x across) warnings() {
-	inTable := func(w figures.Warning) bool { return w.Code == "not-comparable" }
-	rest := slices.DeleteFunc(slices.Clone(x.a.Warnings), inTable)
+	rest := slices.DeleteFunc(slices.Clone(x.a.Warnings), func(w figures.Warning) bool { return w.Code == "not-comparable" }) // it is a table
 	if len(rest) == 0 {
 		return
 	}
 	x.heading("Warnings")
 	for _, w := range rest {
-		x.item(w.Code + ": " + w.Message + hintText(w.Hint))
+		x.warning(w.Code+": "+w.Message, w.Hint)
 	}
-}
-
-func hintText(hint string) string {
-	if hint == "" {
-		return ""
-	}
-	return " (hint: " + hint + ")"
 }
 
 func (x across) foot() {
@@ -228,15 +219,5 @@ func (x across) foot() {
 		words = "The run is the unit: intervals cover the variation from run to run, as the base runs have it, and that within runs. " +
 			"Verdicts are adjusted by Holm's method; gates use the interval alone."
 	}
-	x.note(words + marksOf(x.text()))
-}
-
-func marksOf(s string) (words string) {
-	if strings.Contains(s, " "+mark) {
-		words = " " + mark + ": a warning concerns the figure."
-	}
-	if strings.Contains(s, " "+upward) {
-		words += grownWords
-	}
-	return words
+	x.note(words + signsOf(x.text()))
 }

@@ -42,8 +42,7 @@ func AcrossAnswer(a *compare.Across) []string {
 			name, d := words.Names[c.Treatment], words.Comparisons[i]
 			switch c.Verdict {
 			case compare.Higher, compare.Lower:
-				verb := map[compare.Verdict]string{compare.Higher: "more", compare.Lower: "less"}[c.Verdict]
-				lines = append(lines, fmt.Sprintf("%s uses %s of CPU per request %s than before.", name, amountWithin(*c.Difference, q), verb))
+				lines = append(lines, filled("{subject} uses {amount} of CPU per request {more} than before.", inWords(name, c.Verdict, sentenceWords{"amount": amountWithin(*c.Difference, q)})))
 			case compare.Insufficient:
 				lines = append(lines, fmt.Sprintf("%s: too few trials or base runs for a verdict on CPU.", name))
 			default:

@@ -25,7 +25,12 @@ var (
 )
 
 // capital begins a sentence of words. Names stay as they are written.
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func capital(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strings.ToUpper(s[:1]) + s[1:]
+}
 
 // mostAnswers is the largest number of treatments in a sentence.
 const mostAnswers = 6
@@ -47,7 +52,7 @@ func results(v view) []Claim {
 		plain(startClaim, startAnswers(v)...), plain(slopeClaim, slopeAnswers(v)...), capacityClaims(v), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
-		return append(all, plain(ladderClaim, ladderAnswers(v)...)...)
+		return append(all, ladderClaims(v)...)
 	case len(boundaries) > 0: // the total has another boundary
 		return all
 	}
@@ -80,9 +85,9 @@ func moneyClaims(v view) (all []Claim) {
 type costs struct{ total, data, app compare.Comparison }
 
 func costsOf(v view, tr compare.Treatment) (c costs, ok bool) {
-	c.total, ok = v.compared(tr.ID, answerCost)
-	c.data, _ = v.compared(tr.ID, dataCost)
-	c.app, _ = v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.App)))
+	c.total, ok = v.r.Find(tr.ID, answerCost)
+	c.data, _ = v.r.Find(tr.ID, dataCost)
+	c.app, _ = v.r.Find(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.App)))
 	return c.judged(v, v.isMetered(tr, c.data)), ok
 }
 
@@ -98,8 +103,8 @@ func (c costs) judged(v view, metered bool) costs {
 // costClaims are the CPU time of a request with the treatments that change it. after: the run has another result, so that
 // only shown differences are one.
 func costClaims(v view, after bool) []Claim {
-	if lines := crossingAnswers(v); lines != nil {
-		return plain(levelClaim, lines...)
+	if crossing := crossingAnswer(v); crossing != "" {
+		return plain(levelClaim, crossing)
 	}
 	var all []row
 	var compared []compare.Treatment
@@ -285,70 +290,15 @@ func writeAnswer(t text, claims []Claim) {
 func capacityClaims(v view) []Claim {
 	var all []row
 	for _, tr := range v.r.Treatments {
-		c, ok := v.compared(tr.ID, metric.Capacity)
-		if !ok || tr.Control || tr.Reference {
-			continue
+		if c, ok := v.r.Find(tr.ID, metric.Capacity); ok && !tr.Control && !tr.Reference {
+			x, _ := v.result(tr, c, "", compared{rateMoved, rateOpen, rateOpen})
+			all = append(all, x)
 		}
-		c = c.Judged(v.r.Confidence)
-		x := row{Claim: Claim{Form: rateOpen, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Ratio, OfRatio: true}, name: v.subject(tr), base: v.label.against(tr, v.r)}
-		rates := highestRate(v, tr.ID) + " requests/s"
-		if c.PairsLost == 0 || c.BlocksNeeded > 0 { // otherwise the ratio is not of these means
-			rates += fmt.Sprintf(" instead of %s %s", highestRate(v, tr.Baseline), with(x.base))
-		}
-		if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
-			rates += ", at " + objective
-		}
-		if c.Ratio != nil {
-			x.size = math.Log(c.Ratio.Estimate)
-		}
-		words := sentenceWords{"subject": x.name, "rates": rates, "change": capacityVerdict(v, c)}
-		switch {
-		case isShown(c.Verdict):
-			x.Form = rateMoved
-		case c.Verdict != compare.Insufficient:
-			words["settle"] = v.settle(c)
-		}
-		x.short, x.Claim = words["change"], x.fill(words)
-		all = append(all, x)
 	}
 	return ranking(v, all, func(all []row) string {
-		return fmt.Sprintf("The highest rate %s is %s requests/s; the others:", with(all[0].base), highestRate(v, all[0].Baseline))
+		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Estimate
+		return fmt.Sprintf("The highest rate %s is %s requests/s; the others:", with(all[0].base), fixed(rate, max(0, 2-magnitude(rate))))
 	})
-}
-
-// capacityVerdict compares a highest rate with the baseline's: "87 % lower (84 to 90)", or the reason for no verdict.
-func capacityVerdict(v view, c compare.Comparison) string {
-	if c.Ratio == nil || c.Verdict == compare.Insufficient {
-		return insufficientWords(v.r, c, "")
-	}
-	if !isShown(c.Verdict) {
-		return fmt.Sprintf("no difference is shown (%s)", ratioWithin(*c.Ratio))
-	}
-	percent := func(of float64) string { return rough(100 * math.Abs(of-1)) }
-	s, from, to := percent(c.Ratio.Estimate)+" % higher", c.Ratio.Low, c.Ratio.High
-	if c.Verdict == compare.Lower {
-		s, from, to = percent(c.Ratio.Estimate)+" % lower", to, from
-	}
-	if c.Ratio.Known() {
-		s += fmt.Sprintf(" (%s to %s %%)", percent(*from), percent(*to))
-	}
-	return s
-}
-
-// highestRate is a treatment's, with the digits of the tables.
-func highestRate(v view, treatment string) string {
-	rate, _, _ := strings.Cut(figure(v.treatment(treatment).Metrics[metric.Capacity].Interval, 1, false), " ")
-	return rate
-}
-
-// compared finds the comparison of a treatment by one metric.
-func (v view) compared(treatment, name string) (compare.Comparison, bool) {
-	for _, c := range v.r.Comparisons {
-		if c.Treatment == treatment && c.Metric == name {
-			return c, true
-		}
-	}
-	return compare.Comparison{}, false
 }
 
 // isMetered reports whether a treatment adds a data plane to a baseline without one: its CPU is read, not a difference of two runs.
@@ -367,10 +317,7 @@ func (v view) costRow(tr compare.Treatment, c costs) row {
 func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, over string, of totals) row {
 	x := row{Claim: Claim{Form: noVerdict, Subject: tr.ID, Baseline: tr.Baseline, Metric: answerCost, Relation: c.total.Verdict, Amount: c.total.Difference}, name: name, base: base, over: over, totals: of}
 	q := quantityOf(answerCost)
-	words := sentenceWords{"subject": subject, "over": over, "add": "adds", "save": "saves", "use": "uses", "run": strings.TrimPrefix(strings.Replace(with(base), "without", "a run without", 1), "with "), "parts": partsAnswer(v, tr)}
-	if strings.Contains(subject+" ", " sidecars ") {
-		words["add"], words["save"], words["use"] = "add", "save", "use"
-	}
+	words := inWords(subject, c.total.Verdict, sentenceWords{"over": over, "run": strings.TrimPrefix(strings.Replace(with(base), "without", "a run without", 1), "with "), "parts": partsAnswer(v, tr)})
 	shown := isShown(c.total.Verdict) && c.total.Difference != nil
 	if shown {
 		words["totals"] = of.words(subject, base, *c.total.Difference)
@@ -381,16 +328,13 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 	case v.isMetered(tr, c.data):
 		x.Form, x.Metric, x.Relation, x.Amount = metered, dataCost, compare.Higher, c.data.Difference
 		words["program"] = v.restWords(tr, c)
-		if shown {
-			x.Form = meteredOf
-		}
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
 		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
 		words["reason"], x.short = x.Reason, "no verdict"
 		x.Claim = x.fill(words)
 		return x
 	case shown:
-		x.Form = map[compare.Verdict]ClaimForm{compare.Higher: addedClaim, compare.Lower: savedClaim}[c.total.Verdict]
+		x.Form = costClaim
 	default:
 		x.Form = openClaim
 		words["settle"] = v.settle(c.total)
@@ -401,7 +345,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 	case openClaim:
 		words["amount"] = signedWithin(*x.Amount, q)
 		x.short += ", no difference shown"
-	case metered, meteredOf:
+	case metered:
 		x.short = words["amount"]
 	}
 	x.Claim = x.fill(words)
@@ -411,14 +355,14 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 // restWords are the changes beside the data plane: "; the program itself changed by -96 ±469 µs, not distinguishable".
 func (v view) restWords(tr compare.Treatment, c costs) (words string) {
 	q := quantityOf(answerCost)
-	if control, ok := v.compared(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Control))); ok && isShown(control.Verdict) && control.Difference.Estimate > 0 {
+	if control, ok := v.r.Find(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Control))); ok && isShown(control.Verdict) && control.Difference.Estimate > 0 {
 		words = fmt.Sprintf("; the control plane uses %s", amountWithin(*control.Difference, q))
 	}
 	switch {
 	case c.app.Difference == nil || nothing(c.app.Difference) || c.app.Verdict == compare.Insufficient:
 		return words
 	case isShown(c.app.Verdict):
-		return words + fmt.Sprintf("; the program itself uses %s %s", amountWithin(*c.app.Difference, q), map[compare.Verdict]string{compare.Higher: "more", compare.Lower: "less"}[c.app.Verdict])
+		return words + filled("; the program itself uses {amount} {more}", inWords("", c.app.Verdict, sentenceWords{"amount": amountWithin(*c.app.Difference, q)}))
 	}
 	return words + fmt.Sprintf("; the program itself changed by %s, not distinguishable", signedWithin(*c.app.Difference, q))
 }
@@ -448,8 +392,13 @@ func insufficientWords(r *answer.Report, c compare.Comparison, on string) string
 	return "too few trials for a verdict" + on
 }
 
-// sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars".
+// sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars". A gateway
+// that weigh made has its program: "The nginx gateway".
 func sidecarsOf(v view, tr compare.Treatment, name string) string {
+	if program, gateway := strings.CutPrefix(name, "gateway-"); gateway {
+		program, rest, _ := strings.Cut(program, " ")
+		return strings.TrimSpace("The " + program + " gateway " + rest)
+	}
 	if tr.Sidecars == 0 || !slices.Contains(v.label.factors, experiment.MeshFactor) || v.treatment(tr.Baseline).Sidecars > 0 {
 		return name
 	}
@@ -496,7 +445,7 @@ func (t totals) words(subject, base string, of stats.Interval) string {
 	switch {
 	case !strings.HasPrefix(base, "no "):
 		after = with(subject)
-	case strings.Contains(subject+" ", " sidecars "):
+	case several(subject):
 		after = "with them"
 	}
 	return fmt.Sprintf(": %s%s %s, %s%s %s (%s times)", fixed(first, d), q.unitText(), with(base), fixed(last, d), q.unitText(), after, timesWords(t.times()))
@@ -516,7 +465,7 @@ func timesWords(times float64) string {
 // totalsOf are the totals of a treatment and its baseline.
 func totalsOf(v view, tr compare.Treatment) (t totals) {
 	scale := quantityOf(answerCost).scale
-	t = totals{v.value(tr.Baseline, answerCost) * scale, v.value(tr.ID, answerCost) * scale}
+	t = totals{v.treatment(tr.Baseline).Metrics[answerCost].Estimate * scale, tr.Metrics[answerCost].Estimate * scale}
 	if v.r.Method != compare.Paired {
 		return t
 	}
@@ -540,18 +489,6 @@ func totalsOf(v view, tr compare.Treatment) (t totals) {
 		return t
 	}
 	return totals{sum.baseline / n, sum.treatment / n}
-}
-
-// verbOf is the verb of a shown difference, and the request that it is of.
-func verbOf(subject string, verdict compare.Verdict) (verb, request string) {
-	verb, request = "add", "to a request"
-	if verdict == compare.Lower {
-		verb, request = "save", "per request"
-	}
-	if !strings.Contains(subject+" ", " sidecars ") {
-		verb += "s"
-	}
-	return verb, request
 }
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".
@@ -587,46 +524,21 @@ func (v view) subject(tr compare.Treatment) string {
 
 // effectClaims are the effects of a treatment on the median and on memory.
 func effectClaims(v view, tr compare.Treatment) (all []Claim) {
-	if c, ok := v.compared(tr.ID, answerMedian); ok && c.Verdict != compare.Insufficient {
-		c = c.Judged(v.r.Confidence)
-		x := Claim{Form: medianOpen, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Ratio, OfRatio: true}
-		words := sentenceWords{"ratio": ratioText(c.Ratio)}
-		if isShown(c.Verdict) && c.Difference != nil {
-			q := quantityOf(answerMedian)
-			before, after := apart(v.value(tr.Baseline, answerMedian)*q.scale, v.value(tr.ID, answerMedian)*q.scale)
-			x.Form = medianMoves
-			words["from"], words["to"], words["amount"] = before+q.unitText(), after+q.unitText(), signedAmount(*c.Difference, q)
-		}
-		all = append(all, x.fill(words))
-	}
-	memory, of := answerMemory, " of the data plane"
+	memory, of := answerMemory, "of the data plane"
 	if ofApplications(v, tr) {
-		memory, of = metric.Of(metric.Memory, "total"), " in all"
+		memory, of = metric.Of(metric.Memory, "total"), "in all"
 	}
-	if c, ok := v.compared(tr.ID, memory); ok && c.Difference != nil && isShown(c.Verdict) {
-		x := Claim{Form: map[compare.Verdict]ClaimForm{compare.Higher: memoryMore, compare.Lower: memoryLess}[c.Verdict], Subject: tr.ID, Baseline: tr.Baseline, Metric: memory, Relation: c.Verdict, Amount: c.Difference}
-		words := sentenceWords{"of": of, "amount": amountWithin(*c.Difference, quantityOf(memory))}
-		if g := growingApart(v.r, c); g != "" {
-			words["grows"] = ", " + g
+	for _, effect := range []struct {
+		metric, name string
+		forms        compared
+	}{{answerMedian, "", compared{shown: medianMoves, open: medianOpen}}, {memory, of, compared{shown: memoryClaim}}} {
+		if c, ok := v.r.Find(tr.ID, effect.metric); ok {
+			if x, ok := v.result(tr, c, effect.name, effect.forms); ok {
+				all = append(all, x.Claim)
+			}
 		}
-		all = append(all, x.fill(words))
 	}
 	return all
-}
-
-// signedAmount is [amountWithin] with its sign.
-func signedAmount(i stats.Interval, q quantity) string {
-	return map[bool]string{true: "-", false: "+"}[i.Estimate < 0] + amountWithin(i, q)
-}
-
-// value is a treatment's estimate of a metric.
-func (v view) value(treatment, name string) float64 {
-	for _, tr := range v.r.Treatments {
-		if tr.ID == treatment {
-			return tr.Metrics[name].Estimate
-		}
-	}
-	return math.NaN()
 }
 
 // amountWithin is the size of a difference with its interval: "494 ±34 µs", or "494 µs (460 to 540)" if the estimate is not

@@ -3,11 +3,14 @@ package report
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -42,22 +45,19 @@ const (
 	boundaryClaim ClaimForm = "boundary"
 	ladderClaim   ClaimForm = "ladder"
 	levelClaim    ClaimForm = "levels"
+	levelsApart   ClaimForm = "levels-apart"
 	knownClaim    ClaimForm = "known"
-	outcomeClaim  ClaimForm = "outcome"
+	outcomeMove   ClaimForm = "outcome"
 	metered       ClaimForm = "metered"
-	meteredOf     ClaimForm = "metered-total"
-	addedClaim    ClaimForm = "added"
-	savedClaim    ClaimForm = "saved"
+	costClaim     ClaimForm = "cost"
 	openClaim     ClaimForm = "undecided"
 	noVerdict     ClaimForm = "no-verdict"
 	rankedHead    ClaimForm = "ranking"
 	rankedRow     ClaimForm = "ranked"
 	medianMoves   ClaimForm = "median"
 	medianOpen    ClaimForm = "median-undecided"
-	memoryMore    ClaimForm = "memory-more"
-	memoryLess    ClaimForm = "memory-less"
-	timeAdded     ClaimForm = "time-added"
-	timeSaved     ClaimForm = "time-saved"
+	memoryClaim   ClaimForm = "memory"
+	timeClaim     ClaimForm = "time"
 	timeOpen      ClaimForm = "time-undecided"
 	timeNone      ClaimForm = "time-no-verdict"
 	rateMoved     ClaimForm = "highest-rate"
@@ -68,22 +68,20 @@ const (
 
 // sentences are the forms in words. {words} in braces are replaced.
 var sentences = map[ClaimForm]string{
-	metered:     "{subject} {use} {amount} of CPU a request{program}{over}.",
-	meteredOf:   "{subject} {use} {amount} of CPU a request{program}{over}{totals}.",
-	addedClaim:  "{subject} {add} {amount} of CPU to a request{over}{totals}.{parts}",
-	savedClaim:  "{subject} {save} {amount} of CPU per request{over}{totals}.{parts}",
+	metered:     "{subject} {use} {amount} of CPU a request{program}{over}{totals}.",
+	costClaim:   "{subject} {add} {amount} of CPU {to}{over}{totals}.{parts}",
+	levelsApart: "{subject} {add} CPU {to}: {first} and {last}.",
 	openClaim:   "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}",
 	noVerdict:   "{subject}: {reason}.",
-	medianMoves: "The median response goes from {from} to {to}, by {amount}.",
+	medianMoves: "The median response goes from {was}{unit} to {is}{unit}, by {sign}{amount}.",
 	medianOpen:  "No difference in the median response is shown{ratio}.",
-	memoryMore:  "Memory{of}: {amount} more{grows}.",
-	memoryLess:  "Memory{of}: {amount} less{grows}.",
-	timeAdded:   "{subject} adds {amount} to the {name}: {both}.",
-	timeSaved:   "{subject} saves {amount} of the {name}: {both}.",
-	timeOpen:    "{subject}: no difference in the {name} is shown{ratio}: {both}.{settle}",
-	timeNone:    "{subject}: the {name} is {both}. No verdict: {reason}.",
-	rateMoved:   "With {subject} the highest rate is {change}: {rates}.",
-	rateOpen:    "With {subject} the highest rate is {rates}: {change}.{settle}",
+	memoryClaim: "Memory {name}: {amount} {more}{grows}.",
+	timeClaim:   "{subject} {add} {amount} {from} the {name}: {was}{unit} {base}, {is}{unit} {with}.",
+	timeOpen:    "{subject}: no difference in the {name} is shown{ratio}: {was}{unit} {base}, {is}{unit} {with}.{settle}",
+	timeNone:    "{subject}: the {name} is {was}{unit} {base}, {is}{unit} {with}. {reason}.",
+	outcomeMove: "{name} from {was}{unit} to {is}{unit}.",
+	rateMoved:   "With {subject} the highest rate is {change}: {is} requests/s{instead}{objective}.",
+	rateOpen:    "With {subject} the highest rate is {is} requests/s{instead}{objective}: {change}.{settle}",
 	moneyClaim:  "{scenario}: {subject} adds {amount} a month ({bill}).",
 	rankedRow:   "{subject}: {amount}{times}{against}",
 }
@@ -91,22 +89,88 @@ var sentences = map[ClaimForm]string{
 // sentenceWords are the parts of a sentence by their names in the form.
 type sentenceWords map[string]string
 
-// fill makes the sentence of a claim. A part without words is left out.
-func (c Claim) fill(words sentenceWords) Claim {
-	s := sentences[c.Form]
-	var b strings.Builder
-	for {
-		before, rest, found := strings.Cut(s, "{")
-		b.WriteString(before)
-		if !found {
-			break
-		}
-		name, after, _ := strings.Cut(rest, "}")
-		b.WriteString(words[name])
-		s = after
+// inWords are the words of a form: a subject with the verbs of its number, and the direction of a verdict.
+func inWords(subject string, verdict compare.Verdict, words sentenceWords) sentenceWords {
+	s := "s"
+	if several(subject) {
+		s = ""
 	}
-	c.Sentence = b.String()
+	words["subject"], words["use"] = subject, "use"+s
+	words["add"], words["to"], words["from"], words["more"] = "add"+s, "to a request", "to", "more"
+	if verdict == compare.Lower {
+		words["add"], words["to"], words["from"], words["more"] = "save"+s, "per request", "of", "less"
+	}
+	return words
+}
+
+// several reports whether a subject is more than one thing: "Two envoy sidecars", "All three features together".
+func several(subject string) bool {
+	return strings.Contains(subject+" ", " sidecars ") || strings.Contains(subject+" ", " together ")
+}
+
+// formPart is a part of a sentence form.
+var formPart = regexp.MustCompile(`\{[a-z]+\}`)
+
+// filled is a form with its words. A part without words is left out.
+func filled(form string, words sentenceWords) string {
+	return formPart.ReplaceAllStringFunc(form, func(name string) string { return words[strings.Trim(name, "{}")] })
+}
+
+// fill makes the sentence of a claim.
+func (c Claim) fill(words sentenceWords) Claim {
+	c.Sentence = filled(sentences[c.Form], words)
 	return c
+}
+
+// compared are the forms of a comparison's result: with a shown difference, without one, and without a verdict. There is no
+// sentence of "".
+type compared struct{ shown, open, none ClaimForm }
+
+// result is the result of a treatment's comparison by a metric, which has a name in the sentence.
+func (v view) result(tr compare.Treatment, c compare.Comparison, name string, forms compared) (x row, ok bool) {
+	c = c.Judged(v.r.Confidence)
+	q, ofRate := quantityOf(c.Metric), c.Metric == metric.Capacity
+	x = row{Claim: Claim{Form: forms.open, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Ratio, OfRatio: true}, name: v.subject(tr), base: v.label.against(tr, v.r)}
+	was, is := apart(v.treatment(tr.Baseline).Metrics[c.Metric].Estimate*q.scale, tr.Metrics[c.Metric].Estimate*q.scale)
+	words := inWords(x.name, c.Verdict, sentenceWords{"name": name, "was": was, "is": is, "unit": q.unitText(), "base": with(x.base), "with": with(x.name), "ratio": ratioText(c.Ratio)})
+	switch {
+	case c.Difference == nil || c.Verdict == compare.Insufficient:
+		x.Form, x.Reason, x.short = forms.none, insufficientWords(v.r, c, ""), "no verdict"
+		words["reason"], words["change"] = capital(x.Reason), x.Reason
+	case !isShown(c.Verdict):
+		x.short = "no difference shown" + ratioText(c.Ratio)
+		words["settle"], words["change"] = v.settle(c), "no difference is shown"+ratioText(c.Ratio)
+	case ofRate && c.Ratio != nil:
+		x.Form, x.short, x.size = forms.shown, percentWords(*c.Ratio), math.Log(c.Ratio.Estimate)
+		words["change"] = x.short
+	default:
+		x.Form, x.Amount, x.OfRatio, x.short, x.size = forms.shown, c.Difference, false, signedWithin(*c.Difference, q), c.Difference.Estimate
+		words["amount"], words["sign"] = amountWithin(*c.Difference, q), map[bool]string{true: "-", false: "+"}[x.size < 0]
+	}
+	if growth := growingApart(v.r, c); growth != "" {
+		words["grows"] = ", " + growth
+	}
+	if c.PairsLost == 0 || c.BlocksNeeded > 0 { // otherwise the ratio is not of these means
+		words["instead"] = " instead of " + was + " " + with(x.base)
+	}
+	if objective := experiment.ObjectiveOf(tr.Factors[experiment.RateFactor]); objective != "" {
+		words["objective"] = ", at " + objective
+	}
+	x.Claim = x.fill(words)
+	return x, x.Form != ""
+}
+
+// percentWords are a ratio as a change: "87 % lower (84 to 90 %)".
+func percentWords(of stats.Interval) string {
+	percent := func(of float64) string { return rough(100 * math.Abs(of-1)) }
+	s, from, to := percent(of.Estimate)+" % higher", of.Low, of.High
+	if of.Estimate < 1 {
+		s, from, to = percent(of.Estimate)+" % lower", to, from
+	}
+	if of.Known() {
+		s += fmt.Sprintf(" (%s to %s %%)", percent(*from), percent(*to))
+	}
+	return s
 }
 
 // plain are claims of one form with finished sentences.

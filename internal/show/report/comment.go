@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
@@ -19,17 +20,11 @@ func writeComment(w io.Writer, r *answer.Report) error {
 		p.line("")
 	}
 	gatesTable(p, r.Decisions)
-	gateRemarks(p, r.Decisions)
+	gateRemarks(p, r)
 	if len(r.Decisions) > 0 {
 		p.line("")
 	}
-	for _, c := range r.Configurations {
-		p.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
-		for _, s := range ConfigurationLines(c) {
-			p.item(s)
-		}
-		p.line("")
-	}
+	differing(p, r)
 	p.prose(trialsSentence(text{page: p, view: newView(r)}) + ". " + errorSentence(r))
 	for _, s := range warningLines(r) {
 		p.item(s)
@@ -45,7 +40,7 @@ func writeComment(w io.Writer, r *answer.Report) error {
 	return err
 }
 
-// outcomesInWords counts gates by outcome: "1 gate fails, 2 pass".
+// outcomesInWords counts gates by outcome: "1 gate fails, 2 gates pass".
 func outcomesInWords(decisions []compare.Decision) string {
 	count := map[compare.Outcome]int{}
 	for _, d := range decisions {
@@ -56,11 +51,8 @@ func outcomesInWords(decisions []compare.Decision) string {
 		outcome   compare.Outcome
 		one, more string
 	}{{compare.Breached, "fails", "fail"}, {compare.Undecided, "undecided", "undecided"}, {compare.Holds, "passes", "pass"}} {
-		switch n := count[o.outcome]; {
-		case n == 1:
-			words = append(words, "1 gate "+o.one)
-		case n > 1:
-			words = append(words, fmt.Sprintf("%d gates %s", n, o.more))
+		if n := count[o.outcome]; n > 0 {
+			words = append(words, printable.Counted(n, "gate")+" "+map[bool]string{true: o.one, false: o.more}[n == 1])
 		}
 	}
 	if words == nil {
@@ -97,15 +89,15 @@ func sides(d compare.Decision) string {
 }
 
 // gateRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.
-func gateRemarks(p *page, decisions []compare.Decision) {
+func gateRemarks(p *page, r *answer.Report) {
 	sides := ""
-	for _, d := range decisions {
+	for _, d := range r.Decisions {
 		if s := fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment); s != sides {
 			sides = s
 			p.item(s)
 		}
-		for _, s := range decisionLines(d)[2:] {
-			if len(decisions) > 1 {
+		for _, s := range decisionLines(r, d)[2:] {
+			if len(r.Decisions) > 1 {
 				s = gateWords(d) + ": " + s
 			}
 			p.item(s)

@@ -15,7 +15,7 @@ func controlTimesSection(t text) {
 	t.page.heading(fmt.Sprintf("Stages of the control plane: diagnosis by what it counts itself (ms, means with the %s interval)", t.view.percent()))
 	g := gridOf([]int{0, 1}, "treatment", "stage", "mean", "half within", "99 % within", "times")
 	for _, c := range all {
-		g.row(t.view.label.describe(t.view.treatment(c.Treatment).Factors), c.Stage, meanWithin(c.Mean), withinBounds(c.P50), withinBounds(c.P99), fmt.Sprint(c.Count))
+		g.row(t.view.label.describe(t.view.treatment(c.Treatment).Factors), c.Stage, figure(c.Mean, 1, false), withinBounds(c.P50), withinBounds(c.P99), fmt.Sprint(c.Count))
 	}
 	t.page.table(g, 2)
 	t.page.line("")

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +34,7 @@ func decisionSection(t text) {
 	}
 	t.page.heading("Gates")
 	gatesTable(t.page, t.view.r.Decisions)
-	gateRemarks(t.page, t.view.r.Decisions)
+	gateRemarks(t.page, t.view.r)
 }
 
 // unseenLevel is the probability that blocks of another kind are more frequent than printed, though no pair shows them.
@@ -47,22 +46,17 @@ func ChangeWords(d compare.Decision) string {
 }
 
 func changeInterval(d compare.Decision) string {
-	scale, unit := 1.0, " %"
-	if d.Unit != "%" {
-		q := quantityOf(d.Metric)
-		scale, unit = q.scale, q.differenceUnit()
-	}
-	s := fmt.Sprintf("%+.2g%s", d.Change.Estimate*scale, unit)
+	q, digits := quantityOf(d.Metric), "%+.2g"
+	unit := q.differenceUnit()
 	if d.Unit == "%" {
-		s = fmt.Sprintf("%+.1f%s", d.Change.Estimate, unit)
+		q.scale, digits, unit = 1, "%+.1f", " %"
 	}
-	if !d.Change.Known() {
-		return s
+	write := func(v float64) string { return fmt.Sprintf(digits, v*q.scale) }
+	s := write(d.Change.Estimate) + unit
+	if d.Change.Known() {
+		s += fmt.Sprintf(" (%s to %s)", write(*d.Change.Low), write(*d.Change.High))
 	}
-	if d.Unit == "%" {
-		return s + fmt.Sprintf(" (%+.1f to %+.1f)", *d.Change.Low, *d.Change.High)
-	}
-	return s + fmt.Sprintf(" (%+.2g to %+.2g)", *d.Change.Low*scale, *d.Change.High*scale)
+	return s
 }
 
 func writeDecision(w io.Writer, r *answer.Report, o Options) error {
@@ -71,7 +65,7 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 		t.page.prose(s.Sentence)
 	}
 	for _, d := range r.Decisions {
-		for _, s := range decisionLines(d) {
+		for _, s := range decisionLines(r, d) {
 			t.page.prose(s)
 		}
 	}
@@ -79,18 +73,26 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 		t.page.prose("No gates: write decide in the experiment file, or use tare ab.")
 	}
 	t.page.line("")
-	for _, c := range r.Configurations {
-		t.page.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
-		for _, s := range ConfigurationLines(c) {
-			t.page.item(s)
-		}
-	}
+	differing(t.page, r)
 	t.page.prose(trialsSentence(t) + ".")
 	t.page.prose(errorSentence(r))
 	for _, s := range warningLines(r) {
 		t.page.prose(s)
 	}
 	return t.page.writeTo(w, "decision")
+}
+
+// differing lists the differences between the configurations of both sides.
+func differing(p *page, r *answer.Report) {
+	for _, c := range r.Configurations {
+		p.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
+		for _, s := range ConfigurationLines(c) {
+			p.item(s)
+		}
+		if p.markdown {
+			p.line("")
+		}
+	}
 }
 
 // doubtingWarnings are about the pairs of all decisions of a run.
@@ -105,23 +107,12 @@ func errorSentence(r *answer.Report) string {
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
 }
 
-// GatesAnswer is the outcome of the gates in a sentence, with the names of those that do not hold. It is empty without
-// gates.
+// GatesAnswer is the outcome of the gates in a sentence. It is empty without gates.
 func GatesAnswer(r *answer.Report) string {
 	if len(r.Decisions) == 0 {
 		return ""
 	}
-	var open []string
-	for _, d := range r.Decisions {
-		if d.Outcome != compare.Holds {
-			open = append(open, gateWords(d)+" "+outcomeWords[d.Outcome])
-		}
-	}
-	words := outcomesInWords(r.Decisions)
-	if open == nil {
-		return words + "."
-	}
-	return words + " (" + listedFirst(open, mostOpen) + ")."
+	return outcomesInWords(r.Decisions) + "."
 }
 
 // gateAnswers are the gates in at most two sentences, those that do not hold first. There are none without gates.
@@ -133,10 +124,10 @@ func gateAnswers(r *answer.Report) []string {
 	rank := map[compare.Outcome]int{compare.Breached: 0, compare.Undecided: 1, compare.Holds: 2}
 	slices.SortStableFunc(ordered, func(a, b compare.Decision) int { return rank[a.Outcome] - rank[b.Outcome] })
 	first, rest := ordered[0], ordered[1:]
-	lines := []string{gateSentence(r, first)}
+	lines := []string{gateSentence(r, first) + settleWords(r, first)}
 	switch {
 	case len(rest) == 1:
-		lines = append(lines, gateSentence(r, rest[0]))
+		lines = append(lines, gateSentence(r, rest[0])+settleWords(r, rest[0]))
 	case len(rest) > 1:
 		lines = append(lines, "Of the other gates "+outcomesInWords(rest)+".")
 	case first.Doubts != nil:
@@ -144,7 +135,7 @@ func gateAnswers(r *answer.Report) []string {
 		lines = append(lines, fmt.Sprintf("Doubted: %s. Without this doubt: %s.", doubt, first.Doubted))
 	case first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
 	case first.Outcome != compare.Holds:
-		lines = append(lines, decisionLines(first)[2:]...)
+		lines = append(lines, decisionLines(r, first)[2:]...)
 	}
 	return lines[:min(len(lines), 2)]
 }
@@ -152,7 +143,12 @@ func gateAnswers(r *answer.Report) []string {
 // gateSentence is a gate with its outcome and the change: "The gate “p99 < +5%” passes: +2.5 % (-1.0 to +6.1), 4.1 ms with b
 // (envoy with access log on) instead of 4.0 ms with a (envoy)."
 func gateSentence(r *answer.Report, d compare.Decision) string {
-	side := func(name string) string { return sideWords(name, shortVariant(r.Setup.Variants[name])) }
+	side := func(name string) string {
+		if of := r.Setup.Variants[name]; len(of) <= mostVariant {
+			return sideWords(name, of)
+		}
+		return name
+	}
 	s := fmt.Sprintf("The gate “%s” %s: ", gateWords(d), outcomeWords[d.Outcome])
 	if d.Change != nil {
 		s += ChangeWords(d) + ", "
@@ -162,50 +158,24 @@ func gateSentence(r *answer.Report, d compare.Decision) string {
 	} else {
 		s += fmt.Sprintf("%s against %s", side(d.Treatment), side(d.Baseline))
 	}
-	if first, last := r.Setup.FirstStart, r.Setup.LastEnd; d.Outcome == compare.Undecided && d.Doubts == nil && d.MorePairs > 0 && first != nil && last != nil {
-		return s + fmt.Sprintf(". About %s would settle it: `--max-time %dm`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), int(math.Ceil(last.Sub(*first).Minutes()+d.Minutes)))
-	}
 	return s + "."
+}
+
+// settleWords are the time that would decide an undecided gate: " About 3 more minutes would settle it: `--max-time 12m`."
+func settleWords(r *answer.Report, d compare.Decision) string {
+	first, last := r.Setup.FirstStart, r.Setup.LastEnd
+	if d.Outcome != compare.Undecided || d.Doubts != nil || d.MorePairs == 0 || first == nil || last == nil {
+		return ""
+	}
+	return fmt.Sprintf(" About %s would settle it: `--max-time %dm`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), int(math.Ceil(last.Sub(*first).Minutes()+d.Minutes)))
 }
 
 // mostVariant is the largest number of characters of a definition in a sentence.
 const mostVariant = 60
 
-// optionOf is an option that a variant sets, "accessLog=true", and wordStart the begin of a word in its name.
-var (
-	optionOf  = regexp.MustCompile(`options\.([A-Za-z]+)=([^,]*)`)
-	wordStart = regexp.MustCompile(`([a-z])([A-Z])`)
-)
-
-// shortVariant is the definition of a variant in a sentence: "envoy with access log on". It is "" for a long one.
-func shortVariant(of string) string {
-	words := optionOf.ReplaceAllStringFunc(of, func(s string) string {
-		m := optionOf.FindStringSubmatch(s)
-		value := m[2]
-		if word, is := map[string]string{"true": "on", "false": "off"}[value]; is {
-			value = word
-		}
-		return strings.ToLower(wordStart.ReplaceAllString(m[1], "$1 $2")) + " " + value
-	})
-	if len(words) > mostVariant {
-		return ""
-	}
-	return words
-}
-
 // gateWords is a gate with the name that reports have for its metric: "CPU/request, data plane < +25%".
 func gateWords(d compare.Decision) string {
 	return strings.Replace(d.Gate, d.Metric, quantityOf(d.Metric).name, 1)
-}
-
-// mostOpen is the max number of gates that [GatesAnswer] names.
-const mostOpen = 3
-
-func listedFirst(words []string, most int) string {
-	if len(words) > most {
-		return strings.Join(words[:most], "; ") + fmt.Sprintf("; and %d more", len(words)-most)
-	}
-	return strings.Join(words, "; ")
 }
 
 // JUnit's XML, as CI systems read it.
@@ -234,7 +204,7 @@ type (
 func writeJUnit(w io.Writer, r *answer.Report) error {
 	s := junitSuite{Name: "tare " + r.Experiment, Tests: len(r.Decisions)}
 	for _, d := range r.Decisions {
-		lines := strings.Join(decisionLines(d), "\n")
+		lines := strings.Join(decisionLines(r, d), "\n")
 		c := junitCase{Class: d.Treatment, Name: d.Gate, Output: lines}
 		switch d.Outcome {
 		case compare.Breached:
@@ -260,17 +230,8 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 }
 
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
-func decisionLines(d compare.Decision) []string {
-	q := quantityOf(d.Metric)
-	lines := []string{fmt.Sprintf("Gate %s: %s.", gateWords(d), OutcomeWord(d.Outcome))}
-	change := fmt.Sprintf("%s against %s: ", d.Treatment, d.Baseline)
-	if d.A != nil && d.B != nil {
-		change += fmt.Sprintf("%s%s instead of %s%s, ", rough(*d.B*q.scale), q.unitText(), rough(*d.A*q.scale), q.unitText())
-	}
-	if d.Change != nil {
-		change += ChangeWords(d) + ", "
-	}
-	lines = append(lines, change+fmt.Sprintf("after %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last]))
+func decisionLines(r *answer.Report, d compare.Decision) []string {
+	lines := []string{gateSentence(r, d), fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
 	for _, doubt := range d.Doubts {
 		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
 	}
@@ -313,7 +274,7 @@ func lostLines(lost []compare.LostPair) []string {
 		in := blocks[l.Reason]
 		words := "block " + in[0]
 		if len(in) > 1 {
-			words = fmt.Sprintf("%d blocks (%s)", len(in), listedNumbers(in))
+			words = fmt.Sprintf("%d blocks (%s)", len(in), printable.Listed(in, maxBlocks))
 		}
 		line := fmt.Sprintf("No pair from %s: %s", words, l.Reason)
 		if l.Message != "" {
@@ -329,13 +290,6 @@ const (
 	maxReason = 160 // characters of a message
 	maxBlocks = 8   // numbers
 )
-
-func listedNumbers(numbers []string) string {
-	if len(numbers) <= maxBlocks {
-		return strings.Join(numbers, ", ")
-	}
-	return strings.Join(numbers[:maxBlocks], ", ") + ", …"
-}
 
 // shortened is the first line of a text, of n characters at most.
 func shortened(text string, n int) string {

@@ -37,7 +37,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Holds || len(d.Doubts) != 1 {
 		t.Fatalf("%+v", d)
 	}
-	for format, outcome := range map[string]string{"decision": ": undecided.", "text": "” is undecided: ", "markdown": "” is undecided: ", "comment": "1 gate undecided", "junit": `skipped="1"`, "json": `"undecided"`} {
+	for format, outcome := range map[string]string{"decision": "” is undecided: ", "text": "” is undecided: ", "markdown": "” is undecided: ", "comment": "1 gate undecided", "junit": `skipped="1"`, "json": `"undecided"`} {
 		f, ok := report.Lookup(format, report.Options{Width: 2000})
 		if !ok {
 			t.Fatalf("no format %s", format)
@@ -49,7 +49,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 			t.Errorf("%s:\n%s", format, got)
 		}
 	}
-	if got, want := report.GatesAnswer(r), "1 gate undecided (CPU/request, data plane < +40% is undecided)."; got != want {
+	if got, want := report.GatesAnswer(r), "1 gate undecided."; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -64,9 +64,9 @@ func TestDecisionFormats(t *testing.T) {
 		outcome   compare.Outcome
 		text, xml string
 	}{
-		{0.1, 8, compare.Breached, "Gate CPU/request, data plane < +2%: fails.", `failures="1"`},
-		{0, 8, compare.Holds, "Gate CPU/request, data plane < +2%: passes.", `failures="0"`},
-		{0, 3, compare.Undecided, "Gate CPU/request, data plane < +2%: undecided.", `skipped="1"`},
+		{0.1, 8, compare.Breached, "The gate “CPU/request, data plane < +2%” fails: ", `failures="1"`},
+		{0, 8, compare.Holds, "The gate “CPU/request, data plane < +2%” passes: ", `failures="0"`},
+		{0, 3, compare.Undecided, "The gate “CPU/request, data plane < +2%” is undecided: ", `skipped="1"`},
 	} {
 		r := gated(t, c.more, c.blocks)
 		if got := r.Decided(); got != c.outcome || len(r.Decisions) != 1 {
@@ -115,7 +115,7 @@ func TestDecisionWithoutPairs(t *testing.T) {
 	for _, c := range []struct {
 		pairs int
 		want  string
-	}{{3, ", after 3 of at most 3 pairs"}, {0, "envoy-b against envoy-a: after 0 of at most 3 pairs"}} {
+	}{{3, "After 3 of at most 3 pairs"}, {0, "undecided: envoy-b against envoy-a.\nAfter 0 of at most 3 pairs"}} {
 		pairs, want := c.pairs, c.want
 		if d := &r.Decisions[0]; pairs == 0 {
 			d.A, d.B, d.Change, d.Control, d.Pairs = nil, nil, nil, nil, 0

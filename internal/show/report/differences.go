@@ -84,52 +84,47 @@ func differencesSection(t text) {
 		t.page.prose(fmt.Sprintf("%s not shown here: see --all.", printable.Counted(hidden, "more comparison")))
 	}
 	if !t.view.short {
-		positionSentence(t)
-		speedSentences(t)
+		adjustedSentences(t)
 	}
 }
 
-// positionSentence names the intervals that were adjusted for positions in the block.
-func positionSentence(t text) {
-	var adjusted []string
+// adjustedSentences name the intervals that were adjusted for positions in the block, and those at the machine's mean speed.
+func adjustedSentences(t text) {
+	var positions, speeds []string
 	for _, c := range t.view.r.Comparisons {
-		if c.Position != nil && !c.Control && t.view.shows(c) {
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s", quantityOf(c.Metric).name, t.view.label.describe(c.Factors)))
+		q := quantityOf(c.Metric)
+		name := fmt.Sprintf("%s of %s", q.name, t.view.label.describe(c.Factors))
+		switch {
+		case c.Control || !t.view.shows(c):
+			continue
+		case c.Position != nil:
+			positions = append(positions, name)
+		}
+		if c.Speed != nil {
+			speeds = append(speeds, name+" ("+speedWords(c.Speed, q)+")")
 		}
 	}
-	if adjusted == nil {
-		return
-	}
-	if t.page.markdown {
-		t.page.line("")
-	}
-	t.page.prose("Adjusted for the position in the block, which narrows the interval: " + strings.Join(adjusted, "; ") + ". JSON has the figures without it.")
-}
-
-// speedSentences name the intervals at the machine's mean speed, each with the interval over its speeds.
-func speedSentences(t text) {
-	var adjusted []string
-	for _, c := range t.view.r.Comparisons {
-		if c.Speed != nil && !c.Control && t.view.shows(c) {
-			q := quantityOf(c.Metric)
-			adjusted = append(adjusted, fmt.Sprintf("%s of %s (%s)", q.name, t.view.label.describe(c.Factors), speedWords(c.Speed, q)))
-		}
-	}
-	for _, q := range t.view.r.Questions {
-		for _, p := range q.Pooled {
-			if u := quantityOf(p.Metric); p.Speed != nil && !nothing(p.Difference) {
-				adjusted = append(adjusted, fmt.Sprintf("%s of %s, mean over %s (%s)", u.name, t.view.questionWords(q), printable.Counted(p.Levels, "level"), speedWords(p.Speed, u)))
+	for _, of := range t.view.r.Questions {
+		for _, p := range of.Pooled {
+			if q := quantityOf(p.Metric); p.Speed != nil && !nothing(p.Difference) {
+				speeds = append(speeds, fmt.Sprintf("%s of %s, mean over %s (%s)", q.name, t.view.questionWords(of), printable.Counted(p.Levels, "level"), speedWords(p.Speed, q)))
 			}
 		}
 	}
-	if adjusted == nil {
-		return
+	for _, x := range []struct {
+		of, means string
+		all       []string
+	}{
+		{"the position in the block", "JSON has the figures without it.", positions},
+		{"the machine's speed in each block", "These intervals are about the mean over such deployments at the mean speed of this run. They hold if at most 0.15 of a deployment's own deviation passes into what shows the speed: the CPU per request of application and load generator. Ratios are not adjusted.", speeds},
+	} {
+		if x.all != nil {
+			if t.page.markdown {
+				t.page.line("")
+			}
+			t.page.prose(fmt.Sprintf("Adjusted for %s, which narrows the interval: %s. %s", x.of, strings.Join(x.all, "; "), x.means))
+		}
 	}
-	if t.page.markdown {
-		t.page.line("")
-	}
-	t.page.prose("Adjusted for the machine's speed in each block, which narrows the interval: " + strings.Join(adjusted, "; ") +
-		". These intervals are about the mean over such deployments at the mean speed of this run. They hold if at most 0.15 of a deployment's own deviation passes into what shows the speed: the CPU per request of application and load generator. Ratios are not adjusted.")
 }
 
 // speedWords are the unadjusted interval, and the slope if there is one.

@@ -3,11 +3,6 @@ package report
 import (
 	"bytes"
 	"encoding/csv"
-	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,63 +59,6 @@ func TestCSVHoldsEveryMetricOfEveryTrial(t *testing.T) {
 	}
 	if len(want) != 0 {
 		t.Errorf("%d figures are missing", len(want))
-	}
-}
-
-// benchstat itself reads it, and computes the same means.
-func TestBenchstatReadsBenchfmt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds benchstat")
-	}
-	r, b := written(t, "benchfmt")
-	file := filepath.Join(t.TempDir(), "bench.txt")
-	must.OK(t, os.WriteFile(file, b, 0o644))
-	out, err := exec.Command("go", "tool", "-modfile=../../../tools/go.mod", "benchstat", "-format", "csv", "-filter", ".unit:cpu_us_per_request/total", "-row", ".name,/rate,/control", "-col", "/mesh", file).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for _, tr := range r.Treatments {
-		if tr.Control {
-			continue
-		}
-		var values []float64
-		for _, x := range r.Trials {
-			if x.Treatment == tr.ID {
-				values = append(values, x.Metrics["cpu_us_per_request/total"])
-			}
-		}
-		if median := medianOf(values); !holds(string(out), median) {
-			t.Errorf("benchstat has no %v of %s:\n%s", median, tr.ID, out)
-		}
-	}
-	if bytes.Contains(out, []byte("warning")) {
-		t.Errorf("%s", out)
-	}
-}
-
-func medianOf(v []float64) float64 {
-	v = append([]float64{}, v...)
-	for i := range v {
-		for j := i; j > 0 && v[j] < v[j-1]; j-- {
-			v[j], v[j-1] = v[j-1], v[j]
-		}
-	}
-	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
-}
-
-// holds reports whether a number in text is v, to six digits.
-func holds(text string, v float64) bool {
-	for _, s := range regexp.MustCompile(`[0-9.]+(e[-+][0-9]+)?`).FindAllString(text, -1) {
-		if f, err := strconv.ParseFloat(s, 64); err == nil && math.Abs(f-v) <= 1e-5*math.Abs(v) {
-			return true
-		}
-	}
-	return false
-}
-
-func TestBenchNamesCannotBreakTheFormat(t *testing.T) {
-	if got := benchToken("a b/c=d-8\n"); got != "a_b_c_d_8_" {
-		t.Errorf("%q", got)
 	}
 }
 

@@ -28,17 +28,15 @@ func failuresSection(t text) {
 		return
 	}
 	t.page.heading("Failures (mean, and the range over the trials)")
-	shown := rows(t.view)
-	columns := t.view.label.columns(shown)
-	labels := len(columns)
+	var columns []column
 	for _, name := range failureMetrics {
 		if t.view.known(name) {
 			columns = append(columns, metricColumn(name, func(scale float64) []string {
-				return printable.Texts(shown, func(tr compare.Treatment) string { return rangeOf(t.view.r, tr, name, scale) })
+				return printable.Texts(rows(t.view), func(tr compare.Treatment) string { return rangeOf(t.view.r, tr, name, scale) })
 			}))
 		}
 	}
-	t.page.table(columns, labels)
+	t.byTreatment(columns)
 }
 
 // rangeOf is the mean of a metric with its range over the trials, "74 (28 to 99)": an interval of a few trials would reach

@@ -8,27 +8,39 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 )
 
+// byPair adds rows about treatments to a grid, each group below the names of both sides. A treatment without rows is left out.
+func byPair(v view, g grid, rows func(compare.Treatment) [][]string) {
+	for _, tr := range v.r.Treatments {
+		for i, cells := range rows(tr) {
+			if i == 0 {
+				g.row(v.pairWords(tr))
+			}
+			g.row(cells...)
+		}
+	}
+}
+
 // floorSection shows the differences of identical treatments.
 func floorSection(t text) {
 	if len(t.view.r.Floor) == 0 {
 		return
 	}
-	first := t.view.r.Floor[0]
-	t.page.heading(fmt.Sprintf("Noise (%s against itself, %s: any difference here is noise)", t.view.label.describe(first.Factors), printable.Counted(first.N, "pair")))
+	t.page.heading(fmt.Sprintf("Noise (baselines against themselves, %s: any difference here is noise)", printable.Counted(t.view.r.Floor[0].N, "pair")))
 	g := gridOf([]int{0}, "", "difference", "interval")
-	treatment := first.Treatment
-	for _, c := range floorComparisons(t) {
-		if c.Treatment != treatment {
-			treatment = c.Treatment
-			g.row(t.view.label.describe(c.Factors) + " against itself")
+	byPair(t.view, g, func(tr compare.Treatment) (rows [][]string) {
+		for _, c := range t.view.comparisons(tr.ID) {
+			if !tr.Control || c.Difference == nil {
+				continue
+			}
+			c, q := c.Judged(t.view.r.Confidence), quantityOf(c.Metric)
+			name := "  " + q.name
+			if isShown(c.Verdict) {
+				name += " " + mark
+			}
+			rows = append(rows, []string{name, difference(*c.Difference, q.scale) + q.differenceUnit(), bounds(*c.Difference, q.scale, signed)})
 		}
-		q := quantityOf(c.Metric)
-		name := "  " + q.name
-		if isShown(c.Verdict) {
-			name += " " + mark
-		}
-		g.row(name, difference(*c.Difference, q.scale)+q.differenceUnit(), bounds(*c.Difference, q.scale, signed))
-	}
+		return rows
+	})
 	if g.empty() {
 		t.page.line("  no difference at all")
 		return
@@ -36,44 +48,20 @@ func floorSection(t text) {
 	t.page.tableAt(g, 1, "")
 }
 
-// floorComparisons returns the shown A/A comparisons, treatment by treatment.
-func floorComparisons(t text) []compare.Comparison {
-	var cs []compare.Comparison
-	for _, tr := range t.view.r.Treatments {
-		if !tr.Control {
-			continue
-		}
-		for _, c := range t.view.comparisons(tr.ID) {
-			if c.Difference != nil {
-				cs = append(cs, c.Judged(t.view.r.Confidence))
-			}
-		}
-	}
-	return cs
-}
-
 // smallestSection has the smallest difference that each comparison would show, the A/A
 // pairs included.
 func smallestSection(t text) {
 	g := gridOf([]int{0}, "", "smallest", "share", "range")
 	shown := t.view.shownGroups()
-	for _, tr := range t.view.r.Treatments {
-		if !tr.Control && !slices.Contains(shown, tr.ID) {
-			continue
-		}
-		group := false
+	byPair(t.view, g, func(tr compare.Treatment) (rows [][]string) {
 		for _, c := range t.view.comparisons(tr.ID) {
-			if c.Smallest == nil {
-				continue
+			if c.Smallest != nil && (tr.Control || slices.Contains(shown, tr.ID)) {
+				value, share, between := smallestWords(c, tr)
+				rows = append(rows, []string{"  " + quantityOf(c.Metric).name, value, share, between})
 			}
-			if !group {
-				group = true
-				g.row(t.view.pairWords(tr))
-			}
-			value, share, between := smallestWords(c, tr)
-			g.row("  "+quantityOf(c.Metric).name, value, share, between)
 		}
-	}
+		return rows
+	})
 	if g.empty() {
 		return
 	}

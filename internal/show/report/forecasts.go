@@ -56,15 +56,7 @@ func writeForecasts(w io.Writer, f Forecasts) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s:\n", ForecastFor(f, x))
-		facts := ForecastFacts(f, x)
-		wide := 0
-		for _, fact := range facts {
-			wide = max(wide, len(fact.Name))
-		}
-		for _, fact := range facts {
-			fmt.Fprintf(w, "  %-*s %s\n", wide+1, fact.Name+":", fact.Text)
-		}
+		writeFacts(w, ForecastFor(f, x), ForecastFacts(f, x))
 		writeServices(w, ForecastServices(x))
 	}
 	writeNext(w, f.Next)
@@ -159,15 +151,16 @@ func nineteen(confidence float64) string { return fmt.Sprintf("%.3g", 20*confide
 // ForecastServices is the table of a forecast's services, with the causes of their ranges.
 func ForecastServices(x predict.Forecast) LevelTable {
 	t := LevelTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: deployments differ", "the curve"}}
-	graph, below, connections := x.CPU.Causes.Graph > 0, x.CPU.Causes.Range > 0, x.CPU.Causes.Connections > 0
-	if graph {
-		t.Heads = append(t.Heads, "counted calls")
+	more := []struct {
+		head string
+		of   func(predict.Causes) float64
+	}{
+		{"counted calls", func(c predict.Causes) float64 { return c.Graph }}, {"rate not measured", func(c predict.Causes) float64 { return c.Range }}, {"connections", func(c predict.Causes) float64 { return c.Connections }},
 	}
-	if below {
-		t.Heads = append(t.Heads, "rate not measured")
-	}
-	if connections {
-		t.Heads = append(t.Heads, "connections")
+	for _, cause := range more {
+		if cause.of(x.CPU.Causes) > 0 {
+			t.Heads = append(t.Heads, cause.head)
+		}
 	}
 	for _, s := range x.Services {
 		name := s.Service
@@ -175,14 +168,10 @@ func ForecastServices(x predict.Forecast) LevelTable {
 			name += fmt.Sprintf(" (%d replicas)", s.Replicas)
 		}
 		row := []string{name, fmt.Sprintf("%.4g", s.Rate), fmt.Sprintf("%.4g", s.Calls), cpuAmount(s.CPU), spaced(memoryAmount(s.Memory), forecastMark(x)), cpuWidened(s.CPU.Causes.Deployment), cpuWidened(s.CPU.Causes.Curve)}
-		if graph {
-			row = append(row, cpuWidened(s.CPU.Causes.Graph))
-		}
-		if below {
-			row = append(row, cpuWidened(s.CPU.Causes.Range))
-		}
-		if connections {
-			row = append(row, cpuWidened(s.CPU.Causes.Connections))
+		for _, cause := range more {
+			if cause.of(x.CPU.Causes) > 0 {
+				row = append(row, cpuWidened(cause.of(s.CPU.Causes)))
+			}
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -209,34 +198,6 @@ func cores(n float64) string {
 		return fmt.Sprintf("%.2gm", n*1000)
 	}
 	return cpuQuantity(n)
-}
-
-// ForecastsAnswer has the sentences of each forecast: its costs, and what their ranges are.
-func ForecastsAnswer(f Forecasts) (sentences []string) {
-	for _, x := range f.Forecasts {
-		if x.Refused != "" {
-			sentences = append(sentences, fmt.Sprintf("No forecast, because it needs what was not measured: %s.", ForecastFor(f, x)))
-			continue
-		}
-		costs := []string{"CPU " + cpuAmount(x.CPU), "memory " + spaced(memoryAmount(x.Memory), forecastMark(x))}
-		if x.Latency != nil {
-			costs = append(costs, "median response "+addedWords(*x.Latency))
-		}
-		if x.Month != nil {
-			costs = append(costs, moneyWords(f, *x.Month)+" a month")
-		}
-		sentences = append(sentences, fmt.Sprintf("%s: %s.", printable.And(costs), ForecastFor(f, x)))
-		if x.Control != nil {
-			sentences = append(sentences, "Control plane: "+controlWords(f, *x.Control)+".")
-			if x.Total != nil {
-				sentences = append(sentences, "Proxies and control plane: "+moneyWords(f, *x.Total)+" a month.")
-			}
-		}
-		if x.Latency == nil {
-			sentences = append(sentences, "The median response has no forecast: "+x.NoLatency+".")
-		}
-	}
-	return append(sentences, fmt.Sprintf("In brackets is the range of a new deployment: %s of 20 lie in it.", nineteen(f.Forecasts[0].Confidence)))
 }
 
 // entryWords are the rates from outside.

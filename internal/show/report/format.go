@@ -55,7 +55,6 @@ func Formats(o Options) []Format {
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
 		{Name: "junit", Doc: "the gates as JUnit XML: a test case each", Write: writeJUnit},
 		{Name: "csv", Doc: "tidy: one row per metric and trial", Write: writeCSV},
-		{Name: "benchfmt", Doc: "Go's benchmark format, for benchstat", Write: writeBenchfmt},
 	}
 	for i, f := range all {
 		if f.Write != nil && !(f.Name == "text" && o.Color) { // whose lines are without controls before they get a style

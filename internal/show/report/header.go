@@ -126,14 +126,6 @@ func trialsSentence(t text) string {
 	return s + fmt.Sprintf("; %d used, %s", c.Used, strings.Join(lost, ", "))
 }
 
-// OrderWords is the order of the trials in words, "" for an import.
-func OrderWords(r *answer.Report) string {
-	if r.Method != compare.Paired {
-		return ""
-	}
-	return orderWords(r.Order, r.Setup.Seed)
-}
-
 // orderWords is the order of the trials in words.
 func orderWords(order string, seed uint64) string {
 	switch order {

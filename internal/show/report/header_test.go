@@ -25,16 +25,3 @@ func TestLoadLine(t *testing.T) {
 		t.Errorf("%q of nothing", got)
 	}
 }
-
-func TestShortVariant(t *testing.T) {
-	for of, want := range map[string]string{
-		"envoy":                             "envoy",
-		"envoy with options.accessLog=true": "envoy with access log on",
-		"envoy-tcp with options.mtls=false, options.workers=4":                                  "envoy-tcp with mtls off, workers 4",
-		"envoy with options.one=111111111111, options.two=222222222222, options.three=33333333": "",
-	} {
-		if got := shortVariant(of); got != want {
-			t.Errorf("%s: %q, want %q", of, got, want)
-		}
-	}
-}

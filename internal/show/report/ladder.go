@@ -96,92 +96,84 @@ func ladderLegend(l compare.Ladder, adjusted bool) string {
 	return words + " Each step is compared over the blocks that have it and the step before. The rest is what blocks without a step leave of the whole: noise, if its interval contains zero."
 }
 
-// ladderAnswers are what all steps add, a line for each ladder. One ladder has a second line about its steps.
-func ladderAnswers(v view) (lines []string) {
+// ladderClaims are what all steps add, a claim for each ladder. One ladder has a second one about its steps.
+func ladderClaims(v view) (all []Claim) {
 	for _, l := range v.r.Ladders {
-		lines = append(lines, v.ladderAnswer(l))
+		all = append(all, v.ladderClaim(l))
 	}
 	if len(v.r.Ladders) == 1 {
-		if s := stepsAnswer(v, v.r.Ladders[0]); s != "" {
-			lines = append(lines, s)
-		}
+		all = append(all, plain(ladderClaim, stepsAnswer(v, v.r.Ladders[0]))...)
 	}
-	return lines
+	return all
 }
 
-// ladderAnswer is the whole of a ladder in a sentence.
-func (v view) ladderAnswer(l compare.Ladder) string {
-	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
-	first, last := v.stepName(l.Steps[0]), l.Steps[len(l.Steps)-1]
-	subject := map[int]string{2: "The feature " + v.stepName(last), 3: "Both features together"}[len(l.Steps)]
-	subject = cmp.Or(subject, fmt.Sprintf("All %s features together", numberWord(len(l.Steps)-1)))
+// costOfLadder is the CPU of a request, step by step.
+func costOfLadder(l compare.Ladder) (m compare.LadderMetric) {
+	if i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost }); i >= 0 {
+		m = l.Metrics[i]
+	}
+	return m
+}
+
+// ladderClaim is the whole of a ladder. Its verdict is that of the last step against the first, and otherwise its interval's.
+func (v view) ladderClaim(l compare.Ladder) Claim {
+	first, last := l.Steps[0], l.Steps[len(l.Steps)-1]
+	subject := fmt.Sprintf("All %s features together", numberWord(len(l.Steps)-1))
+	if len(l.Steps) <= 3 {
+		subject = map[int]string{2: "The feature " + v.stepName(last), 3: "Both features together"}[len(l.Steps)]
+	}
 	if words := v.label.phrase(l.Factors, v.label.factors); words != "" { // of several ladders
 		subject += " (" + words + ")"
 	}
-	if i < 0 || l.Metrics[i].Whole == nil {
-		return subject + ": too few trials for a figure of CPU."
+	whole, ok := v.r.Find(last, answerCost)
+	whole.Difference = costOfLadder(l).Whole
+	switch {
+	case ok && whole.Baseline == first && !isShown(whole.Verdict):
+		whole = whole.Judged(v.r.Confidence)
+	case whole.Difference != nil:
+		whole.Verdict = map[bool]compare.Verdict{true: compare.Lower, false: compare.Higher}[whole.Difference.Estimate < 0]
 	}
-	m := l.Metrics[i]
-	if c, ok := v.compared(last, answerCost); ok && c.Baseline == l.Steps[0] && !isShown(c.Verdict) {
-		tr := v.treatment(last)
-		c.Difference = m.Whole
-		return v.costOf(tr, subject, subject, first, costs{total: c.Judged(v.r.Confidence)}, "", totals{}).Sentence
-	}
-	verb := "add %s of CPU to a request"
-	if m.Whole.Estimate < 0 {
-		verb = "save %s of CPU per request"
-	}
-	if len(l.Steps) == 2 {
-		verb = strings.Replace(verb, " ", "s ", 1)
-	}
-	whole := v.treatment(last)
-	whole.Baseline = l.Steps[0]
-	return fmt.Sprintf("%s "+verb+"%s.", subject, amountWithin(*m.Whole, quantityOf(answerCost)), totalsOf(v, whole).words("all sidecars ", first, *m.Whole))
+	tr := v.treatment(last)
+	tr.Baseline = first
+	return v.costOf(tr, subject, subject, v.stepName(first), costs{total: whole}, "", totalsOf(v, tr)).Claim
 }
 
 // stepsAnswer names the largest steps, and those without a shown difference with their intervals: "The most expensive: http
 // +322 ±90 µs. Too small to measure here: stats (at most 51 µs). Not settled: access-log (-169 to +224 µs)." A step is
 // too small if all of its interval is smaller than every shown step. It is "" without a step.
 func stepsAnswer(v view, l compare.Ladder) string {
-	i := slices.IndexFunc(l.Metrics, func(m compare.LadderMetric) bool { return m.Metric == answerCost })
-	if i < 0 {
-		return ""
-	}
-	m, q := l.Metrics[i], quantityOf(answerCost)
-	shown := slices.DeleteFunc(slices.Clone(m.Increments), func(c compare.Increment) bool { return c.Verdict != compare.Higher })
-	slices.SortStableFunc(shown, func(a, b compare.Increment) int { return -cmp.Compare(a.Difference.Estimate, b.Difference.Estimate) })
-	var largest []string
-	for _, c := range shown[:min(len(shown), 3)] {
-		largest = append(largest, fmt.Sprintf("%s %s", v.stepName(c.Treatment), increment(c.Judged(), q.scale)+q.unitText()))
-	}
+	q := quantityOf(answerCost)
+	steps := slices.DeleteFunc(slices.Clone(costOfLadder(l).Increments), func(c compare.Increment) bool { return c.Judged() == nil })
+	size := func(c compare.Increment) float64 { return c.Judged().Estimate }
+	slices.SortStableFunc(steps, func(a, b compare.Increment) int { return cmp.Compare(size(b), size(a)) })
 	smallest := 0.0
-	for _, c := range m.Increments {
-		if of := c.Judged(); of != nil && isShown(c.Verdict) && (smallest == 0 || math.Abs(of.Estimate) < smallest) {
-			smallest = math.Abs(of.Estimate)
+	for _, c := range steps {
+		if of := math.Abs(size(c)); isShown(c.Verdict) && (smallest == 0 || of < smallest) {
+			smallest = of
 		}
 	}
-	var small, open, sentences []string
-	for _, c := range m.Increments {
-		of := c.Judged()
-		if of == nil || !of.Known() || isShown(c.Verdict) {
-			continue
+	var large, small, open []string
+	for _, c := range steps {
+		of, name := *c.Judged(), v.stepName(c.Treatment)
+		switch {
+		case c.Verdict == compare.Higher:
+			large = append(large, name+" "+increment(&of, q.scale)+q.unitText())
+		case c.Verdict == compare.Lower || !of.Known():
+		case max(-*of.Low, *of.High) < smallest:
+			small = append(small, fmt.Sprintf("%s (at most %s)", name, threeDigits(max(-*of.Low, *of.High)*q.scale)))
+		default:
+			d := max(0, 2-magnitude(max(-*of.Low, *of.High)*q.scale))
+			open = append(open, fmt.Sprintf("%s (%s to %s%s)", name, signed(*of.Low*q.scale, d), signed(*of.High*q.scale, d), q.unitText()))
 		}
-		most := max(math.Abs(*of.Low), math.Abs(*of.High))
-		if most < smallest {
-			small = append(small, fmt.Sprintf("%s (at most %s)", v.stepName(c.Treatment), threeDigits(most*q.scale)))
-			continue
+	}
+	var sentences []string
+	for _, list := range []struct {
+		form  string
+		steps []string
+	}{{"The most expensive: %s.", large[:min(len(large), 3)]}, {"Too small to measure here: %s.", small}, {"Not settled: %s.", open}} {
+		if len(list.steps) > 0 {
+			sentences = append(sentences, fmt.Sprintf(list.form, strings.Join(firstOf(list.steps, mostAnswers), ", ")))
 		}
-		d := max(0, 2-magnitude(most*q.scale))
-		open = append(open, fmt.Sprintf("%s (%s to %s)", v.stepName(c.Treatment), signed(*of.Low*q.scale, d), signed(*of.High*q.scale, d)+q.unitText()))
-	}
-	if largest != nil {
-		sentences = append(sentences, "The most expensive: "+strings.Join(largest, ", ")+".")
-	}
-	if small != nil {
-		sentences = append(sentences, "Too small to measure here: "+strings.Join(firstOf(small, mostAnswers), ", ")+".")
-	}
-	if open != nil {
-		sentences = append(sentences, "Not settled: "+strings.Join(firstOf(open, mostAnswers), ", ")+".")
 	}
 	return strings.Join(sentences, " ")
 }

@@ -1,10 +1,8 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -16,28 +14,28 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// crossingAnswers are two sentences where the cheaper of two treatments depends on the level: at each level those that no
-// other is shown to be cheaper than, and the totals of the baseline. Otherwise there are none.
-func crossingAnswers(v view) []string {
+// crossingAnswer is a sentence where the cheapest of several treatments depends on the level: at each level those that no other is
+// shown to be cheaper than. Otherwise it is "".
+func crossingAnswer(v view) string {
 	t := levelTableOf(v)
-	if !t.crosses() {
-		return nil
-	}
-	var least, base []string
+	var least []string
+	everywhere := printable.Texts(t.rows, func(r levelRow) string { return r.name })
 	for at, level := range t.levels {
+		if slices.ContainsFunc(t.rows, func(r levelRow) bool { return r.costs[at].Difference == nil || r.costs[at].Verdict != compare.Higher }) {
+			return ""
+		}
 		names, from, to := t.cheapest(at)
-		where := levelIn(t.factor, level, false)
 		words := fmt.Sprintf("%s (%s)", strings.Join(names, " or "), betweenWords(from, to))
 		if len(names) == len(t.rows) {
 			words = "no clear winner"
 		}
-		least = append(least, fmt.Sprintf("at %s %s", where, words))
-		base = append(base, fmt.Sprintf("%s at %s", threeDigits(totalsOf(v, v.treatment(t.rows[0].costs[at].Treatment)).baseline), where))
+		least = append(least, fmt.Sprintf("at %s %s", levelIn(t.factor, level, false), words))
+		everywhere = slices.DeleteFunc(everywhere, func(name string) bool { return !slices.Contains(names, name) })
 	}
-	return []string{
-		fmt.Sprintf("Least CPU added to a request: %s.", strings.Join(least, "; ")),
-		fmt.Sprintf("Each adds CPU: %s a request needs %s.", with(t.base), printable.And(base)),
+	if least == nil || len(everywhere) > 0 {
+		return ""
 	}
+	return fmt.Sprintf("Least CPU added to a request: %s.", strings.Join(least, "; "))
 }
 
 // betweenWords are two CPU times in a sentence: "253 to 304 µs".
@@ -67,34 +65,6 @@ type levelRow struct {
 	costs []compare.Comparison
 }
 
-// crosses reports whether every difference is an increase, and two rows have one order at one level and the other at another.
-func (t levelTable) crosses() bool {
-	for _, r := range t.rows {
-		if slices.ContainsFunc(r.costs, func(c compare.Comparison) bool { return c.Difference == nil || c.Verdict != compare.Higher }) {
-			return false
-		}
-	}
-	for _, a := range t.rows {
-		for _, b := range t.rows {
-			less := func(c compare.Comparison, at int) bool { return below(c, b.costs[at]) }
-			more := func(c compare.Comparison, at int) bool { return below(b.costs[at], c) }
-			if anyAt(a.costs, less) && anyAt(a.costs, more) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func anyAt(costs []compare.Comparison, is func(compare.Comparison, int) bool) bool {
-	for at, c := range costs {
-		if is(c, at) {
-			return true
-		}
-	}
-	return false
-}
-
 // cheapest are the rows that no other row is shown to be below at a level, and their smallest and largest difference in µs.
 func (t levelTable) cheapest(at int) (names []string, from, to float64) {
 	scale := quantityOf(answerCost).scale
@@ -122,7 +92,7 @@ func levelTableOf(v view) (all levelTable) {
 		row := levelRow{name: name}
 		var levels []any
 		for _, id := range q.Treatments {
-			c, _ := v.compared(id, answerCost)
+			c, _ := v.r.Find(id, answerCost)
 			levels, row.costs = append(levels, v.treatment(id).Factors[f]), append(row.costs, c)
 		}
 		if i == 0 {
@@ -235,10 +205,9 @@ func (v view) sweepRow(q compare.Question) row {
 	}
 	x := v.costOf(first, subject, name, base, c, ", on average "+over, of)
 	x.Subject, x.Baseline = q.ID, ""
-	if of := apartWords(v, q); isShown(c.total.Verdict) && of != "" {
-		verb, request := verbOf(subject, c.total.Verdict)
-		x.apart, x.short = true, strings.Replace(of, " %s", "", 1)
-		x.Claim = Claim{Form: levelClaim, Subject: q.ID, Metric: answerCost, Relation: c.total.Verdict, Amount: c.total.Difference, Sentence: fmt.Sprintf("%s %s %s.", subject, verb, fmt.Sprintf(of, "of CPU "+request))}
+	if first, last, apart := apartAt(v, q); apart && isShown(c.total.Verdict) {
+		x.apart, x.short = true, first+" and "+last
+		x.Claim = Claim{Form: levelsApart, Subject: q.ID, Metric: answerCost, Relation: c.total.Verdict, Amount: c.total.Difference}.fill(inWords(subject, c.total.Verdict, sentenceWords{"first": first, "last": last}))
 	}
 	return x
 }
@@ -246,77 +215,21 @@ func (v view) sweepRow(q compare.Question) row {
 // mostApart is the largest ratio between differences at levels for which their mean is printed.
 const mostApart = 1.5
 
-// apartWords are the differences at levels that are not alike: "795 ±169 µs %s at 100 requests/s and 298 ±68 µs at 1200". They
-// are the first and the last if these are apart, otherwise the range. Where one mean has a meaning they are "". No level
-// is called the highest: noise would choose it.
-func apartWords(v view, q compare.Question) string {
+// apartAt are the differences at the first and the last level, where these are shown to differ so much that their mean has no
+// meaning: "795 ±169 µs at 100 requests/s", "298 ±68 µs at 1200". No level is called the highest: noise would choose it.
+func apartAt(v view, q compare.Question) (first, last string, apart bool) {
 	factor, one := varying(v, q)
-	var costs []compare.Comparison
-	for _, id := range q.Treatments {
-		c, ok := v.compared(id, answerCost)
-		if !ok || c.Difference == nil || len(costs) > 0 && c.Difference.Estimate*costs[0].Difference.Estimate <= 0 {
-			return ""
-		}
-		costs = append(costs, c)
+	a, _ := v.r.Find(q.Treatments[0], answerCost)
+	b, _ := v.r.Find(q.Treatments[len(q.Treatments)-1], answerCost)
+	if !one || a.Difference == nil || b.Difference == nil || !below(a, b) && !below(b, a) {
+		return "", "", false
 	}
-	size := func(c compare.Comparison) float64 { return math.Abs(c.Difference.Estimate) }
-	bySize := func(a, b compare.Comparison) int { return cmp.Compare(size(a), size(b)) }
-	most, least := slices.MaxFunc(costs, bySize), slices.MinFunc(costs, bySize)
-	if !one || size(most) <= mostApart*size(least) {
-		return ""
+	ratio := a.Difference.Estimate / b.Difference.Estimate
+	at := func(c compare.Comparison, first bool) string {
+		return amountWithin(*c.Difference, quantityOf(answerCost)) + " at " + levelIn(factor, c.Factors[factor], first)
 	}
-	first, last := costs[0], costs[len(costs)-1]
-	amountOf := func(c compare.Comparison) string { return amountWithin(*c.Difference, quantityOf(answerCost)) }
-	trend, ordered := trendWords(factor, costs)
-	if trend == "" && !below(first, last) && !below(last, first) {
-		scale := quantityOf(answerCost).scale
-		return fmt.Sprintf("%s %%s, by %s%s", betweenWords(size(least)*scale, size(most)*scale), factorWords(factor), map[bool]string{false: ", but " + levelsOf(factor) + " cannot be distinguished"}[ordered])
-	}
-	return fmt.Sprintf("%s %%s at %s and %s at %s%s", amountOf(first), levelIn(factor, first.Factors[factor], true), amountOf(last), levelIn(factor, last.Factors[factor], false), trend)
+	return at(a, true), at(b, false), ratio > mostApart || 0 < ratio && ratio < 1/mostApart
 }
-
-// trendWords are the direction of differences that fall or rise over numbers: two levels are shown to differ in it, and none
-// in the other. ordered: any two are shown to differ.
-func trendWords(factor string, costs []compare.Comparison) (words string, ordered bool) {
-	var rises, falls bool
-	for i, c := range costs {
-		for _, before := range costs[:i] {
-			rises, falls = rises || below(before, c), falls || below(c, before)
-		}
-	}
-	if rises == falls || !numbers(factor, costs) {
-		return "", rises || falls
-	}
-	more := rises == (costs[0].Difference.Estimate > 0)
-	return ": " + map[bool]string{true: "more", false: "less"}[more] + " per request at " + higherLevels(factor), true
-}
-
-// numbers reports whether the levels of a factor are numbers in ascending order.
-func numbers(factor string, costs []compare.Comparison) bool {
-	last := math.Inf(-1)
-	for _, c := range costs {
-		level, ok := c.Factors[factor].(float64)
-		if !ok || level < last {
-			return false
-		}
-		last = level
-	}
-	return true
-}
-
-// higherLevels is a direction in words: "higher rates".
-func higherLevels(factor string) string {
-	switch {
-	case strings.HasSuffix(factor, "Size"):
-		return "larger " + levelsOf(factor)
-	case strings.HasSuffix(factor, "s"): // connections
-		return "more " + levelsOf(factor)
-	}
-	return "higher " + levelsOf(factor)
-}
-
-// levelsOf are a factor's levels in words: "rates".
-func levelsOf(factor string) string { return strings.TrimSuffix(factorWords(factor), "s") + "s" }
 
 // differingLevels are the levels that differ between the treatments of a question.
 func differingLevels(v view, q compare.Question, of plan.Factors) plan.Factors {

@@ -10,32 +10,16 @@ import (
 	"maps"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// spread is the least, the mean and the largest of some values.
-type spread struct {
-	least, most, sum float64
-	n                int
-}
-
-func (s *spread) add(x float64) {
-	if s.n == 0 {
-		s.least, s.most = x, x
-	}
-	s.least, s.most = min(s.least, x), max(s.most, x)
-	s.sum += x
-	s.n++
-}
-
-// namespaceUse is the use of a namespace over the readings of all measure phases of a treatment.
-type namespaceUse struct{ cpu, memory spread }
+// namespaceUse is the use of a namespace at the readings of all measure phases of a treatment.
+type namespaceUse struct{ cpu, memory []float64 }
 
 // writeNamespaces writes the use of each namespace, as `kubectl top` would show it: minimum, mean and maximum over the
 // readings of the measure phase. It writes nothing of a run without namespaces.
@@ -53,7 +37,8 @@ func writeNamespaces(w io.Writer, a answer.Analysis) error {
 		id := r.Treatments[i].ID
 		for _, name := range slices.SortedFunc(maps.Keys(uses[id]), totalLast) {
 			u := uses[id][name]
-			fmt.Fprintf(tw, "%s\t%s\t%s\t%d\n", id, name, u.columns(), u.cpu.n)
+			fmt.Fprintf(tw, "%s\t%s\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%d\n", id, name, slices.Min(u.cpu), stats.Mean(u.cpu), slices.Max(u.cpu),
+				slices.Min(u.memory), stats.Mean(u.memory), slices.Max(u.memory), len(u.cpu))
 		}
 	}
 	if err := tw.Flush(); err != nil {
@@ -76,11 +61,6 @@ func totalLast(a, b string) int {
 		return cmp.Compare(b, a) // capitals are less
 	}
 	return cmp.Compare(a, b)
-}
-
-func (u *namespaceUse) columns() string {
-	mean := func(s spread) float64 { return s.sum / float64(max(1, s.n)) }
-	return fmt.Sprintf("%.1f\t%.1f\t%.1f\t%.1f\t%.1f\t%.1f", u.cpu.least, mean(u.cpu), u.cpu.most, u.memory.least, mean(u.memory), u.memory.most)
 }
 
 // namespaceUses are the uses by treatment and namespace.
@@ -140,7 +120,7 @@ func addUse(d *result.Dir, r *result.Record, to map[string]*namespaceUse) error 
 			}
 			last[id] = now
 		}
-		if within(e.Time, from, until) {
+		if !e.Time.Before(from) && !e.Time.After(until) {
 			addReading(to, of, members, cores, last)
 		}
 	}
@@ -162,27 +142,18 @@ func namespacesOf(r *result.Record) map[string]string {
 		switch {
 		case t.Plane == metric.Node:
 			all[t.ID] = nodes
-		case t.Namespace != "" && t.Namespace == own:
-			all[t.ID] = partOf(t.Task)
-		default:
+		case t.Namespace == "" || t.Namespace != own:
 			all[t.ID] = cmp.Or(t.Namespace, "plane "+string(t.Plane))
+		case t.Plane == metric.Load || t.Component == "load":
+			all[t.ID] = "load"
+		case t.Role == "gateway":
+			all[t.ID] = "gateway"
+		default:
+			all[t.ID] = "application"
 		}
 	}
 	return all
 }
-
-// partOf is the part of a trial's namespace that a task belongs to.
-func partOf(t mesh.Task) string {
-	switch {
-	case t.Plane == metric.Load || t.Component == "load":
-		return "load"
-	case t.Role == "gateway":
-		return "gateway"
-	}
-	return "application"
-}
-
-func within(t, from, until time.Time) bool { return !t.Before(from) && !t.After(until) }
 
 // addReading adds the sums of one reading.
 func addReading(to map[string]*namespaceUse, of map[string]string, members map[string]int, cores map[string]float64, last map[string]result.Reading) {
@@ -210,7 +181,6 @@ func addReading(to map[string]*namespaceUse, of map[string]string, members map[s
 		if to[name] == nil {
 			to[name] = &namespaceUse{}
 		}
-		to[name].cpu.add(s.cpu)
-		to[name].memory.add(s.memory)
+		to[name].cpu, to[name].memory = append(to[name].cpu, s.cpu), append(to[name].memory, s.memory)
 	}
 }

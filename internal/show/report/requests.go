@@ -15,35 +15,30 @@ var requestMetrics = []string{metric.RequestP50, metric.RequestP90, metric.Reque
 // the baseline's median.
 func requestsSection(t text) {
 	var rows []compare.Treatment
-	var requests []string
+	names, ratios := column{heads: []string{"", "request"}, left: true}, column{heads: []string{"p50 over", "baseline"}}
+	figures := make([]column, len(requestMetrics))
 	for _, name := range t.view.requests() {
-		for _, tr := range t.view.r.Treatments {
-			rows, requests = append(rows, tr), append(requests, name)
+		for i, tr := range t.view.r.Treatments {
+			rows = append(rows, tr)
+			names.cells = append(names.cells, map[bool]string{true: name}[i == 0])
+			for j, base := range requestMetrics {
+				one := metricColumn(metric.Of(base, name), func(scale float64) []string { return []string{cell(tr, metric.Of(base, name), scale)} })
+				figures[j] = column{heads: one.heads, cells: append(figures[j].cells, one.cells...)}
+			}
+			words := none
+			if c, ok := t.view.r.Find(tr.ID, metric.Of(metric.RequestP50, name)); ok && c.Ratio != nil {
+				words = ratioWithin(*c.Ratio)
+			}
+			ratios.cells = append(ratios.cells, words)
 		}
 	}
 	if len(rows) == 0 {
 		return
 	}
 	t.page.heading(fmt.Sprintf("Response times by request (mean of n trials ± half of the %s interval)", t.view.percent()))
-	names := column{heads: []string{"", "request"}, left: true}
-	for i, r := range requests {
-		if i > 0 && requests[i-1] == r {
-			r = ""
-		}
-		names.cells = append(names.cells, r)
-	}
 	columns := append([]column{names}, t.view.label.columns(rows)...)
 	labels := len(columns)
-	columns = append(columns, rowColumns(requestMetrics, requests, rows)...)
-	ratios := column{heads: []string{"p50 over", "baseline"}}
-	for i, tr := range rows {
-		words := none
-		if c, ok := t.view.r.Find(tr.ID, metric.Of(metric.RequestP50, requests[i])); ok && c.Ratio != nil {
-			words = ratioWithin(*c.Ratio)
-		}
-		ratios.cells = append(ratios.cells, words)
-	}
-	t.page.table(append(columns, ratios), labels)
+	t.page.table(append(append(columns, figures...), ratios), labels)
 }
 
 // requests are the names of the requests with figures, sorted.

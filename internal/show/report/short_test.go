@@ -130,7 +130,7 @@ func TestAnswerWithFailures(t *testing.T) {
 		Treatments: []compare.Treatment{treatment("none", 0.514), treatment("envoy", 0.231), treatment("envoy-retries", 0)},
 		Expectations: []answer.Expectation{{Treatment: "none", Expect: "p99 < 250ms", N: 3, Held: 3}, {Treatment: "envoy", Expect: "p99 < 250ms", N: 3, Held: 1},
 			{Treatment: "envoy", Expect: "status(5xx) == 0", N: 3}, {Treatment: "envoy-retries", Expect: "p99 < 250ms", N: 3, Held: 3}}}
-	want := []string{"Requests that failed: 51 % without a mesh, 23 % with envoy, none with envoy-retries.",
+	want := []string{"Requests that failed: 51.4 % without a mesh, 23.1 % with envoy, none with envoy-retries.",
 		"2 of 4 targets missed: “response time p99 below 250 ms” with envoy; “no 5xx responses” with envoy.", "All 9 trials are valid."}
 	got := Answer(r)
 	for i, line := range want {

@@ -166,13 +166,22 @@ func writeSizes(w io.Writer, s Sizes) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		fmt.Fprintf(w, "%s:\n", SizedFor(s, size))
-		for _, f := range SizeFacts(s, size) {
-			fmt.Fprintf(w, "  %-9s %s\n", f.Name+":", f.Text)
-		}
+		writeFacts(w, SizedFor(s, size), SizeFacts(s, size))
 	}
 	writeNext(w, s.Next)
 	return nil
+}
+
+// writeFacts writes the facts about something.
+func writeFacts(w io.Writer, about string, facts []Fact) {
+	fmt.Fprintf(w, "%s:\n", about)
+	wide := 0
+	for _, f := range facts {
+		wide = max(wide, len(f.Name))
+	}
+	for _, f := range facts {
+		fmt.Fprintf(w, "  %-*s %s\n", wide+1, f.Name+":", f.Text)
+	}
 }
 
 // Words are the run and its time, if known.
@@ -310,26 +319,6 @@ func limitedWords(s Sizes, l predict.Limited) string {
 		found = []string{"no trial was valid"}
 	}
 	return fmt.Sprintf("%s, at %s requests/s: %s", strings.Join(limits, ", "), Level(l.At[experiment.RateFactor]), strings.Join(found, "; "))
-}
-
-// SizesAnswer has a sentence for each size: what to write into a manifest.
-func SizesAnswer(s Sizes) (sentences []string) {
-	for _, size := range s.Sizes {
-		limits := "a memory limit of " + memoryQuantity(size.LimitMemory)
-		if size.LimitCPU > 0 {
-			limits += " and a CPU limit of " + cpuQuantity(size.LimitCPU)
-		} else {
-			limits += " and no CPU limit"
-		}
-		resources := fmt.Sprintf("cpu %s and memory %s, with %s", cpuQuantity(size.RequestCPU), spaced(memoryQuantity(size.RequestMemory), memoryMark(size.Growing)), limits)
-		switch {
-		case size.Replicas != nil:
-			sentences = append(sentences, fmt.Sprintf("%s, each requests %s: %s.", printable.Counted(size.Replicas.N, "replica"), resources, SizedFor(s, size)))
-		default:
-			sentences = append(sentences, fmt.Sprintf("Request %s: %s.", resources, SizedFor(s, size)))
-		}
-	}
-	return sentences
 }
 
 // SizedFor names the proxy of a size, and the load.

@@ -12,26 +12,22 @@ import (
 // noiseSection divides the noise of interleaved trials by its source.
 func noiseSection(t text) {
 	g := gridOf([]int{0, 3}, "", "between\ndeployments", "between\nslices", "what narrows the interval")
-	shown, treatment := t.view.shownGroups(), ""
-	for _, n := range t.view.r.Noise {
-		i := slices.IndexFunc(t.view.r.Treatments, func(tr compare.Treatment) bool { return tr.ID == n.Treatment })
-		if i < 0 || !slices.Contains(shown, n.Treatment) && !t.view.r.Treatments[i].Control {
-			continue
+	shown := t.view.shownGroups()
+	byPair(t.view, g, func(tr compare.Treatment) (rows [][]string) {
+		for _, n := range t.view.r.Noise {
+			if n.Treatment != tr.ID || !tr.Control && !slices.Contains(shown, tr.ID) {
+				continue
+			}
+			q, between := quantityOf(n.Metric), unknown
+			if n.Deployment != nil && *n.Deployment == 0 {
+				between = "0"
+			} else if n.Deployment != nil {
+				between = rough(*n.Deployment*q.scale) + q.unitText()
+			}
+			rows = append(rows, []string{"  " + q.name, between, rough(n.Slice*q.scale) + q.unitText(), cure(n, q)})
 		}
-		tr := t.view.r.Treatments[i]
-		if tr.ID != treatment {
-			treatment = tr.ID
-			g.row(t.view.pairWords(tr))
-		}
-		q := quantityOf(n.Metric)
-		between := unknown
-		if n.Deployment != nil && *n.Deployment == 0 {
-			between = "0"
-		} else if n.Deployment != nil {
-			between = rough(*n.Deployment*q.scale) + q.unitText()
-		}
-		g.row("  "+q.name, between, rough(n.Slice*q.scale)+q.unitText(), cure(n, q))
-	}
+		return rows
+	})
 	if g.empty() {
 		return
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -12,54 +11,31 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// failureAnswers are the shares of failed requests in one sentence, and the expectations that did not hold in another, of
-// runs with faults or expectations.
+// failureAnswers are the shares of failed requests in one sentence, each with the range over the trials, and the expectations that did
+// not hold in another, of runs with faults or expectations.
 func failureAnswers(v view) (lines []string) {
-	var shares []string
-	none := true
-	for _, tr := range rows(v) {
-		failed, known := tr.Metrics[metric.ErrorRatio]
-		if tr.Control || !known || failed.N == 0 || !hasFailures(v.r, tr) {
-			continue
+	shares, some := v.each(func(tr compare.Treatment) (string, bool) {
+		switch failed := tr.Metrics[metric.ErrorRatio]; {
+		case failed.N == 0 || !hasFailures(v.r, tr):
+			return "", false
+		case failed.Estimate == 0:
+			return "none", false
 		}
-		none = none && failed.Estimate == 0
-		share := "none"
-		if failed.Estimate > 0 {
-			share = cmp.Or(sharesOf(v.r, tr.ID, failed.Interval), rough(failed.Estimate*100)+" %")
-		}
-		shares = append(shares, share+" "+with(v.label.describe(tr.Factors)))
-	}
-	switch n := len(shares); {
-	case none && n > 0:
+		mean, between, _ := strings.Cut(rangeOf(v.r, tr, metric.ErrorRatio, 100), " (")
+		return strings.TrimSuffix(mean+" % ("+between, " ("), true
+	})
+	switch {
+	case some:
+		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+shares+".")
+	case shares != "":
 		lines = append(lines, whileFaults(v, "No request failed", "no request failed")+", with any treatment.")
-	case n > 0:
-		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+strings.Join(firstOf(shares, mostAnswers), ", ")+".")
 	}
 	if s := expectationsAnswer(v); s != "" {
 		lines = append(lines, s)
 	}
 	return lines
-}
-
-// sharesOf is the range of the failed shares over the trials of a treatment, where the interval of the mean is wide: "28 to
-// 99 %". Otherwise it is "".
-func sharesOf(r *answer.Report, treatment string, mean stats.Interval) string {
-	if half, known := mean.HalfWidth(); known && half < mean.Estimate/4 {
-		return ""
-	}
-	var shares []float64
-	for _, t := range r.Trials {
-		if share, known := t.Metrics[metric.ErrorRatio]; known && t.Valid && t.Treatment == treatment {
-			shares = append(shares, share*100)
-		}
-	}
-	if len(shares) < 2 {
-		return ""
-	}
-	return fmt.Sprintf("%s to %s %%", rough(slices.Min(shares)), rough(slices.Max(shares)))
 }
 
 // whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server were removed, requests failed". Without
@@ -84,68 +60,39 @@ func hasFailures(r *answer.Report, tr compare.Treatment) bool {
 // expectationsAnswer lists the expectations that did not hold in every trial, each with its treatments. It is "" without
 // expectations.
 func expectationsAnswer(v view) string {
-	var order []string
-	missed, total, held := map[string][]string{}, 0, 0
-	var undecided []string
-	sometimes := map[string]bool{} // missed in some trials only
-	for _, tr := range rows(v) {
-		for _, e := range v.r.Expectations {
-			if e.Treatment != tr.ID || e.N == 0 || tr.Control {
-				continue
-			}
-			total++
-			if e.Held == e.N {
-				held++
-				continue
-			}
-			if e.Held+e.Undecided == e.N {
-				undecided = append(undecided, fmt.Sprintf("“%s” %s", targetWords(e.Expect), with(v.label.describe(tr.Factors))))
-				continue
-			}
-			if missed[e.Expect] == nil {
-				order = append(order, e.Expect)
-			}
-			sometimes[e.Expect] = sometimes[e.Expect] || e.Held > 0
-			missed[e.Expect] = append(missed[e.Expect], with(v.label.describe(tr.Factors)))
+	total, order := 0, []string{}
+	open := map[bool]map[string][]string{false: {}, true: {}} // treatments by target, of those missed and those undecided
+	for _, e := range v.r.Expectations {
+		tr := v.treatment(e.Treatment)
+		if e.N == 0 || tr.Control {
+			continue
 		}
-	}
-	switch {
-	case total == 0:
-		return ""
-	case held == total:
-		return "Every target was met in every trial."
-	}
-	var parts []string
-	for _, expect := range order {
-		where := printable.And(missed[expect])
-		if 2*len(missed[expect]) > len(v.r.Treatments) && len(missed[expect]) == expecting(v, expect) {
-			where = "in every trial"
-			if sometimes[expect] {
-				where = "in at least one trial of every treatment"
-			}
+		if !slices.Contains(order, e.Expect) {
+			order = append(order, e.Expect)
 		}
-		parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), where))
+		if total++; e.Held < e.N {
+			of := open[e.Held+e.Undecided == e.N]
+			of[e.Expect] = append(of[e.Expect], with(v.label.describe(tr.Factors)))
+		}
 	}
 	var sentences []string
-	if parts != nil {
-		sentences = append(sentences, fmt.Sprintf("%d of %s missed: %s.", total-held-len(undecided), printable.Counted(total, "target"), strings.Join(parts, "; ")))
-	}
-	if undecided != nil {
-		sentences = append(sentences, fmt.Sprintf("%d of %s undecided, because what was observed does not exclude either: %s.", len(undecided), printable.Counted(total, "target"), strings.Join(undecided, "; ")))
-	}
-	return strings.Join(sentences, " ")
-}
-
-// expecting is the number of treatments with an expectation, controls excluded.
-func expecting(v view, expect string) (n int) {
-	for _, tr := range rows(v) {
-		if !tr.Control && slices.ContainsFunc(v.r.Expectations, func(e answer.Expectation) bool {
-			return e.Treatment == tr.ID && e.Expect == expect && e.N > 0
-		}) {
-			n++
+	for _, undecided := range []bool{false, true} {
+		n, parts := 0, []string{}
+		for _, expect := range order {
+			if treatments := open[undecided][expect]; treatments != nil {
+				n += len(treatments)
+				parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), printable.And(firstOf(treatments, mostAnswers))))
+			}
+		}
+		if n > 0 {
+			words := map[bool]string{false: "missed", true: "undecided, because what was observed does not exclude either"}[undecided]
+			sentences = append(sentences, fmt.Sprintf("%d of %s %s: %s.", n, printable.Counted(total, "target"), words, strings.Join(parts, "; ")))
 		}
 	}
-	return n
+	if sentences == nil && total > 0 {
+		return "Every target was met in every trial."
+	}
+	return strings.Join(sentences, " ")
 }
 
 // target is a comparison of an expectation: a metric, a sign, a value, and a window.

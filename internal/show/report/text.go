@@ -212,19 +212,6 @@ func metricColumn(name string, cells func(scale float64) []string) column {
 	return column{heads: heads[:], cells: cells(scale)}
 }
 
-// rowColumns are columns of metrics, each row of a part of them by the names.
-func rowColumns(metrics, parts []string, rows []compare.Treatment) (all []column) {
-	for _, base := range metrics {
-		all = append(all, metricColumn(metric.Of(base, parts[0]), func(scale float64) (cells []string) {
-			for i, tr := range rows {
-				cells = append(cells, cell(tr, metric.Of(base, parts[i]), scale))
-			}
-			return cells
-		}))
-	}
-	return all
-}
-
 // cell is one figure of a treatment, marked if a warning concerns it.
 func cell(tr compare.Treatment, name string, scale float64) string {
 	e, ok := tr.Metrics[name]

@@ -2,9 +2,7 @@ package report
 
 import (
 	"fmt"
-	"strings"
 
-	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -14,18 +12,21 @@ var answerTimes = []struct{ metric, name string }{
 	{metric.Of(metric.Latency, "mean"), "mean response time"}, {metric.Of(metric.ServiceTime, "mean"), "mean service time"},
 }
 
+// outcomes are the failures and the rate, which follow the time.
+var outcomes = []struct {
+	metric, name string
+	forms        compared
+}{{metric.ErrorRatio, "Failed requests go", compared{shown: outcomeMove, none: outcomeMove}}, {metric.Rate, "Answers per second go", compared{shown: outcomeMove}}}
+
 // timeClaims are the results of runs without CPU times, as other load generators leave them: the time of a request, and the
 // failures and the rate that differ.
-func timeClaims(v view) []Claim {
+func timeClaims(v view) (claims []Claim) {
 	var all []row
-	var compared []compare.Treatment
 	for _, tr := range v.r.Treatments {
-		if tr.Control || tr.Reference || tr.Baseline == "" {
-			continue
-		}
 		for _, t := range answerTimes {
-			if c, ok := v.compared(tr.ID, t.metric); ok {
-				all, compared = append(all, timeRow(v, tr, c.Judged(v.r.Confidence), t.name)), append(compared, tr)
+			if c, ok := v.r.Find(tr.ID, t.metric); ok && !tr.Control && !tr.Reference && tr.Baseline != "" {
+				x, _ := v.result(tr, c, t.name, compared{timeClaim, timeOpen, timeNone})
+				all = append(all, x)
 				break
 			}
 		}
@@ -33,13 +34,19 @@ func timeClaims(v view) []Claim {
 	if len(all) == 0 && v.imported() {
 		return plain(knownClaim, knownAnswers(v)...)
 	}
-	claims := ranking(v, all, func(all []row) string {
-		return fmt.Sprintf("Response times against %s, least first:", all[0].base)
-	})
-	if len(compared) == 1 {
-		claims = append(claims, plain(outcomeClaim, outcomeAnswer(v, compared[0]))...)
+	if len(all) == 1 {
+		tr := v.treatment(all[0].Subject)
+		for _, o := range outcomes {
+			if c, ok := v.r.Find(tr.ID, o.metric); ok && tr.Metrics[o.metric].Estimate != v.treatment(tr.Baseline).Metrics[o.metric].Estimate {
+				if x, ok := v.result(tr, c, o.name, o.forms); ok {
+					claims = append(claims, x.Claim)
+				}
+			}
+		}
 	}
-	return claims
+	return append(ranking(v, all, func(all []row) string {
+		return fmt.Sprintf("Response times against %s, least first:", all[0].base)
+	}), claims...)
 }
 
 // knownAnswers are the figures of treatments without a baseline: "hey: the median service time is 1.10 ms, 25000 answers per
@@ -69,45 +76,4 @@ func knownAnswers(v view) (lines []string) {
 		}
 	}
 	return lines[:min(len(lines), 2)]
-}
-
-// timeRow is the time of a treatment's request against its baseline.
-func timeRow(v view, tr compare.Treatment, c compare.Comparison, name string) row {
-	q := quantityOf(c.Metric)
-	x := row{Claim: Claim{Form: timeNone, Subject: tr.ID, Baseline: tr.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Difference}, name: v.subject(tr), base: v.label.against(tr, v.r), short: "no verdict"}
-	before, after := apart(v.value(tr.Baseline, c.Metric)*q.scale, v.value(tr.ID, c.Metric)*q.scale)
-	words := sentenceWords{"subject": x.name, "name": name, "both": fmt.Sprintf("%s%s %s, %s%s %s", before, q.unitText(), with(x.base), after, q.unitText(), with(x.name))}
-	switch {
-	case c.Difference == nil || c.Verdict == compare.Insufficient:
-		x.Reason = strings.TrimPrefix(insufficientWords(v.r, c, ""), "no verdict: ")
-		words["reason"] = x.Reason
-	case isShown(c.Verdict):
-		x.Form = map[compare.Verdict]ClaimForm{compare.Higher: timeAdded, compare.Lower: timeSaved}[c.Verdict]
-		words["amount"] = amountWithin(*c.Difference, q)
-		x.size, x.short = c.Difference.Estimate, signedWithin(*c.Difference, q)
-	default:
-		x.Form, x.Amount, x.OfRatio, x.short = timeOpen, c.Ratio, true, "no difference shown"+ratioText(c.Ratio)
-		words["ratio"], words["settle"] = ratioText(c.Ratio), v.settle(c)
-	}
-	x.Claim = x.fill(words)
-	return x
-}
-
-// outcomeAnswer is the change of failures and of the rate, "" where no difference is shown.
-func outcomeAnswer(v view, tr compare.Treatment) string {
-	var parts []string
-	for _, o := range []struct{ metric, words string }{{metric.ErrorRatio, "failed requests go"}, {metric.Rate, "answers per second go"}} {
-		before, after := v.value(tr.Baseline, o.metric), v.value(tr.ID, o.metric)
-		c, ok := v.compared(tr.ID, o.metric)
-		if !ok || before == after || !isShown(c.Verdict) && (c.Verdict != compare.Insufficient || o.metric == metric.Rate) {
-			continue
-		}
-		q := quantityOf(o.metric)
-		from, to := apart(before*q.scale, after*q.scale)
-		parts = append(parts, fmt.Sprintf("%s from %s%s to %s%s", o.words, from, q.unitText(), to, q.unitText()))
-	}
-	if parts == nil {
-		return ""
-	}
-	return capital(strings.Join(parts, "; ")) + "."
 }

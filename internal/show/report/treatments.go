@@ -67,6 +67,12 @@ func rows(v view) []compare.Treatment {
 	return slices.DeleteFunc(slices.Clone(v.r.Treatments), func(tr compare.Treatment) bool { return tr.Control })
 }
 
+// byTreatment is a table with the labels of the treatments that a text has, and columns.
+func (t text) byTreatment(columns []column) {
+	labels := t.view.label.columns(rows(t.view))
+	t.page.table(append(labels, columns...), len(labels))
+}
+
 // missed reports whether a warning names the metric, which is then unknown for a reason.
 func (v view) missed(name string) bool {
 	return slices.ContainsFunc(v.r.Warnings, func(w figures.Warning) bool { return slices.Contains(w.Metrics, name) })

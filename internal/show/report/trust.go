@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,26 +17,34 @@ import (
 type doubt struct {
 	code  string
 	about func(view) bool // the result that it concerns, nil for any
-	line  func(view, figures.Warning) string
+	form  string          // "" is the warning's message
 }
 
 // doubts are the most important first.
 var doubts = []doubt{
-	{"aa-differs", nil, messageOf},
-	{"not-interleaved", nil, func(view, figures.Warning) string {
-		return "The meshes were measured one after another: the differences include every other change over that time."
-	}},
-	{"treatments-same", nil, messageOf},
+	{"aa-differs", nil, ""},
+	{"not-interleaved", nil, "The meshes were measured one after another: the differences include every other change over that time."},
+	{"treatments-same", nil, ""},
 	{"generator-late", aboutCapacity, generatorLimit},
 	{"generator-saturated", aboutCapacity, generatorLimit},
-	{"unequal-meshes", aboutCPU, func(_ view, w figures.Warning) string {
-		_, lacks, _ := strings.Cut(w.Message, ": ")
-		return "Unequal work: " + lacks + "."
-	}},
-	{"outlier-block", nil, messageOf},
-	{"effect-drifts", nil, messageOf},
-	{"pairs-dependent", nil, messageOf},
-	{"foreign-workloads", nil, messageOf},
+	{"unequal-meshes", aboutCPU, "Unequal work: {lacks}."},
+	{"outlier-block", nil, ""},
+	{"effect-drifts", nil, ""},
+	{"pairs-dependent", nil, ""},
+	{"foreign-workloads", nil, ""},
+}
+
+// Forms of doubts about the generator: of the highest rates, and of response times.
+const (
+	generatorLimit = "The load generator sent late in {trials}: the highest rates may be its limit."
+	generatorLate  = "The load generator sent late in {trials}: response times may contain it."
+)
+
+// doubtWords are a warning in the form of a doubt.
+func doubtWords(v view, w figures.Warning, form string) string {
+	message, _, _ := strings.Cut(w.Message, " (trial ")
+	_, lacks, _ := strings.Cut(w.Message, ": ")
+	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, withoutTerms.Replace(message)), "lacks": lacks, "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
 
 // fewRepetitions is the number of repetitions up to which an answer has a warning.
@@ -51,11 +58,11 @@ func doubtsOf(v view) (lines []string) {
 	}
 	w, d := mainWarning(v)
 	if d != nil {
-		lines = append(lines, d.line(v, w))
+		lines = append(lines, doubtWords(v, w, d.form))
 	}
 	always := []string{fewWords(v)}
 	if d == nil || w.Code != "generator-late" {
-		always = []string{lateWords(v.r), fewWords(v)}
+		always = []string{lateWords(v), fewWords(v)}
 	}
 	if s := strings.TrimSpace(strings.Join(always, " ")); s != "" {
 		lines = append(lines, s)
@@ -79,10 +86,10 @@ func unmeasured(v view) string {
 }
 
 // lateWords is the share of the trials whose generator sent late, "" if none did. It is part of their response times.
-func lateWords(r *answer.Report) string {
-	for _, w := range r.Warnings {
+func lateWords(v view) string {
+	for _, w := range v.r.Warnings {
 		if w.Code == "generator-late" && w.Trials > 0 {
-			return fmt.Sprintf("The load generator sent late in %d of %s: response times may contain it.", w.Trials, printable.Counted(r.Count.Planned, "trial"))
+			return doubtWords(v, w, generatorLate)
 		}
 	}
 	return ""
@@ -126,12 +133,6 @@ func WarningTitle(r *answer.Report) string {
 	return capital(strings.ReplaceAll(cause(cmp.Or(w.Code, "none")), "-", " "))
 }
 
-// messageOf is a warning's message as a sentence.
-func messageOf(v view, w figures.Warning) string {
-	words, _, _ := strings.Cut(w.Message, " (trial ")
-	return sentenceOf(v, withoutTerms.Replace(words)) + "."
-}
-
 // sentenceOf begins a sentence, but a name stays as it is written.
 func sentenceOf(v view, s string) string {
 	first, _, _ := strings.Cut(s, " ")
@@ -146,26 +147,6 @@ func sentenceOf(v view, s string) string {
 // aboutCapacity reports whether a run is about the highest rate.
 func aboutCapacity(v view) bool { return len(capacityClaims(v)) > 0 }
 
-// generatorLimit is a doubt about the highest rate of treatments whose trials the generator limited.
-func generatorLimit(v view, w figures.Warning) string {
-	late := map[string]bool{}
-	for _, t := range v.r.Trials {
-		if slices.ContainsFunc(t.Warnings, func(x figures.Warning) bool { return x.Code == w.Code }) {
-			late[t.Treatment] = true
-		}
-	}
-	var of []string
-	for _, tr := range v.r.Treatments {
-		if late[tr.ID] && !tr.Control {
-			of = append(of, with(v.label.describe(tr.Factors)))
-		}
-	}
-	if len(of) == 1 {
-		return fmt.Sprintf("%s the load generator sent late: the highest rate there may be the generator's limit.", capital(of[0]))
-	}
-	return fmt.Sprintf("The load generator sent late in %d of %s: the highest rates may be its limit.", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))
-}
-
 // trustClaims are the share of the trials that counts, and the smallest effect that they could show.
 func trustClaims(v view) []Claim {
 	s := TrialsUsed(v.r) + "."
@@ -179,15 +160,20 @@ func trustClaims(v view) []Claim {
 }
 
 // SmallestWords are the differences in CPU that the trials could not show: "Differences in CPU per request of less than 101 µs
-// would not be seen". They are "" if unknown, or if the run is about something else.
+// would not be seen". They are "" if unknown, if they differ between treatments, or if the run is about something else.
 func SmallestWords(r *answer.Report) string {
-	v := newView(r)
-	smallest := v.smallestText()
-	switch {
-	case smallest == "" || !aboutCPU(v), strings.Contains(smallest, " to "): // a range would fit no treatment
-		return ""
+	v, q, found := newView(r), quantityOf(answerCost), map[string]bool{}
+	for _, c := range r.Comparisons {
+		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
+			found[rough(c.Smallest.Estimate*q.scale)+q.unitText()] = true
+		}
 	}
-	return fmt.Sprintf("Differences in CPU per request of less than %s would not be seen", smallest)
+	for smallest := range found {
+		if len(found) == 1 && aboutCPU(v) {
+			return fmt.Sprintf("Differences in CPU per request of less than %s would not be seen", smallest)
+		}
+	}
+	return ""
 }
 
 // aboutCPU reports whether the question of a run is the CPU of a request.
@@ -234,25 +220,4 @@ func TrialsUsed(r *answer.Report) string {
 		return fmt.Sprintf("All %d trials are valid", n.Planned)
 	}
 	return fmt.Sprintf("%d of %s used", n.Used, printable.Counted(n.Planned, "trial"))
-}
-
-// smallestText formats the smallest detectable difference in CPU with its unit: "8.3 µs". Of several
-// treatments it is the range: "8.3 to 57 µs". It is "" if unknown.
-func (v view) smallestText() string {
-	q := quantityOf(answerCost)
-	scale, unit := q.scale, q.unitText()
-	least, most := math.Inf(1), 0.0
-	for _, c := range v.r.Comparisons {
-		if c.Metric == answerCost && !c.Control && c.Smallest != nil && c.Smallest.Estimate > 0 {
-			least, most = min(least, c.Smallest.Estimate*scale), max(most, c.Smallest.Estimate*scale)
-		}
-	}
-	switch from, to := rough(least), rough(most); {
-	case most == 0:
-		return ""
-	case from == to:
-		return to + unit
-	default:
-		return from + " to " + to + unit
-	}
 }

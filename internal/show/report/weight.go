@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -12,24 +11,21 @@ import (
 func weightSection(t text) {
 	for _, w := range t.view.r.Weights {
 		g := gridOf([]int{0, 2, 3}, "", "standard\nweights", "\ninterval", "follows the weight\nwith coefficient", "SD of a block\nµs → weights")
-		treatment := ""
-		for _, c := range w.Costs {
-			i := slices.IndexFunc(t.view.r.Treatments, func(tr compare.Treatment) bool { return tr.ID == c.Treatment })
-			if i < 0 {
-				continue
+		byPair(t.view, g, func(tr compare.Treatment) (rows [][]string) {
+			for _, c := range w.Costs {
+				if c.Treatment != tr.ID {
+					continue
+				}
+				half, known := c.Weights.HalfWidth()
+				coefficient := unknown
+				if c.Coefficient != nil {
+					coefficient = fixed(c.Coefficient.Estimate, 2) + " " + bounds(*c.Coefficient, 1, fixed2)
+				}
+				rows = append(rows, []string{"  " + quantityOf(c.Metric).name, fixed(c.Weights.Estimate, decimals(c.Weights.Estimate, half, known)),
+					ratioBounds(c.Weights), coefficient, spreadWords(c.CV) + " → " + spreadWords(c.CVWeights)})
 			}
-			if tr := t.view.r.Treatments[i]; c.Treatment != treatment {
-				treatment = c.Treatment
-				g.row(t.view.pairWords(tr))
-			}
-			half, known := c.Weights.HalfWidth()
-			coefficient := unknown
-			if c.Coefficient != nil {
-				coefficient = fixed(c.Coefficient.Estimate, 2) + " " + bounds(*c.Coefficient, 1, fixed2)
-			}
-			g.row("  "+quantityOf(c.Metric).name, fixed(c.Weights.Estimate, decimals(c.Weights.Estimate, half, known)),
-				ratioBounds(c.Weights), coefficient, spreadWords(c.CV)+" → "+spreadWords(c.CVWeights))
-		}
+			return rows
+		})
 		if g.empty() {
 			continue
 		}

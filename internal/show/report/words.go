@@ -153,9 +153,6 @@ func Header(r *answer.Report) []string {
 	return slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 }
 
-// SmallestShown is the smallest difference in CPU that the comparisons would show: "8.3 µs", or "" if unknown.
-func SmallestShown(r *answer.Report) string { return newView(r).smallestText() }
-
 // FloorWords are the differences of baselines from themselves in CPU, the least first: "+0.2 ±1.2 µs", of several each with its
 // treatment. Without a pair there are none.
 func FloorWords(r *answer.Report) []string {
