@@ -37,13 +37,17 @@ func (f *findings) outcome(file string, r *result.Record, l *timeline) {
 }
 
 // traces finds readings of a task's memory that no sample has.
-func (f *findings) traces(file string, r *result.Record, l *timeline) {
-	if r.Disturbed() || r.Error != "" {
+func (f *findings) traces(file string, r *result.Record, l *timeline, local bool) {
+	if r.Disturbed() && !local || r.Error != "" {
 		return
 	}
 	for _, t := range r.Tasks {
 		if t.Missing != "" || t.Ended || len(t.Memory) == 0 || t.Plane == metric.Harness {
 			continue
+		}
+		if last, end := t.Memory[len(t.Memory)-1], t.End.At.Sub(t.Start.At).Seconds(); local && t.End.RSS > 0 && (math.Abs(last.Seconds-end) > 1e-6 || last.CPU > 0 && last.CPU != t.End.CPU) {
+			f.problem(file, fmt.Sprintf("the trace of task %s ends with %v of CPU time after %v s, and its last reading has %v after %v s", t.ID, time.Duration(last.CPU), last.Seconds, time.Duration(t.End.CPU), end))
+			return
 		}
 		if r.Load != nil && r.Load.Slices != nil { // readings have times of slices, and some are in no sample
 			seen, samples, other := map[int64]bool{}, 0, 0
@@ -74,20 +78,25 @@ func (f *findings) traces(file string, r *result.Record, l *timeline) {
 				near = true
 				found = found || is.RSS == m.RSS && (m.CPU == 0 || is.CPU == m.CPU)
 			}
-			if near && !found {
-				f.problem(file, fmt.Sprintf("its sample of task %s %.3f s after the first reading has not the %d bytes of memory and %v of CPU time of the record", t.ID, m.Seconds, m.RSS, time.Duration(m.CPU)))
+			if (near || local) && !found {
+				f.problem(file, fmt.Sprintf("it has no sample of task %s %.3f s after the first reading with the %d bytes of memory and %v of CPU time of the record", t.ID, m.Seconds, m.RSS, time.Duration(m.CPU)))
 				return
 			}
 		}
 	}
 }
 
-// node compares the readings of the machine with those of the samples at the same instants.
-func (f *findings) node(file string, r *result.Record, l *timeline) {
+// node compares the readings of the machine with those of the samples at the same instants. A trial alone on this machine has
+// samples at both edges.
+func (f *findings) node(file string, r *result.Record, l *timeline, local bool) {
 	if r.Node == nil || r.Error != "" {
 		return
 	}
 	for _, edge := range []result.NodeReading{r.Node.Start, r.Node.End} {
+		if same := func(is result.NodeReading) bool { return is.At.Equal(edge.At) }; local && len(l.nodes) > 0 && !slices.ContainsFunc(l.nodes, same) {
+			f.problem(file, fmt.Sprintf("it has no sample of the machine at %s, as the record has", edge.At.Format(time.RFC3339Nano)))
+			return
+		}
 		for _, is := range l.nodes {
 			if is.At.Equal(edge.At) && (is.Busy != edge.Busy || is.Steal != edge.Steal) {
 				f.problem(file, fmt.Sprintf("its sample at %s has %v of CPU time of the machine and %v of steal time, and the record %v and %v", edge.At.Format(time.RFC3339Nano),

@@ -11,14 +11,15 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
 // timeline is the content of one trial's events.
 type timeline struct {
-	phases []string
-	done   bool
+	phases []result.Event
+	done   *result.Event
 	cpu    map[string]int64 // of the last sample, by task, ns
 	back   map[string]time.Duration
 	rates  map[int]float64  // answers by second of the load
@@ -50,13 +51,16 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 		}
 		line.add(e)
 	}
-	if !line.done {
+	local := d.Environment().Platform == mesh.OnLocal && !f.foreign // another version may have recorded other readings
+	if line.done == nil {
 		f.problem(file, "the trial is recorded, and its last event is missing")
+	} else if late := line.done.Time.Sub(r.Ended); (late < 0 || late > eventSlack) && !r.Ended.IsZero() {
+		f.problem(file, fmt.Sprintf("its last event is of %s, and the trial ended at %s", line.done.Time.Format(time.RFC3339Nano), r.Ended.Format(time.RFC3339Nano)))
 	}
 	f.samePhases(file, r, &line)
 	f.outcome(file, r, &line)
-	f.traces(file, r, &line)
-	f.node(file, r, &line)
+	f.traces(file, r, &line, local)
+	f.node(file, r, &line, local)
 	f.medians(d, r, &line)
 	f.judged(d, r, &line)
 	recounted(f, d, r, &line)
@@ -69,17 +73,21 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 		}
 	}
 	f.answers(file, r, &line)
-	if r.Error == "" && !r.Disturbed() && len(line.looks) > 0 && (r.Load == nil || r.Load.Slices == nil) {
+	switch {
+	case r.Error != "" || len(line.looks) == 0 || r.Load != nil && r.Load.Slices != nil:
+	case !r.Disturbed():
 		f.readings(file, r, line.looks)
+	case local:
+		disturbed(f, file, r, line.looks)
 	}
 }
 
 func (l *timeline) add(e result.Event) {
 	switch e.Kind {
 	case result.KindPhase:
-		l.phases = append(l.phases, e.Phase)
+		l.phases = append(l.phases, e)
 	case result.KindDone:
-		l.done = true
+		l.done = &e
 	case result.KindError, result.KindInvalid:
 		l.ends = append(l.ends, e)
 	case result.KindFault:
@@ -114,11 +122,18 @@ func (l *timeline) add(e result.Event) {
 	}
 }
 
+// eventSlack bounds the time between an event and the instant that the record has of it, which a busy machine lengthens.
+const eventSlack = 5 * time.Second
+
 // samePhases compares the phases of the record with the phases that began.
 func (f *findings) samePhases(file string, r *result.Record, l *timeline) {
 	for i, p := range r.Phases {
-		if i >= len(l.phases) || l.phases[i] != p.Name {
+		if i >= len(l.phases) || l.phases[i].Phase != p.Name {
 			f.problem(file, fmt.Sprintf("phase %d of the record is %s, and not of the events", i+1, p.Name))
+			return
+		}
+		if began := l.phases[i].Time; p.Start.Before(began) || p.Start.Sub(began) > eventSlack {
+			f.problem(file, fmt.Sprintf("phase %s began at %s, and in the record at %s", p.Name, began.Format(time.RFC3339Nano), p.Start.Format(time.RFC3339Nano)))
 			return
 		}
 	}

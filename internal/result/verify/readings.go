@@ -51,6 +51,43 @@ func (f *findings) readings(file string, r *result.Record, looks []*result.Sampl
 	}
 }
 
+// disturbed compares the tasks of a trial with faults or changes, which end tasks and begin others, with its samples.
+func disturbed(f *findings, file string, r *result.Record, looks []*result.Sample) {
+	planes := map[string]metric.Plane{}
+	for _, t := range r.Tasks {
+		if planes[t.ID] = t.Plane; t.Missing != "" {
+			continue
+		}
+		start := t.Start
+		start.CPU -= t.Reloaded
+		edges := []result.Reading{start, t.End}
+		if t.Ended {
+			edges = edges[:1] // the last reading is that of its end
+		}
+		for _, edge := range edges {
+			if edge.CPU > 0 && sampleOf(looks, t.ID, edge) < 0 {
+				f.problem(file, fmt.Sprintf("it has no reading of task %s at %s with %v of CPU time, as the record has", t.ID, edge.At.Format(time.RFC3339Nano), time.Duration(edge.CPU)))
+				return
+			}
+		}
+	}
+	for i := 1; i < len(looks); i++ {
+		both := maps.Clone(planes)
+		maps.DeleteFunc(both, func(id string, _ metric.Plane) bool {
+			_, before := looks[i-1].Tasks[id]
+			_, after := looks[i].Tasks[id]
+			return !before || !after
+		})
+		if len(both) < len(looks[i].Tasks) {
+			continue // of a task that has begun, or that the record lacks
+		}
+		if plane, is, want := differs(both, looks[i-1], looks[i]); plane != "" {
+			f.problem(file, fmt.Sprintf("its sample %d has %.6f cores of plane %s, and the tasks that the record has in it %.6f", i+1, want, plane, is))
+			return
+		}
+	}
+}
+
 // sampleOf is the index of the sample with a reading of a task, -1 for none.
 func sampleOf(looks []*result.Sample, id string, edge result.Reading) int {
 	return slices.IndexFunc(looks, func(s *result.Sample) bool {

@@ -10,17 +10,22 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
-// recount compares figures of a record with others that follow from the same requests, readings or events.
+// recount compares figures of a record with others that follow from the same plan, requests, readings or events.
 type recount struct {
-	found *findings
-	dir   *result.Dir
-	file  string // of the record
+	found  *findings
+	dir    *result.Dir
+	file   string // of the record
+	levels experiment.Levels
+	local  bool // the trial was on this machine
 }
 
 // recounted finds the contradictions of one trial.
@@ -28,13 +33,25 @@ func recounted(f *findings, d *result.Dir, r *result.Record, l *timeline) {
 	if r.Error != "" || r.Load == nil {
 		return
 	}
-	c := recount{found: f, dir: d, file: path.Join(result.TrialsDir, r.ID, result.RecordFile)}
+	c := recount{found: f, dir: d, file: path.Join(result.TrialsDir, r.ID, result.RecordFile), local: d.Environment().Platform == mesh.OnLocal}
+	for _, t := range d.Plan().Treatments {
+		if t.ID == r.Treatment {
+			c.levels = t.Levels
+		}
+	}
 	c.marks(r, l)
 	c.placed(r)
 	c.outside(r)
-	if r.Load.Generator != ownGenerator || r.Load.BacklogStart == nil {
+	c.processors(r)
+	c.conserved(r)
+	c.divided(r)
+	if c.levels.Generator != "" && c.levels.Generator != r.Load.Generator {
+		c.problem(fmt.Sprintf("load.generator is %.40q, and the treatment has %.40q", r.Load.Generator, c.levels.Generator))
+	}
+	if r.Load.Generator != ownGenerator || r.Load.BacklogStart == nil || r.Load.BacklogEnd == nil {
 		return
 	}
+	c.planned(r)
 	c.bytes(r)
 	c.generatorCPU(r)
 	c.lateness(r)
@@ -58,11 +75,22 @@ func (c recount) marks(r *result.Record, l *timeline) {
 		c.found.problem(file, fmt.Sprintf("its %d changes are not the %d changes of the record", len(l.changes), len(r.Changes)))
 	}
 	for _, of := range r.Faults {
-		same := func(e result.Fault) bool {
-			return e.Index == of.Index && e.Kind == of.Kind && e.Start.Equal(of.Start) && slices.Equal(e.Targets, of.Targets) && (of.Healed.IsZero() || e.Healed.IsZero() || e.Healed.Equal(of.Healed))
+		// The event of the injection has no end yet, and the event of healing has both.
+		either := func(a, b time.Time) bool { return a.IsZero() || b.IsZero() || a.Equal(b) }
+		same := func(e result.Fault) bool { return e.Index == of.Index && e.Start.Equal(of.Start) }
+		var states []result.Fault
+		for _, e := range l.faults {
+			if same(e) {
+				states = append(states, e)
+			}
 		}
-		if !slices.ContainsFunc(l.faults, same) {
+		if len(states) == 0 {
 			c.found.problem(file, fmt.Sprintf("it has no fault %s of %s, as the record has", of.Kind, of.Start.Format(time.RFC3339Nano)))
+			continue
+		}
+		if last := states[len(states)-1]; last.Kind != of.Kind || !slices.Equal(last.Targets, of.Targets) || !either(last.Done, of.Done) || !either(last.Healed, of.Healed) {
+			c.found.problem(file, fmt.Sprintf("its fault %s of %s was done at %s and healed at %s, and that of the record at %s and %s", last.Kind, of.Start.Format(time.RFC3339Nano),
+				last.Done.Format(time.RFC3339Nano), last.Healed.Format(time.RFC3339Nano), of.Done.Format(time.RFC3339Nano), of.Healed.Format(time.RFC3339Nano)))
 		}
 	}
 	for _, e := range l.faults {
@@ -106,21 +134,129 @@ func (c recount) outside(r *result.Record) {
 	}
 }
 
-// bytes: answers have at least the bytes of their bodies, and requests those of a request line.
+// processors: every trial on this machine has its processors.
+func (c recount) processors(r *result.Record) {
+	if n, all := r.Node, c.dir.Environment().CPUs; c.local && n != nil && n.CPUs > 0 && all > 0 && n.CPUs != all {
+		c.problem(fmt.Sprintf("node.cpus is %d, and in %s %d", n.CPUs, result.EnvironmentFile, all))
+	}
+}
+
+// conserved derives the equations of requests again from their counters.
+func (c recount) conserved(r *result.Record) {
+	x := c.found.of
+	if x == nil || !c.local || x.Application.Source.IsSet() {
+		return
+	}
+	t, err := x.TopologyOf(c.levels)
+	if err != nil {
+		return
+	}
+	if r.Edges > 0 && r.Edges != t.Edges() {
+		c.problem(fmt.Sprintf("edges is %d, and a request makes %d calls in the application", r.Edges, t.Edges()))
+	}
+	if r.Balance == nil || len(r.Balance.Equations) == 0 {
+		return
+	}
+	rules := balance.Rules{Retries: c.dir.Environment().Provides[c.levels.Mesh].Retries, Measured: 1}
+	if w := r.Load.Whole; w != nil && w.Sent > 0 {
+		rules.Measured = float64(r.Load.Sent) / float64(w.Sent)
+	}
+	again := balance.Check(t, rules, r.Balance.Flows).Equations
+	for i, e := range r.Balance.Equations {
+		if i >= len(again) || e != again[i] {
+			c.found.judgement(c.file, fmt.Sprintf("balance.equations[%d] has %d %ss expected and %d counted %.80s, and its counters give another equation", i, e.Expected, e.Unit, e.Counted, e.Where))
+			return
+		}
+	}
+	if len(again) > len(r.Balance.Equations) {
+		c.found.judgement(c.file, fmt.Sprintf("balance.equations has %d equations, and its counters give %d", len(r.Balance.Equations), len(again)))
+	}
+}
+
+// dividedSlack bounds the rounding of idle and deferred CPU, ns.
+const dividedSlack = int64(10 * time.Microsecond)
+
+// divided: the CPU of the slices of others is idle or deferred CPU of the trial's tasks.
+func (c recount) divided(r *result.Record) {
+	if r.Load.Slices == nil || r.Disturbed() {
+		return
+	}
+	rows, err := result.ReadSlices(c.dir.TrialFile(r.ID, result.SlicesFile))
+	if err != nil {
+		return // [findings.slices] has the finding
+	}
+	others, parts, known := map[metric.Plane]int64{}, map[metric.Plane]int64{}, map[metric.Plane]bool{}
+	for _, row := range rows {
+		for plane, ns := range row.CPU {
+			if !row.Own {
+				others[plane] += ns
+			}
+		}
+	}
+	for _, t := range r.Tasks {
+		if t.Missing != "" || t.Ended || t.IdleCPU == nil || t.DeferredCPU == nil {
+			others[t.Plane] = -1
+			continue
+		}
+		known[t.Plane], parts[t.Plane] = true, parts[t.Plane]+*t.IdleCPU+*t.DeferredCPU
+	}
+	for _, plane := range metric.Planes() {
+		if off := parts[plane] - others[plane]; known[plane] && others[plane] >= 0 && max(off, -off) > dividedSlack {
+			c.problem(fmt.Sprintf("its tasks of plane %s have %v of idle and deferred CPU time, and the slices of others %v", plane, time.Duration(parts[plane]), time.Duration(others[plane])))
+		}
+	}
+}
+
+// planned compares the load with the levels of its treatment.
+func (c recount) planned(r *result.Record) {
+	l := r.Load
+	if c.levels.Connections > 0 && c.levels.ConnectionRate == 0 && l.Workers <= 1 && l.Connections != c.levels.Connections {
+		c.problem(fmt.Sprintf("load.connections is %d, and the treatment has %d", l.Connections, c.levels.Connections))
+	}
+	loop, arrivals := "closed", []string{""}
+	if l.AskedRate > 0 {
+		loop, arrivals = "open", []string{load.Constant, load.Poisson, load.Uniform, load.Replay, ""} // older records have none
+	}
+	if l.Loop != loop || !slices.Contains(arrivals, l.Arrivals) {
+		c.problem(fmt.Sprintf("load.loop is %.20q with arrivals %.20q, and load.askedRate %v", l.Loop, l.Arrivals, l.AskedRate))
+	}
+	if w := r.Whole(); w != nil && r.Balance != nil {
+		for _, f := range r.Balance.Flows {
+			if f.Service == balance.LoadName && f.Point == balance.Sent && f.Unit == balance.Connections && f.Unknown == "" && f.Count != w.Connections {
+				c.problem(fmt.Sprintf("balance.flows has %d connections of the load, and load.whole.connections is %d", f.Count, w.Connections))
+			}
+		}
+	}
+}
+
+// shortest is the shortest HTTP/1.1 request.
+const shortest = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// bytes: answers have at least the bytes of their bodies, and requests those of a request line and a body. Requests of the window
+// may have been sent and answered after it.
 func (c recount) bytes(r *result.Record) {
 	l := r.Load
-	answered, sent := l.Classes[string(load.OK)]-*l.BacklogStart, l.Sent-*l.BacklogStart
-	if size, ok := r.Factors["responseSize"].(float64); ok && l.BytesIn > 0 && float64(l.BytesIn) < size*float64(answered) {
-		c.problem(fmt.Sprintf("load.bytesIn is %d, and %d answers have bodies of %v bytes", l.BytesIn, answered, size))
+	later := *l.BacklogStart + *l.BacklogEnd
+	answered, sent := l.Classes[string(load.OK)]-later, l.Sent-later
+	body, _ := r.Factors["responseSize"].(float64)
+	if a := r.Answers; c.levels.Protocol == app.HTTP1 && len(a) == 1 && a[0].Bytes != nil && *a[0].Bytes == int64(c.levels.ResponseSize) {
+		body = float64(*a[0].Bytes) // the services answer as the treatment has it
 	}
-	if size, ok := r.Factors["requestSize"].(float64); ok && l.BytesOut > 0 && float64(l.BytesOut) < size*float64(sent) {
-		c.problem(fmt.Sprintf("load.bytesOut is %d, and %d requests have bodies of %v bytes", l.BytesOut, sent, size))
+	if l.BytesIn > 0 && float64(l.BytesIn) < body*float64(answered) {
+		c.problem(fmt.Sprintf("load.bytesIn is %d, and %d answers have bodies of %v bytes", l.BytesIn, answered, body))
+	}
+	size, _ := r.Factors["requestSize"].(float64)
+	if c.levels.Protocol == app.HTTP1 {
+		size += float64(len(shortest))
+	}
+	if l.BytesOut > 0 && float64(l.BytesOut) < size*float64(sent) {
+		c.problem(fmt.Sprintf("load.bytesOut is %d, and %d requests have at least %v bytes each", l.BytesOut, sent, size))
 	}
 }
 
 // generatorCPU: the generator counts as much CPU time of its own as its tasks used. The tasks of a probe of changes are not counted.
 func (c recount) generatorCPU(r *result.Record) {
-	if r.Load.CPUSeconds == nil || r.ChangeProbe != nil || c.dir.Environment().Platform != mesh.OnLocal {
+	if r.Load.CPUSeconds == nil || r.ChangeProbe != nil || !c.local {
 		return
 	}
 	sum, n := 0.0, 0
@@ -135,12 +271,10 @@ func (c recount) generatorCPU(r *result.Record) {
 	}
 }
 
-// lateness: the mean of response times is longer than that of service times by the mean lateness, which the median, the 99th
-// percentile and the maximum bound.
+// lateness compares the quantiles of the record with those of the log.
 func (c recount) lateness(r *result.Record) {
 	l := r.Load
-	n := l.Classes[string(load.OK)]
-	if l.LatenessP50US == nil || l.LatenessP99US == nil || l.LatenessMaxUS == nil || n < 100 || n != l.Intended || l.Recorded > 0 && l.Recorded != n || l.Workers > 1 {
+	if l.LatenessP50US == nil || l.LatenessP99US == nil || l.LatenessMaxUS == nil || l.Workers > 1 {
 		return
 	}
 	p50, p99, most := *l.LatenessP50US, *l.LatenessP99US, *l.LatenessMaxUS
@@ -148,16 +282,24 @@ func (c recount) lateness(r *result.Record) {
 		c.problem(fmt.Sprintf("its lateness has median %v, p99 %v, and maximum %v µs", p50, p99, most))
 		return
 	}
-	tags := []string{load.TagResponse + string(load.OK), load.TagService + string(load.OK)}
-	sums, err := hdrlog.ReadFile(c.dir.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: l.WarmupSeconds, To: l.WarmupSeconds + l.MeasureSeconds}, tags)
-	if err != nil || sums.Total(tags[0]) != n || sums.Total(tags[1]) != n {
-		return // [findings.latencies] has the finding
+	window := hdrlog.Window{From: l.WarmupSeconds, To: l.WarmupSeconds + l.MeasureSeconds}
+	sums, err := hdrlog.ReadFile(c.dir.TrialFile(r.ID, result.LatencyFile), window, []string{load.TagLateness})
+	requests := int64(0)
+	for _, n := range l.Classes {
+		requests += n
 	}
-	response, service := hdrlog.Dense(sums[tags[0]]).Mean()/1e3, hdrlog.Dense(sums[tags[1]]).Mean()/1e3
-	mean, slack := response-service, 2+hdrlog.MeanError*(response+service)
-	low, high := 0.49*p50+0.009*(p99-p50), 0.5*p50+0.49*p99+(0.01+1/float64(n))*most
-	if mean < low-slack || mean > high+slack {
-		c.problem(fmt.Sprintf("its lateness (median %.0f, p99 %.0f, maximum %.0f µs) has a mean of %.0f to %.0f µs, and by the latency log it is %.0f", p50, p99, most, low, high, mean))
+	if err != nil || l.Recorded == 0 || requests == 0 || sums.Total(load.TagLateness) != requests {
+		return // intervals of the log are not those of the window, or another finding has the count
+	}
+	logged := hdrlog.Dense(sums[load.TagLateness])
+	for _, q := range []struct {
+		name   string
+		at, us float64
+	}{{"latenessP50US", 50, p50}, {"latenessP99US", 99, p99}, {"latenessMaxUS", 100, most}} {
+		if want := float64(logged.ValueAtQuantile(q.at)) / 1e3; math.Abs(q.us-want) > hdrlog.MeanError*max(q.us, want)+0.01 {
+			c.problem(fmt.Sprintf("load.%s is %v, and by the latency log it is %v", q.name, q.us, want))
+			return
+		}
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -84,7 +85,8 @@ type findings struct {
 	list    []Finding
 	files   int
 	judge   Judge
-	foreign bool // the run is of another version of tare
+	of      *experiment.Experiment // nil if unknown
+	foreign bool                   // the run is of another version of tare
 }
 
 // Dir verifies the results directory at path. The error is of a directory that cannot be
@@ -112,9 +114,12 @@ func Dir(path string, o Options) (*Result, error) {
 		}
 	}
 	whole.unplanned(d)
-	judge, foreign := Judge(nil), d.Environment().Tare != o.Tare
-	if o.Judge != nil && d.Environment().Platform != imported {
-		judge, _ = o.Judge(filepath.Join(d.Path(), result.ExperimentFile)) // [findings.plan] has a note of the error
+	judge, of, foreign := Judge(nil), (*experiment.Experiment)(nil), d.Environment().Tare != o.Tare
+	if file := filepath.Join(d.Path(), result.ExperimentFile); d.Environment().Platform != imported {
+		of, _ = experiment.ReadRecord(file) // [findings.plan] has a note of the error
+		if o.Judge != nil {
+			judge, _ = o.Judge(file)
+		}
 	}
 	parts := make([]findings, len(p.Trials))
 	recorded := make([]bool, len(p.Trials))
@@ -122,7 +127,7 @@ func Dir(path string, o Options) (*Result, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range p.Trials {
 		group.Go(routine.Guarded(func() error {
-			parts[i].judge, parts[i].foreign = judge, foreign
+			parts[i].judge, parts[i].of, parts[i].foreign = judge, of, foreign
 			recorded[i] = parts[i].trial(d, t, stopped, l)
 			return nil
 		}))
@@ -229,6 +234,8 @@ func (f *findings) digests(d *result.Dir, r *result.Record, record string, l lis
 	case err != nil:
 		f.problem(in(result.ManifestFile), reason(err))
 		return
+	case m != nil && !r.Manifested:
+		f.problem(in(result.RecordFile), "it has no mark of its "+result.ManifestFile)
 	case m == nil && r.Manifested:
 		f.problem(in(result.ManifestFile), "the record has a manifest, and it is missing")
 		return
