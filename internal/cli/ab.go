@@ -35,7 +35,8 @@ holds or is breached. Both are shown by a group-sequential t test (alpha spendin
 and DeMets). Over all looks together, a false breach and a false hold have a probability
 of 5 % at most, if blocks are independent and of one kind. Half of the planned blocks, at
 most 20, run before a gate holds. At --max-time the gate is undecided, with the time that
-it would need. So is a gate whose blocks depend on one another, or one is an outlier.
+it would need. So is a gate whose blocks depend on one another, of which one is an
+outlier, or whose programs were not warm.
 
 Failed requests are counted, in invalid trials too. A B that fails over 0.1 % more
 requests than A breaches after the first block, whatever the gates are.

@@ -19,8 +19,9 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"tare":         func() { os.Exit(Main(nil)) },
-		"kubectl-tare": func() { os.Exit(Main(nil)) },
+		"tare":            func() { os.Exit(Main(nil)) },
+		"kubectl-tare":    func() { os.Exit(Main(nil)) },
+		"switching-proxy": switchingProxy,
 		// The task of tare-kube, as cmd/tare-kube has them.
 		"tare-kube": func() {
 			if os.Args[1] != load.GRPCTask {

@@ -14,28 +14,43 @@ import (
 
 // changes compares all metrics of one treatment that are known on at least one side.
 func changes(x *estimator, t plan.Treatment, reference bool, base [][]figures.Measured, next []figures.Measured) (cs []compared) {
-	all := slices.Concat(base...)
-	for _, m := range metric.Known(append(metricsOf(all), metricsOf(next)...)...) {
-		var runs [][]float64
-		var means []float64
-		for _, trials := range base {
-			if v := valuesOf(trials, m.Name); len(v) > 0 {
-				runs, means = append(runs, v), append(means, stats.Mean(v))
-			}
+	for _, m := range metric.Known(append(metricsOf(slices.Concat(base...)), metricsOf(next)...)...) {
+		c := changeIn(x, t, reference, m, base, next)
+		var warmBase [][]figures.Measured
+		cold := 0
+		for _, trials := range append(slices.Clone(base), next) {
+			warm := warmIn(trials, m.Name)
+			warmBase, cold = append(warmBase, warm), cold+len(trials)-len(warm)
 		}
-		n := valuesOf(next, m.Name)
-		c := compared{Comparison: Comparison{
-			Treatment: t.ID, Factors: t.Factors, Control: t.Control, Metric: m.Name, Unit: m.Unit,
-			Runs: &Runs{Reference: reference, NBase: len(slices.Concat(runs...)), NNew: len(n), Base: number(stats.Mean(means)),
-				New: number(stats.Mean(n)), BaseRuns: len(runs), BetweenRuns: number(stats.SD(means))},
-			Family: familyOf(m, t.Control), Verdict: Insufficient,
-			Warnings: figures.UnionWarnings(metricWarnings(all, m.Name), metricWarnings(next, m.Name)),
-		}}
-		change(x, &c, runs, n, len(base) > 1)
-		c.boundChange(x, base, next)
+		if cold > 0 {
+			warm := changeIn(x, t, reference, m, warmBase[:len(base)], warmBase[len(base)])
+			c.warm = &warm.Comparison
+		}
 		cs = append(cs, c)
 	}
 	return cs
+}
+
+// changeIn compares one metric of a treatment.
+func changeIn(x *estimator, t plan.Treatment, reference bool, m metric.Metric, base [][]figures.Measured, next []figures.Measured) compared {
+	var runs [][]float64
+	var means []float64
+	for _, trials := range base {
+		if v := valuesOf(trials, m.Name); len(v) > 0 {
+			runs, means = append(runs, v), append(means, stats.Mean(v))
+		}
+	}
+	n := valuesOf(next, m.Name)
+	c := compared{Comparison: Comparison{
+		Treatment: t.ID, Factors: t.Factors, Control: t.Control, Metric: m.Name, Unit: m.Unit,
+		Runs: &Runs{Reference: reference, NBase: len(slices.Concat(runs...)), NNew: len(n), Base: number(stats.Mean(means)),
+			New: number(stats.Mean(n)), BaseRuns: len(runs), BetweenRuns: number(stats.SD(means))},
+		Family: familyOf(m, t.Control), Verdict: Insufficient,
+		Warnings: figures.UnionWarnings(metricWarnings(slices.Concat(base...), m.Name), metricWarnings(next, m.Name)),
+	}}
+	change(x, &c, runs, n, len(base) > 1)
+	c.boundChange(x, base, next)
+	return c
 }
 
 // change puts Welch's comparison of next with the trials of the base run into c, or of several with the runs.

@@ -55,7 +55,7 @@ type Decision struct {
 	// Control is the same change between the two baselines of the A/A pair, absent without one.
 	Control *stats.Interval `json:"control,omitempty"`
 	Why     string          `json:"why,omitempty"` // it cannot be decided, or its basis
-	// Doubts are the assumptions that the pairs break. The gate is then undecided.
+	// Doubts are the assumptions that the pairs or their programs break. The gate is then undecided.
 	Doubts []string `json:"doubts,omitempty"`
 	// Doubted is the outcome without Doubts. Absent: undecided as well.
 	Doubted Outcome `json:"doubted,omitempty"`
@@ -86,7 +86,8 @@ func (run *Run) Decisions() (all []Decision, err error) {
 			continue
 		}
 		if d.Outcome != Undecided {
-			if d.Doubts = doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials); d.Doubts != nil {
+			d.Doubts = append(doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials), w.doubtOfCold(run, d.Outcome, trials)...)
+			if d.Doubts != nil {
 				d.Doubted, d.Outcome = d.Outcome, Undecided
 			}
 		}

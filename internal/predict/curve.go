@@ -191,7 +191,10 @@ func (c *Curve) choose(blocks [][]Point, needed int) (ok bool) {
 	few := c.Axes[0].Name == experiment.RateFactor && c.Axes[0].Levels < knownRates
 	excluded := best == nil && nearest.fit.most() > slightMisfit
 	if (excluded || few) && len(places) == c.Axes[0].Levels {
-		c.fitBetween(nearest, few, places)
+		c.fitBetween(nearest, places)
+		if few {
+			c.Reason = c.fewRates()
+		}
 		return true
 	}
 	if best == nil {
@@ -205,6 +208,9 @@ func (c *Curve) choose(blocks [][]Point, needed int) (ok bool) {
 		}
 	}
 	c.Reason = c.reason()
+	if few {
+		c.openBetween()
+	}
 	return true
 }
 

@@ -109,7 +109,7 @@ func numbered(blocks [][]Point) (places map[string]int, of [][]int) {
 
 // fitBetween sets the curve that is known at the levels of its first axis alone. A block without a trial at one has what the
 // nearest form predicts, with the deviation of the other blocks.
-func (c *Curve) fitBetween(nearest *candidate, few bool, places map[string]int) {
+func (c *Curve) fitBetween(nearest *candidate, places map[string]int) {
 	levels := levelsOf(c.Points, 0)
 	x := nearest.fit
 	c.blocks = x.blocks
@@ -145,8 +145,48 @@ func (c *Curve) fitBetween(nearest *candidate, few bool, places map[string]int) 
 	}
 	c.Form = formBetween
 	c.Reason = fmt.Sprintf("of unknown form between the measured rates: the nearest, %s, misses them by up to %.1f %%, in the blocks alike", nearest.name, 100*x.most())
-	if few {
-		c.Reason = fmt.Sprintf("of unknown form between the measured rates: %d rates fit any, and a fourth would exclude some", len(levels))
+}
+
+// fewRates is the reason of a curve through too few rates to exclude a form.
+func (c *Curve) fewRates() string {
+	return fmt.Sprintf("of unknown form between the measured rates: %d rates fit any, and a fourth would exclude some", c.Axes[0].Levels)
+}
+
+// openBetween leaves open what a form with other axes costs between too few rates: at each level of these axes the form has costs
+// at the measured rates alone.
+func (c *Curve) openBetween() {
+	chosen, fits := c.form, c.fits
+	var rates []float64
+	for _, rate := range levelsOf(c.Points, 0) {
+		rates = append(rates, rate/c.Axes[0].To)
+	}
+	c.Form, c.Reason = formBetween, c.fewRates()+chosen.others
+	c.form.ends = func(x []float64) (low, high []float64) {
+		var parts [][]float64 // of the form at each measured rate
+		costs := make([]float64, len(rates))
+		for i, rate := range rates {
+			at := slices.Clone(x)
+			at[0] = rate
+			var of []float64
+			for _, t := range chosen.terms {
+				of = append(of, t(at))
+			}
+			parts = append(parts, of)
+			for _, k := range fits {
+				costs[i] += weighted(k, of) / float64(len(fits))
+			}
+		}
+		sum := func(weights []float64) []float64 {
+			all := make([]float64, len(chosen.terms))
+			for i, w := range weights {
+				for j, p := range parts[i] {
+					all[j] += w * p
+				}
+			}
+			return all
+		}
+		low, high = between{rates, costs}.ends(x)
+		return sum(low), sum(high)
 	}
 }
 

@@ -1,8 +1,10 @@
 package predict
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,6 +158,119 @@ func TestEndsBetweenRates(t *testing.T) {
 		low, high := b.ends([]float64{c.at})
 		if l, h := b.cost(low), b.cost(high); math.Abs(l-c.low) > 1e-9 || math.Abs(h-c.high) > 1e-9 {
 			t.Errorf("%s: from %g to %g, want %g to %g", name, l, h, c.low, c.high)
+		}
+	}
+}
+
+// drawnTruths are costs over the rate with factors that are drawn at random. No form has those from the logarithm on.
+var drawnTruths = map[string]func(r *rand.Rand) func(float64) float64{
+	"line": func(r *rand.Rand) func(float64) float64 {
+		own, each := 0.05*r.Float64(), 1e-4*(0.5+3*r.Float64())
+		return func(x float64) float64 { return own + each*x }
+	},
+	"wake-ups": func(r *rand.Rand) func(float64) float64 {
+		own, each, shared := 0.05*r.Float64(), 2e-4*r.Float64(), 5e-3*r.Float64()
+		return func(x float64) float64 { return own + each*x + shared*math.Sqrt(x) }
+	},
+	"contention": func(r *rand.Rand) func(float64) float64 {
+		own, each, waits := 0.05*r.Float64(), 1e-4*(0.5+2*r.Float64()), 1e-7*r.Float64()
+		return func(x float64) float64 { return own + each*x + waits*x*x }
+	},
+	"logarithm": func(r *rand.Rand) func(float64) float64 {
+		size, from := 0.1*(0.5+r.Float64()), 50+400*r.Float64()
+		return func(x float64) float64 { return size * math.Log(1+x/from) }
+	},
+	"kink": func(r *rand.Rand) func(float64) float64 {
+		own, at, before, after := 0.05*r.Float64(), 300+1500*r.Float64(), 1e-4*(0.5+3*r.Float64()), 1e-4*(0.5+3*r.Float64())
+		return func(x float64) float64 { return own + before*min(x, at) + after*max(0, x-at) }
+	},
+	"power": func(r *rand.Rand) func(float64) float64 {
+		size, power := 1e-3*(1+3*r.Float64()), 0.4+0.5*r.Float64()
+		return func(x float64) float64 { return size * math.Pow(x, power) }
+	},
+}
+
+// Costs, rates and the wanted rate are drawn at random, 60 runs of each: the band of the mean holds the cost.
+func TestBandsAtRandomLevels(t *testing.T) {
+	draws := statstest.Rounds(t, 10, 100)
+	const runs = 60
+	for _, name := range slices.Sorted(maps.Keys(drawnTruths)) {
+		for _, rates := range []int{3, 4, 5} {
+			r := rand.New(rand.NewPCG(41, uint64(rates)))
+			held, worst, width := 0, runs, 0.0
+			for range draws {
+				truth, levels := drawnTruths[name](r), []float64{50 + 150*r.Float64()}
+				for len(levels) < rates { // up to 2,000 or so
+					levels = append(levels, levels[len(levels)-1]*math.Pow(16, (0.6+0.8*r.Float64())/float64(rates-1)))
+				}
+				at := levels[0] * math.Pow(levels[rates-1]/levels[0], r.Float64())
+				here := 0
+				for range runs {
+					curve := must.Get(Fit(plantedPoints(r, truth, 6, levels, 0.03, 0.015), []string{"rate"}, 0.95))(t)
+					band := must.Get(curve.At(at))(t)
+					if band.Low <= truth(at) && truth(at) <= band.High {
+						here++
+					}
+					width += (band.High - band.Low) / 2 / truth(at) / float64(runs*draws)
+				}
+				held, worst = held+here, min(worst, here)
+			}
+			share := float64(held) / float64(runs*draws)
+			t.Logf("%-10s %d rates: the band holds %d of %d runs, %d of 60 at the worst levels, and is ±%.1f %%", name, rates, held, runs*draws, worst, 100*width)
+			if share < 0.93 || worst < runs/2 {
+				t.Errorf("%s, %d rates: the band holds %.3f, %d of 60 at the worst levels", name, rates, share, worst)
+			}
+		}
+	}
+}
+
+// With a second axis the band over the rate holds planted costs too, between few rates as between the levels of one axis.
+func TestBandsOverTwoAxesHoldWhatNoFormHas(t *testing.T) {
+	rounds := statstest.Rounds(t, 60, 600)
+	connections := []float64{4, 32, 64}
+	for _, c := range []struct {
+		truth string
+		rates []float64
+		at    []float64
+	}{
+		{"line", []float64{100, 400, 1000, 2000}, []float64{250, 16}},
+		{"wake-ups", []float64{100, 400, 1000, 2000}, []float64{250, 16}},
+		{"logarithm", []float64{100, 400, 1000, 2000}, []float64{250, 16}},
+		{"kink", []float64{100, 400, 1000, 2000}, []float64{700, 16}},
+		{"line", []float64{100, 600, 2000}, []float64{250, 16}},
+		{"wake-ups", []float64{100, 1000, 2000}, []float64{250, 16}},
+		{"logarithm", []float64{100, 600, 2000}, []float64{250, 16}},
+		{"kink", []float64{100, 600, 2000}, []float64{1100, 16}},
+	} {
+		truth := func(x, n float64) float64 { return planted[c.truth](x) + 2e-4*n }
+		r := rand.New(rand.NewPCG(51, uint64(len(c.rates))))
+		held, refused, width := 0, 0, 0.0
+		forms := map[string]int{}
+		for range rounds {
+			var points []Point
+			for block := range 6 {
+				level := 1 + 0.03*r.NormFloat64()
+				for _, x := range c.rates {
+					for _, n := range connections {
+						points = append(points, Point{block, []float64{x, n}, truth(x, n) * level * (1 + 0.015*r.NormFloat64())})
+					}
+				}
+			}
+			curve, err := Fit(points, []string{"rate", "connections"}, 0.95)
+			if err != nil {
+				refused++
+				continue
+			}
+			forms[curve.Form+curve.form.others]++
+			band := must.Get(curve.At(c.at...))(t)
+			if v := truth(c.at[0], c.at[1]); band.Low <= v && v <= band.High {
+				held++
+			}
+			width += (band.High - band.Low) / 2 / truth(c.at[0], c.at[1]) / float64(rounds)
+		}
+		t.Logf("%-10s at %v: the band holds %d and is refused %d of %d times, ±%.1f %% %v", c.truth, c.rates, held, refused, rounds, 100*width, forms)
+		if float64(held+refused) < 0.93*float64(rounds)-2*math.Sqrt(0.93*0.07*float64(rounds)) {
+			t.Errorf("%s at %v: the band holds %d and is refused %d of %d times", c.truth, c.rates, held, refused, rounds)
 		}
 	}
 }

@@ -98,11 +98,24 @@ func differing(p *page, r *answer.Report) {
 // doubtingWarnings are about the pairs of all decisions of a run.
 var doubtingWarnings = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
 
+// notWarm is the warning of programs that need more CPU for a request than later.
+const notWarm = "not-warm"
+
 // errorSentence is the error of the decisions, or the doubt of it.
 func errorSentence(r *answer.Report) string {
-	if slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }) ||
-		slices.ContainsFunc(r.Decisions, func(d compare.Decision) bool { return d.Doubts != nil }) {
+	doubted := func(codes ...string) bool {
+		return slices.ContainsFunc(r.Decisions, func(d compare.Decision) bool {
+			return slices.ContainsFunc(d.Doubts, func(doubt string) bool {
+				code, _, _ := strings.Cut(doubt, ": ")
+				return slices.Contains(codes, code)
+			})
+		})
+	}
+	switch {
+	case doubted(doubtingWarnings...), slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }):
 		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
+	case doubted(notWarm):
+		return "Intervals are of programs that were not warm: warm ones may differ less, or more."
 	}
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
 }
@@ -307,8 +320,8 @@ func sideOf(d compare.Decision) float64 {
 	return -1
 }
 
-// decisionWarnings doubt a decision otherwise: a program that is not warm needs more CPU than later.
-var decisionWarnings = []string{"treatments-same", "invalid-trials", "aa-differs", "not-warm"}
+// decisionWarnings doubt a decision otherwise.
+var decisionWarnings = []string{"treatments-same", "invalid-trials", "aa-differs", notWarm}
 
 // warningLines are the warnings that doubt a decision.
 func warningLines(r *answer.Report) (all []string) {

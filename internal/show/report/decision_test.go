@@ -13,6 +13,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
@@ -103,8 +105,30 @@ func TestDecisionNotWarm(t *testing.T) {
 	f, _ := report.Lookup("decision", report.Options{})
 	var b bytes.Buffer
 	must.OK(t, f.Write(&b, r))
-	if got := b.String(); !strings.Contains(got, "Warning not-warm: the program is warm after about 48s") || strings.Contains(got, "late\n") {
+	if got := b.String(); !strings.Contains(got, "Warning not-warm: the program is warm after about 48s") || strings.Contains(got, "late\n") || !strings.Contains(got, "5 % at most") {
 		t.Errorf("%s", got)
+	}
+}
+
+// A gate on a cold build is undecided in every format, with the time that the build needs, and its error is unknown.
+func TestDecisionOfAColdBuild(t *testing.T) {
+	s := answertest.AB(0.1, 8)
+	s.Change = func(r *result.Record) {
+		if r.Treatment == "envoy-b" {
+			r.Warnings = append(r.Warnings, result.Warning{Code: "not-warm", Message: "the program is warm after about 48s", Metrics: metric.CPU()})
+		}
+	}
+	r := analyzed(t, s)
+	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Breached {
+		t.Fatalf("%+v", d)
+	}
+	for _, format := range []string{"decision", "text", "markdown", "comment", "junit"} {
+		f, _ := report.Lookup(format, report.Options{Width: 2000})
+		var b bytes.Buffer
+		must.OK(t, f.Write(&b, r))
+		if got := b.String(); !strings.Contains(got, "not-warm") || !strings.Contains(got, "48s") || strings.Contains(got, "5 % at most") {
+			t.Errorf("%s:\n%s", format, got)
+		}
 	}
 }
 
