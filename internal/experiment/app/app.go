@@ -61,8 +61,10 @@ func (t Topology) CallsUnknown() bool {
 	return t.IsSet() && len(t.Services) > 1 && !slices.ContainsFunc(t.Services, func(s Service) bool { return len(s.Calls) > 0 })
 }
 
-// HasOwn reports whether a program of the user runs a service.
-func (t Topology) HasOwn() bool { return slices.ContainsFunc(t.Services, Service.IsOwn) }
+// HasCommand reports whether tare starts a program of the user.
+func (t Topology) HasCommand() bool {
+	return slices.ContainsFunc(t.Services, func(s Service) bool { return len(s.Command) > 0 })
+}
 
 // BesideNames lists the names of the processes beside the programs of the user.
 func (t Topology) BesideNames() (names []string) {

@@ -27,8 +27,8 @@ const (
 	// coldTimes is the CPU of a request after the time of a warm-up, as a multiple of that of a warm program, from which a
 	// program is loaded before each warm-up.
 	coldTimes = 1.25
-	// The load that shows this has coldRequests, or lasts coldLength.
-	coldRequests, coldLength = 100, 3 * time.Second
+	// The load that shows this has coldRequests, or lasts coldLength with at least fewRequests.
+	coldRequests, coldLength, fewRequests = 100, 3 * time.Second, 10
 	// prewarmLength, and the time of prewarmResponses answers, bound a load from below.
 	prewarmLength, prewarmResponses = 300 * time.Millisecond, 10
 	// prewarmShare of the processors may be used by all programs together, and taskShare of one processor by a task, which may
@@ -83,7 +83,7 @@ func (w warmer) looks() bool {
 func (w warmer) prewarms() bool {
 	t := w.t
 	x := t.setup.Experiment
-	return (t.setup.prewarmer.on || w.looks()) && x.Phases.Prewarm > 0 && t.setup.topology.HasOwn() && t.sampler != nil &&
+	return (t.setup.prewarmer.on || w.looks()) && x.Phases.Prewarm > 0 && t.setup.topology.HasCommand() && t.sampler != nil &&
 		!t.sampler.refreshed() && t.deployment.LoadWorkers == nil && !t.setup.generator.Abilities().Foreign() &&
 		x.Load.Arrivals != experiment.Recorded && !t.searches()
 }
@@ -117,7 +117,9 @@ func strained(l *result.Load) bool {
 // prewarm loads all members at the same time until the CPU of a request no longer falls, or until the limit. The loads of the first
 // trial end with one as at the beginning.
 func (rd *round) prewarm(ctx context.Context) error {
-	limit, began, at := time.Duration(rd.run.Experiment.Phases.Prewarm), time.Now(), pacer{faster: 1, most: fastest}
+	limit, began := time.Duration(rd.run.Experiment.Phases.Prewarm), time.Now()
+	first := firstPace(rd.members[0].load.base().Rate)
+	at := pacer{faster: first, most: max(first, fastest)}
 	looks := slices.ContainsFunc(rd.members, func(t *trial) bool { return warmer{t}.looks() })
 	steady := false
 	for n := 0; ; n++ {
@@ -154,7 +156,7 @@ func (rd *round) prewarm(ctx context.Context) error {
 			rd.settle(ctx)
 			return nil
 		case steady:
-			at.faster = 1
+			at.faster = first
 		case n > 0:
 			at.next(pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late)
 		}
@@ -191,6 +193,14 @@ func pace(processors, cores, busiest float64, members int) float64 {
 		fits = min(fits, max(1, taskShare/busiest))
 	}
 	return min(fastest, max(fits, 1/float64(members)))
+}
+
+// firstPace is the pace of the first two loads: with fewRequests in coldLength.
+func firstPace(rate float64) float64 {
+	if rate <= 0 {
+		return 1
+	}
+	return max(1, fewRequests/(rate*coldLength.Seconds()))
 }
 
 // pacer is the pace of one load after another. Programs that become warm can be loaded ever faster.
@@ -278,7 +288,7 @@ func (w warmer) prewarmTime(n int, faster float64, last bool) time.Duration {
 	x, rate := w.t.setup.Experiment, w.t.load.base().Rate*faster
 	switch done := w.t.journal.record.Prewarm; {
 	case n == 0:
-		return min(coldLength, max(prewarmLength, time.Duration(x.Phases.Warmup)))
+		return min(coldLength, max(time.Duration(x.Phases.Warmup), loadTime(rate, 0, fewRequests)))
 	case n == 1 || last:
 		return min(coldLength, loadTime(rate, 0, coldRequests))
 	default:

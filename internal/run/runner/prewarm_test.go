@@ -134,6 +134,15 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// A load of seconds has requests, however rare they are.
+func TestFirstPace(t *testing.T) {
+	for rate, want := range map[float64]float64{0: 1, 1: 10.0 / 3, 0.1: 100.0 / 3, 100: 1} {
+		if got := firstPace(rate); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%v requests/s: %v", rate, got)
+		}
+	}
+}
+
 // A pace rises as a program becomes warm, remains while it fits, and falls for good if the program does not keep up.
 func TestPacer(t *testing.T) {
 	p := pacer{faster: 1, most: fastest}
