@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -37,7 +38,7 @@ func band(s Source) []card {
 	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {
-		c := card{Good: !hasWarning(s.Report, "aa-differs"), Title: "Noise: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
+		c := card{Good: !noisyCPU(s.Report), Title: "Noise: " + strings.Join(floors, ", "), Text: "the baseline against itself, in CPU per request"}
 		if n := len(floors); n > 1 {
 			c.Title, c.Text = fmt.Sprintf("Noise of %d baselines", n), "each against itself, in CPU per request: "+floors[0]+" to "+floors[n-1]
 		}
@@ -77,8 +78,11 @@ func verified(v *verify.Result) []card {
 	return []card{{Good: true, Title: "Records verified", Text: printable.Counted(v.Files, "file") + " with the recorded SHA-256"}}
 }
 
-func hasWarning(r *answer.Report, code string) bool {
-	return slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return w.Code == code })
+// noisyCPU reports whether the CPU of a baseline differs from itself.
+func noisyCPU(r *answer.Report) bool {
+	return slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool {
+		return w.Code == "aa-differs" && slices.ContainsFunc(w.Metrics, func(name string) bool { return metric.Base(name) == metric.CPUPerRequest })
+	})
 }
 
 // warning is one of the report's.

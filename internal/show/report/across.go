@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -44,15 +44,7 @@ func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 }
 
 func acrossLabels(a *compare.Across) labels {
-	r := &answer.Report{}
-	seen := map[string]bool{}
-	for _, c := range a.Changes {
-		if !seen[c.Treatment] {
-			seen[c.Treatment] = true
-			r.Treatments = append(r.Treatments, compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control})
-		}
-	}
-	return newLabels(r)
+	return labelsOf(nil, factorsOf(a.Changes, func(c compare.Comparison) plan.Factors { return c.Factors }))
 }
 
 func (x across) head() {

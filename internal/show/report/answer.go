@@ -240,7 +240,7 @@ func Unanswered(r *answer.Report) string {
 	for _, w := range r.Warnings {
 		if w.Invalidates {
 			first, _, _ := strings.Cut(w.Message, ": ")
-			why = ": " + shortened(first, maxReason)
+			why = ": " + shortened(inBrackets.ReplaceAllString(first, ""), maxReason)
 			break
 		}
 	}

@@ -230,16 +230,13 @@ func medianWords(v view, kind metric.ChangeKind, tr compare.Treatment) (words st
 	return boundWords(seen.FromMS, *seen.ToMS) + rangeWords(over), true
 }
 
-// tooFewWords are the times of changes that are too few for a median: "2 within 3100 to 3600 ms".
+// tooFewWords are the times of changes that are too few for a median: "2 took 3100 to 3600 ms".
 func tooFewWords(v view, kind metric.ChangeKind, tr compare.Treatment) (words string, some bool) {
 	seen, known := changeTimes(v, kind, tr, 0)
-	switch {
-	case !known || seen.ToMS == nil && seen.Changes >= metric.ChangeQuantiles[0].From: // they never take effect
+	if !known || seen.ToMS == nil && seen.Changes >= metric.ChangeQuantiles[0].From { // they never take effect
 		return "", false
-	case seen.ToMS == nil:
-		return fmt.Sprintf("%d after more than %s ms", seen.Changes, rough(seen.FromMS)), true
 	}
-	return fmt.Sprintf("%d within %s to %s ms", seen.Changes, rough(seen.FromMS), rough(*seen.ToMS)), true
+	return fmt.Sprintf("%d took %s ms", seen.Changes, withinBounds(&answer.Bounds{FromMS: seen.FromMS, ToMS: seen.ToMS})), true
 }
 
 // boundWords are bounds in ms, rounded outwards: "at least 39.9, at most 44.1 ms".

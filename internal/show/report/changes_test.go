@@ -112,7 +112,7 @@ func TestFewChanges(t *testing.T) {
 	r := &answer.Report{Treatments: treatments, ChangeMedians: &answer.ChangeMedians{Each: 30, Count: 60, MeasureSeconds: 121.2}, ChangeTimes: []answer.ChangeTimes{
 		{Treatment: "none", Kind: metric.RouteChanged, Changes: 6, FromMS: 31.2, ToMS: &to},
 		{Treatment: "istio", Kind: metric.RouteChanged, Changes: 4, FromMS: 180}}}
-	const want = "Too few route changes for a median: 6 within 31 to 52 ms without a mesh, 4 after more than 180 ms with istio." +
+	const want = "Too few route changes for a median: 6 took 31 to 52 ms without a mesh, 4 took over 180 ms with istio." +
 		" It needs 30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s."
 	if got := changeAnswers(newView(r)); got[1] != want {
 		t.Errorf("got %q, want %q", got[1], want)

@@ -86,14 +86,11 @@ func ForecastFor(f Forecasts, x predict.Forecast) string {
 	if len(x.Services) > 0 {
 		services = printable.Counted(len(x.Services), "service") + ", "
 	}
-	return fmt.Sprintf("%s around %s (%s%s)", factorsApart(x.Factors, f.factors()), f.Graph, services, entryWords(f.Rates))
+	return fmt.Sprintf("%s around %s (%s%s)", f.label().describe(x.Factors), f.Graph, services, entryWords(f.Rates))
 }
 
-func (f Forecasts) factors() (all []plan.Factors) {
-	for _, x := range f.Forecasts {
-		all = append(all, x.Factors)
-	}
-	return all
+func (f Forecasts) label() labels {
+	return labelsOf(nil, factorsOf(f.Forecasts, func(x predict.Forecast) plan.Factors { return x.Factors }))
 }
 
 // ForecastFacts are the rows of a forecast, the costs first.
@@ -140,8 +137,7 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 	row("why the CPU has a range", causeWords(x.CPU, cpuWidened))
 	row("why the memory has a range", causeWords(x.Memory, mibWidened))
 	row("not in it", without+"and the waiting of requests for one another")
-	_, common := splitFactors(x.Factors, f.factors())
-	row("from", strings.Join(append([]string{fmt.Sprintf("%s, measured %d times (blocks)", printable.And(x.From), x.Blocks)}, common...), ", "))
+	row("from", strings.Join(append([]string{fmt.Sprintf("%s, measured %d times (blocks)", printable.And(x.From), x.Blocks)}, f.label().constant...), ", "))
 	return facts
 }
 

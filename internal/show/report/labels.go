@@ -57,32 +57,45 @@ type labels struct {
 func VaryingFactors(r *answer.Report) []string { return newLabels(r).factors }
 
 func newLabels(r *answer.Report) labels {
-	levels := map[string]map[string]bool{}
-	for _, t := range r.Treatments {
-		for f, v := range t.Factors {
+	return labelsOf(r.Names, factorsOf(r.Treatments, func(t compare.Treatment) plan.Factors { return t.Factors }))
+}
+
+// factorsOf are the factors of each of several things.
+func factorsOf[T any](things []T, of func(T) plan.Factors) (all []plan.Factors) {
+	for _, thing := range things {
+		all = append(all, of(thing))
+	}
+	return all
+}
+
+// labelsOf are the labels of treatments by their factors. names are those of levels.
+func labelsOf(names map[string]string, treatments []plan.Factors) labels {
+	levels := map[string]map[string]string{}
+	for _, factors := range treatments {
+		for f, v := range factors {
 			if f == plan.ControlFactor { // the label marks the A/A pair
 				continue
 			}
 			if levels[f] == nil {
-				levels[f] = map[string]bool{}
+				levels[f] = map[string]string{}
 			}
-			levels[f][Level(v)] = true
+			levels[f][Level(v)] = f + " " + LevelWords(f, v)
 		}
 	}
-	l := labels{names: r.Names}
-	names := slices.SortedFunc(maps.Keys(levels), byRank)
-	for _, f := range names {
+	l := labels{names: names}
+	known := slices.SortedFunc(maps.Keys(levels), byRank)
+	for _, f := range known {
 		if len(levels[f]) > 1 {
 			l.factors = append(l.factors, f)
 			continue
 		}
-		for v := range levels[f] {
-			l.constant = append(l.constant, f+" "+v)
+		for _, words := range levels[f] {
+			l.constant = append(l.constant, words)
 		}
 	}
 	// One factor names the treatments even if all are alike.
-	if len(l.factors) == 0 && len(names) > 0 {
-		l.factors, l.constant = names[:1], l.constant[1:]
+	if len(l.factors) == 0 && len(known) > 0 {
+		l.factors, l.constant = known[:1], l.constant[1:]
 	}
 	return l
 }

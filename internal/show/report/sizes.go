@@ -234,8 +234,7 @@ func SizeFacts(s Sizes, size Sized) (facts []Fact) {
 		cores(size.CPU.Estimate), cores(size.CPU.Low), cores(size.CPU.High),
 		spaced(fmt.Sprintf("%.0f MiB", size.Memory.Estimate), memoryMark(size.Growing)), spaced(fmt.Sprintf("%.0f MiB", size.Peak), memoryMark(size.Growing)))
 	c := size.Curve
-	_, common := splitFactors(size.Factors, s.factors())
-	at := strings.Join(append([]string{cmp.Or(axesWords(c.Axes), "all rates")}, common...), ", ")
+	at := strings.Join(append([]string{cmp.Or(axesWords(c.Axes), "all rates")}, s.label().constant...), ", ")
 	row("measured", "%d times (blocks), at %s; the CPU is %s", c.Blocks, at, c.Reason)
 	return facts
 }
@@ -356,35 +355,11 @@ func axesWords(axes []predict.Axis) string {
 
 // SizedName is the mesh of a size and its proxy, with the factors in which sizes differ.
 func SizedName(s Sizes, size Sized) string {
-	return factorsApart(size.Factors, s.factors()) + ", " + size.Proxy
+	return s.label().describe(size.Factors) + ", " + size.Proxy
 }
 
-func (s Sizes) factors() (all []plan.Factors) {
-	for _, size := range s.Sizes {
-		all = append(all, size.Factors)
-	}
-	return all
-}
-
-// factorsApart is the mesh, with the other factors in which all differ.
-func factorsApart(of plan.Factors, all []plan.Factors) string {
-	apart, _ := splitFactors(of, all)
-	return strings.Join(append([]string{Level(of[experiment.MeshFactor])}, apart...), ", ")
-}
-
-// splitFactors lists the factors in which all differ, without the mesh, and the others.
-func splitFactors(of plan.Factors, all []plan.Factors) (apart, common []string) {
-	for _, factor := range slices.Sorted(maps.Keys(of)) {
-		words := factor + " " + LevelWords(factor, of[factor])
-		switch differs := func(other plan.Factors) bool { return other[factor] != of[factor] }; {
-		case factor == experiment.MeshFactor:
-		case slices.ContainsFunc(all, differs):
-			apart = append(apart, words)
-		default:
-			common = append(common, words)
-		}
-	}
-	return apart, common
+func (s Sizes) label() labels {
+	return labelsOf(nil, factorsOf(s.Sizes, func(size Sized) plan.Factors { return size.Factors }))
 }
 
 // writeResources writes the resources of containers, as Kubernetes has them.

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -40,9 +41,12 @@ const (
 	generatorLate  = "The load generator sent late in {trials}: response times may contain it."
 )
 
+// inBrackets are the details of a message.
+var inBrackets = regexp.MustCompile(` \([^)]*\)`)
+
 // doubtWords are a warning in the form of a doubt.
 func doubtWords(v view, w figures.Warning, form string) string {
-	message, _, _ := strings.Cut(w.Message, " (trial ")
+	message := inBrackets.ReplaceAllString(w.Message, "")
 	_, lacks, _ := strings.Cut(w.Message, ": ")
 	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, withoutTerms.Replace(message)), "lacks": lacks, "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
@@ -113,7 +117,7 @@ func fewWords(v view) string {
 func mainWarning(v view) (figures.Warning, *doubt) {
 	for i, d := range doubts {
 		for _, w := range v.r.Warnings {
-			if w.Code == d.code && (d.about == nil || d.about(v)) {
+			if w.Code == d.code && v.concerns(w) && (d.about == nil || d.about(v)) {
 				return w, &doubts[i]
 			}
 		}
