@@ -156,7 +156,7 @@ func Write(w io.Writer, s Source) error {
 	}
 	gates := ""
 	if len(s.Report.Decisions) > 1 { // one gate is the answer
-		gates = report.GatesAnswer(s.Report)
+		gates = report.OutcomesInWords(s.Report.Decisions) + "."
 	}
 	d := document{
 		Name: s.Report.Experiment, Description: report.Subtitle(s.Report),

@@ -14,7 +14,7 @@ import (
 // whole report folded.
 func writeComment(w io.Writer, r *answer.Report) error {
 	p := newPage(Options{}, true, "###")
-	p.heading("tare: " + outcomesInWords(r.Decisions))
+	p.heading("tare: " + OutcomesInWords(r.Decisions))
 	for _, s := range otherAnswers(r) {
 		p.prose(s.Sentence)
 		p.line("")
@@ -40,8 +40,8 @@ func writeComment(w io.Writer, r *answer.Report) error {
 	return err
 }
 
-// outcomesInWords counts gates by outcome: "1 gate fails, 2 gates pass".
-func outcomesInWords(decisions []compare.Decision) string {
+// OutcomesInWords counts gates by outcome: "1 gate fails, 2 gates pass".
+func OutcomesInWords(decisions []compare.Decision) string {
 	count := map[compare.Outcome]int{}
 	for _, d := range decisions {
 		count[d.Outcome]++

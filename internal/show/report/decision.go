@@ -120,14 +120,6 @@ func errorSentence(r *answer.Report) string {
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
 }
 
-// GatesAnswer is the outcome of the gates in a sentence. It is empty without gates.
-func GatesAnswer(r *answer.Report) string {
-	if len(r.Decisions) == 0 {
-		return ""
-	}
-	return outcomesInWords(r.Decisions) + "."
-}
-
 // gateAnswers are the gates in at most two sentences, those that do not hold first. There are none without gates.
 func gateAnswers(r *answer.Report) []string {
 	if len(r.Decisions) == 0 {
@@ -142,7 +134,7 @@ func gateAnswers(r *answer.Report) []string {
 	case len(rest) == 1:
 		lines = append(lines, gateSentence(r, rest[0])+settleWords(r, rest[0]))
 	case len(rest) > 1:
-		lines = append(lines, "Of the other gates "+outcomesInWords(rest)+".")
+		lines = append(lines, "Of the other gates "+OutcomesInWords(rest)+".")
 	case first.Doubts != nil:
 		doubt, _, _ := strings.Cut(first.Doubts[0], ": ")
 		lines = append(lines, fmt.Sprintf("Doubted: %s. Without this doubt: %s.", doubt, first.Doubted))

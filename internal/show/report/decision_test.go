@@ -51,7 +51,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 			t.Errorf("%s:\n%s", format, got)
 		}
 	}
-	if got, want := report.GatesAnswer(r), "1 gate undecided."; got != want {
+	if got, want := report.OutcomesInWords(r.Decisions), "1 gate undecided"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -34,10 +34,13 @@ func differencesSection(t text) {
 		paired = cmp.Or(strings.TrimPrefix(each, ", "), "paired")
 	}
 	hidden := 0
-	if byLevel := levelColumns(t.view); t.view.short && byLevel != nil {
-		t.page.heading(levelsTitle(t.view, byLevel))
-		byLevel[0].heads[0] = ""
-		t.page.table(byLevel, 1)
+	if byLevel := LevelsOf(t.view.r); t.view.short && byLevel != nil {
+		t.page.heading(byLevel.Title)
+		g := gridOf([]int{0}, byLevel.Heads...)
+		for _, row := range byLevel.Rows {
+			g.row(row...)
+		}
+		t.page.table(g, 1)
 		return
 	}
 	if t.view.imported() {

@@ -53,17 +53,20 @@ func rangeOf(r *answer.Report, tr compare.Treatment, name string, scale float64)
 		}
 	}
 	digits := max(0, 2-magnitude(mean.Estimate*scale))
-	number := func(x float64) string {
-		if x == math.Trunc(x) {
-			return fixed(x, 0)
-		}
-		return fixed(x, min(digits, max(0, 2-magnitude(x))))
-	}
+	number := func(x float64) string { return short(x, digits) }
 	s := number(mean.Estimate * scale)
 	if len(all) < 2 || number(slices.Min(all)) == number(slices.Max(all)) {
 		return s
 	}
 	return fmt.Sprintf("%s (%s to %s)", s, number(slices.Min(all)), number(slices.Max(all)))
+}
+
+// short writes a number with three digits, and as many decimals as given, or a whole number as it is.
+func short(v float64, decimals int) string {
+	if v == math.Trunc(v) {
+		return fixed(v, 0)
+	}
+	return fixed(v, min(decimals, max(0, 2-magnitude(v))))
 }
 
 // expectationsSection is the table of the experiment's expectations.
@@ -122,13 +125,7 @@ func span(e answer.Expectation) string {
 	if unit == "" && (strings.Contains(e.Expect, "_ratio") || strings.HasPrefix(e.Expect, "change.failed_share")) {
 		scale, unit = 100, "%"
 	}
-	number := func(x float64) string {
-		if x *= scale; x == math.Trunc(x) {
-			return fixed(x, 0)
-		}
-		return fixed(x, max(0, 2-magnitude(x)))
-	}
-	s, high := number(slices.Min(e.Values)), number(slices.Max(e.Values))
+	s, high := short(slices.Min(e.Values)*scale, mostDigits), short(slices.Max(e.Values)*scale, mostDigits)
 	if s != high {
 		s += " to " + high
 	}

@@ -106,29 +106,6 @@ func levelTableOf(v view) (all levelTable) {
 	return all
 }
 
-// levelColumns are a row for each question and a column for each level. It is nil for other reports.
-func levelColumns(v view) (all []column) {
-	t := levelTableOf(v)
-	if t.rows == nil {
-		return nil
-	}
-	all = []column{{heads: []string{t.factor}, left: true}}
-	for _, r := range t.rows {
-		all[0].cells = append(all[0].cells, r.name)
-	}
-	for i, level := range t.levels {
-		c := column{heads: []string{spacedLevel(t.factor, level)}}
-		if t.factor == experiment.RateFactor {
-			c.heads[0] += "/s"
-		}
-		for _, r := range t.rows {
-			c.cells = append(c.cells, strings.TrimSuffix(increment(r.costs[i].Difference, quantityOf(answerCost).scale), " ±"+unknown))
-		}
-		all = append(all, c)
-	}
-	return all
-}
-
 // LevelTable is a table of texts with its title. The first column names the rows.
 type LevelTable struct {
 	Title string
@@ -136,30 +113,25 @@ type LevelTable struct {
 	Rows  [][]string
 }
 
-// LevelsOf are the differences in CPU by treatment and level, or nil for reports without levels.
+// LevelsOf are the differences in CPU: a row for each question and a column for each level. It is nil for reports without levels.
 func LevelsOf(r *answer.Report) *LevelTable {
 	v := newView(r)
-	columns := levelColumns(v)
-	if columns == nil {
+	t := levelTableOf(v)
+	if t.rows == nil {
 		return nil
 	}
-	t := &LevelTable{Title: levelsTitle(v, columns), Heads: []string{""}}
-	for _, c := range columns[1:] {
-		t.Heads = append(t.Heads, c.heads[0])
+	all := &LevelTable{Title: fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(t.factor), v.percent()), Heads: []string{""}}
+	for _, level := range t.levels {
+		all.Heads = append(all.Heads, spacedLevel(t.factor, level)+map[bool]string{true: "/s"}[t.factor == experiment.RateFactor])
 	}
-	for i := range columns[0].cells {
-		row := []string{}
-		for _, c := range columns {
-			row = append(row, c.cells[i])
+	for _, r := range t.rows {
+		row := []string{r.name}
+		for _, c := range r.costs {
+			row = append(row, strings.TrimSuffix(increment(c.Difference, quantityOf(answerCost).scale), " ±"+unknown))
 		}
-		t.Rows = append(t.Rows, row)
+		all.Rows = append(all.Rows, row)
 	}
-	return t
-}
-
-// levelsTitle is the title of the table, and its first head.
-func levelsTitle(v view, columns []column) string {
-	return fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(columns[0].heads[0]), v.percent())
+	return all
 }
 
 // levelIn is a level in a sentence: "request size 16 B", "100 requests/s". Only the first one has the factor.

@@ -49,31 +49,24 @@ func timeClaims(v view) (claims []Claim) {
 	}), claims...)
 }
 
-// knownAnswers are the figures of treatments without a baseline: "hey: the median service time is 1.10 ms, 25000 answers per
-// second, 0 % of the requests failed."
+// knownAnswers are the figures of treatments without a baseline: "hey: the median service time is 1.10 ms, with 25000 answers per
+// second, and 0 % of the requests fail."
 func knownAnswers(v view) (lines []string) {
 	for _, tr := range v.r.Treatments {
+		value := func(name, form string) string {
+			if _, known := tr.Metrics[name]; !known {
+				return ""
+			}
+			q := quantityOf(name)
+			return fmt.Sprintf(form, short(tr.Metrics[name].Estimate*q.scale, mostDigits))
+		}
 		for _, t := range answerTimes {
-			if _, ok := tr.Metrics[t.metric]; !ok || tr.Baseline != "" || tr.Control {
-				continue
+			if time := value(t.metric, "%s"); time != "" && tr.Baseline == "" && !tr.Control && len(lines) < 2 {
+				lines = append(lines, fmt.Sprintf("%s: the %s is %s%s%s%s.", v.label.describe(tr.Factors), t.name, time, quantityOf(t.metric).unitText(),
+					value(metric.Rate, ", with %s answers per second"), value(metric.ErrorRatio, ", and %s %% of the requests fail")))
+				break
 			}
-			text := func(name string) string {
-				known := tr.Metrics[name].Estimate * quantityOf(name).scale
-				if known == 0 {
-					return "0"
-				}
-				return fixed(known, max(0, 2-magnitude(known)))
-			}
-			line := fmt.Sprintf("%s: the %s is %s", v.label.describe(tr.Factors), t.name, text(t.metric)+quantityOf(t.metric).unitText())
-			if _, ok := tr.Metrics[metric.Rate]; ok {
-				line += fmt.Sprintf(", with %s answers per second", text(metric.Rate))
-			}
-			if _, ok := tr.Metrics[metric.ErrorRatio]; ok {
-				line += fmt.Sprintf(", and %s %% of the requests fail", text(metric.ErrorRatio))
-			}
-			lines = append(lines, line+".")
-			break
 		}
 	}
-	return lines[:min(len(lines), 2)]
+	return lines
 }

@@ -112,7 +112,7 @@ func (s *Server) row(of run) row {
 		x.Verdict = fmt.Sprintf("%d of %s used", sum.Used, printable.Counted(sum.Planned, "trial"))
 	}
 	if x.Complete && x.Ended && sum.Gates != "" {
-		x.Verdict = strings.TrimSuffix(sum.Gates, ".") + "; " + x.Verdict
+		x.Verdict = sum.Gates + "; " + x.Verdict
 	}
 	if x.Complete && x.Ended && sum.Warnings > 0 {
 		x.Verdict += ", " + printable.Counted(sum.Warnings, "warning")

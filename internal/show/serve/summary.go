@@ -209,8 +209,8 @@ func summarize(path string) summary {
 	if len(h.Answer) > 0 {
 		s.Answer = h.Answer[0]
 	}
-	if s.Gates = report.GatesAnswer(r); s.Gates != "" {
-		s.Decided = r.Decided()
+	if len(r.Decisions) > 0 {
+		s.Gates, s.Decided = report.OutcomesInWords(r.Decisions), r.Decided()
 	}
 	for _, t := range r.Treatments {
 		if of, ok := h.Of[t.ID]; ok && !of.Control {
