@@ -79,7 +79,7 @@ measured rates have a wide range. Latency is refused where requests queue.`,
 	f := cmd.Flags()
 	f.StringVar(&o.graph, "graph", "", "`file` of services and their calls, of traces or of metrics, or the name of a topology")
 	f.StringArrayVar(&o.rates, "rate", nil, "`[SERVICE=]N`: requests per second from outside, at the entry or another service; repeatable")
-	f.StringArrayVar(&o.from, "from", nil, "results `directory` with curves; repeatable; default: the newest run")
+	f.StringArrayVar(&o.from, "from", nil, "results `directory` with curves; repeatable; default: the newest run with several rates")
 	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
 	f.VarP(&o.output, "output", "o", "write to this `file` instead of standard output")
 	_ = cmd.MarkFlagFilename("prices", "yaml", "yml")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -27,13 +28,35 @@ func (c *CommandLine) orNewest(dirs []string) ([]string, error) {
 	return []string{dir}, nil
 }
 
-// curves returns the named directories, without any the newest run. If there is none, a command measures a first curve.
+// curves returns the named directories, without any the newest run with several rates. If there is none, a command measures a
+// first curve.
 func (c *CommandLine) curves(dirs []string) ([]string, error) {
-	dirs, err := c.orNewest(dirs)
-	if err != nil {
-		return nil, hint.Usage(err, "measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve")
+	if len(dirs) > 0 {
+		return dirs, nil
 	}
-	return dirs, nil
+	dirs, err := newestFirst()
+	if err == nil {
+		if i := slices.IndexFunc(dirs, severalRates); i >= 0 {
+			c.Notef("newest run with several rates: %s", dirs[i])
+			return dirs[i : i+1], nil
+		}
+		err = hint.Usage(errors.New("no directory is named, and no run in runs/ has several rates"), "name the directory that tare run printed")
+	}
+	return nil, hint.Usage(err, "measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve")
+}
+
+// severalRates reports whether the treatments of a run differ in their rate.
+func severalRates(dir string) bool {
+	d, err := result.Open(dir)
+	if err != nil {
+		return false
+	}
+	defer d.Close()
+	rates := map[experiment.Rate]bool{}
+	for _, t := range d.Plan().Treatments {
+		rates[t.Levels.Rate] = true
+	}
+	return len(rates) > 1
 }
 
 // newest returns the run in runs/ that began last, and prints its directory to standard error.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -57,6 +60,38 @@ func TestNewestRun(t *testing.T) {
 	if code, _, text := tare("compare", "runs/b-newest"); code != console.BadUsage || !strings.Contains(text, "newest run itself") {
 		t.Errorf("compare with itself: exit code %d: %s", code, text)
 	}
+}
+
+// A curve is of the newest run with several rates, not of a newer one of another kind.
+func TestNewestCurve(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var stderr bytes.Buffer
+	c := New(console.Console{Out: &bytes.Buffer{}, Err: &stderr}, nil)
+	write := func(name string, age time.Duration, rates ...float64) {
+		s := answertest.Quickstart()
+		s.Blocks, s.Warmup, s.Measure, s.Rate = 3, 1, 2, 50
+		dir := filepath.Join("runs", name)
+		must.OK(t, s.Write(t, dir).Close())
+		file := filepath.Join(dir, result.PlanFile)
+		var p plan.Plan
+		must.OK(t, json.Unmarshal(must.Get(os.ReadFile(file))(t), &p))
+		for i, rate := range rates {
+			p.Treatments[i].Levels.Rate = experiment.Rate(rate)
+		}
+		must.OK(t, os.WriteFile(file, must.Get(json.Marshal(p))(t), 0o644))
+		at := time.Now().Add(-age)
+		must.OK(t, os.Chtimes(file, at, at))
+	}
+	write("a-newest", 0)
+	_, err := c.curves(nil)
+	must.Fail(t, err, "no run in runs/ has several rates")
+	write("b-curve", time.Minute, 50, 100)
+	write("c-older", time.Hour, 50, 200)
+	got := must.Get(c.curves(nil))(t)
+	if want := filepath.Join("runs", "b-curve"); len(got) != 1 || got[0] != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	must.Contain(t, stderr.String(), "newest run with several rates: runs/b-curve")
 }
 
 // A program that takes over a command gets the newest run as an argument.

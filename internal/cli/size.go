@@ -46,7 +46,7 @@ func newSizeCommand(c *CommandLine) *cobra.Command {
 		Short: "Say which requests and limits a proxy needs at a rate",
 		Long: `size prints what to write into values.yaml for a proxy: requests and limits of CPU and
 memory at --rate, with headroom. It reads a run with at least four rates and three
-blocks (repetitions), which tare plan --for curve proposes; without one, the newest.
+blocks (repetitions), which tare plan --for curve proposes; without one, the newest such run.
 Three rates fit any curve: the range between them is wider.
 
 The rows requests and limits are the result. Deployments of one image differ: in
@@ -90,7 +90,7 @@ that of any bend between the measured rates, and the rate to measure next is pri
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "", "results `directory`; default: the newest run")
+	f.StringVar(&o.from, "from", "", "results `directory`; default: the newest run with several rates")
 	f.Float64Var(&o.rate, "rate", 0, "`requests` per second through one proxy")
 	f.Float64Var(&o.connections, "connections", 0, "`number` of connections through one proxy, if the run has several")
 	f.Float64Var(&o.connectionRate, "connection-rate", 0, "new `connections` per second through one proxy, if the run has several")

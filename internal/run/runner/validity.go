@@ -128,7 +128,7 @@ var checks = []validityCheck{
 	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
 	{"generator-late", grosslyLate, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
 	{"generator-late", late, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
-	{"unattributed", unattributed, "add attribution rules for these tasks to the mesh definition, or stop processes outside the trial", invalidates, nil},
+	{"unattributed", unattributed, "stop processes that are not of the trial; if these are of the mesh, add rules for them to tasks of its definition", invalidates, nil},
 	{"foreign-starves", foreignStarves, "lower the rate, add nodes, or stop the other workloads: they compete with the trial for a full node", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance directory", invalidates, nil},
 	{"restarted", restarted, "see its log in the trial's provenance directory, or raise its memory limit", invalidates, nil},

@@ -152,7 +152,7 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 			}
 		}
 		if !elsewhere.IsZero() && time.Since(elsewhere) > o.elsewhere || time.Since(began) > o.limit {
-			return wait.Stop(notReady(id, p, process, time.Since(began), err))
+			return wait.Stop(notReady(id, process, p.app, "write ${port} in the command, or let the program read the variable PORT", time.Since(began), err))
 		}
 		return err
 	})
@@ -162,21 +162,27 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 	return err
 }
 
-// notReady is the error of a program that does not serve in time.
-func notReady(id string, p *pod, process *proc.Process, after time.Duration, err error) error {
+// notReady is the error of a process that does not serve in time at the address that is expected, if one is known. Advice is for
+// one that listens elsewhere.
+func notReady(id string, process *proc.Process, expected netip.AddrPort, advice string, after time.Duration, err error) error {
 	lines := []string{fmt.Sprintf("start %s: not ready after %v: %v", id, after.Round(time.Second), err), "  command: " + process.Command().String()}
-	advice := "its whole log is " + process.Command().Log
-	if listens := listening(process.PID); !slices.Contains(listens, p.app) && len(listens) > 0 {
-		all := printable.Texts(listens, netip.AddrPort.String)
-		lines = append(lines, fmt.Sprintf("  it listens on %s, and %s is expected", strings.Join(all, ", "), p.app))
-		advice = "write ${port} in the command, or let the program read the variable PORT; " + advice
+	log := "its whole log is " + process.Command().Log
+	if listens := listening(process.PID); !slices.Contains(listens, expected) && len(listens) > 0 {
+		where := "  it listens on " + strings.Join(printable.Texts(listens, netip.AddrPort.String), ", ")
+		if expected.IsValid() {
+			where += fmt.Sprintf(", and %s is expected", expected)
+		}
+		lines = append(lines, where)
+		if advice != "" {
+			log = advice + "; " + log
+		}
 	}
 	if tail := process.Tail(20); len(tail) > 0 {
 		lines = append(lines, "  it last wrote:\n    "+strings.Join(tail, "\n    "))
 	} else {
 		lines = append(lines, "  it wrote nothing")
 	}
-	return hint.Wrap(errors.New(strings.Join(lines, "\n")), advice)
+	return hint.Wrap(errors.New(strings.Join(lines, "\n")), log)
 }
 
 // adopt takes a program that already runs. Its process is only read.

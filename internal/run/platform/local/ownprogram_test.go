@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,9 @@ import (
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -191,6 +194,28 @@ func TestOwnProgramThatFails(t *testing.T) {
 				must.Contain(t, got, want)
 			}
 		})
+	}
+}
+
+// A proxy that listens elsewhere is named with its command, where it listens, and what it wrote last.
+func TestNotReadyListensElsewhere(t *testing.T) {
+	t.Parallel()
+	p := must.Get(proc.Start(t.Context(), proc.Command{Path: python(t), Args: []string{"-u", "-c", "import socket, time; s = socket.create_server(('127.0.0.1', 0)); print('up'); time.sleep(60)"}, Log: filepath.Join(t.TempDir(), "log")}))(t)
+	defer func() { _ = p.Stop(t.Context(), 0) }()
+	must.OK(t, wait.Within(t.Context(), 20*time.Second, 10*time.Millisecond, func(context.Context) error {
+		if len(p.Tail(1)) == 0 || len(listening(p.PID)) == 0 {
+			return errors.New("not up")
+		}
+		return nil
+	}))
+	err := notReady("app-0/sidecar", p, netip.AddrPort{}, "write {listen}", 30*time.Second, errors.New("refused"))
+	for _, want := range []string{"start app-0/sidecar: not ready after 30s: refused", "command: ", "it listens on 127.0.0.1:", "it last wrote:\n    up"} {
+		must.Contain(t, err.Error(), want)
+	}
+	must.Contain(t, hint.Of(err), "write {listen}; its whole log is ")
+	listens := listening(p.PID)[0]
+	if err := notReady("app", p, listens, "write {listen}", time.Second, errors.New("slow")); strings.Contains(err.Error(), "it listens on") || strings.Contains(hint.Of(err), "{listen}") {
+		t.Errorf("one that listens where it is expected: %v", err)
 	}
 }
 

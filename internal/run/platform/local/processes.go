@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -209,12 +210,15 @@ const startTimeout = 30 * time.Second
 
 // awaitReady waits until a new process is ready or has ended, or the time is over.
 func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
-	var gone error
+	var gone, last error
 	err := wait.Within(ctx, startTimeout, adminPause, func(ctx context.Context) error {
 		err := ready(ctx)
 		if err != nil && exited(p) {
 			gone = ended(id, p)
 			return wait.Stop(gone)
+		}
+		if last == nil || ctx.Err() == nil {
+			last = err
 		}
 		return err
 	})
@@ -224,7 +228,7 @@ func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(cont
 	case ctx.Err() != nil:
 		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
 	}
-	return hint.Wrap(fmt.Errorf("start %s: it is not ready: %w", id, err), "its log is "+p.Command().Log)
+	return notReady(id, p, netip.AddrPort{}, "a command has {listen} where it takes the address to listen on", startTimeout, last)
 }
 
 // ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].
