@@ -49,7 +49,8 @@ choose two levels of a factor of the file.
 Two commands, each after a --, are two builds of your own program, without a mesh. Write
 {port} where they take their port, as in tare weigh. tare searches for a rate that both
 serve. The gate is then '` + session.DefaultProgramGate + `'; --path, --data,
---method, --header and --ready are those of tare weigh, and --set b.env.NAME=value changes one of the two.
+--method, --header and --ready are those of tare weigh, and --set b.env.NAME=value
+changes one of the two.
 
 --from decides the gates of recorded runs again, after each of their blocks as the run
 did, with --gate, --detect and --max-time if given. A gate that was chosen after seeing

@@ -115,6 +115,7 @@ result is a difference with an interval and a verdict.`,
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.SetVersionTemplate("tare {{.Version}}\n")
+	root.SetUsageFunc(foldedUsage)
 	helpOfRoot(root)
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
 		if format := cmd.Flags().Lookup("format"); slices.Contains([]string{"plan", "doctor", "size", "forecast"}, cmd.Name()) && (format == nil || !format.Changed) {

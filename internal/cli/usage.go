@@ -39,6 +39,44 @@ func groupedUsage(groups []flagGroup) func(*cobra.Command) error {
 	}
 }
 
+// foldedUsage prints what cobra prints, with explanations of flags folded to the columns of the terminal.
+func foldedUsage(cmd *cobra.Command) error {
+	w := cmd.OutOrStderr()
+	width := console.Columns(w)
+	var b strings.Builder
+	b.WriteString("Usage:")
+	if cmd.Runnable() {
+		fmt.Fprintf(&b, "\n  %s", cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n  %s [command]", cmd.CommandPath())
+	}
+	if cmd.HasExample() {
+		fmt.Fprintf(&b, "\n\nExamples:\n%s", cmd.Example)
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\n\nAvailable Commands:")
+	}
+	for _, sub := range cmd.Commands() {
+		if sub.IsAvailableCommand() {
+			fmt.Fprintf(&b, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+		}
+	}
+	for _, of := range []struct {
+		title string
+		flags *pflag.FlagSet
+	}{{"Flags", cmd.LocalFlags()}, {"Global Flags", cmd.InheritedFlags()}} {
+		if of.flags.HasAvailableFlags() {
+			fmt.Fprintf(&b, "\n\n%s:\n%s", of.title, strings.TrimRight(of.flags.FlagUsagesWrapped(width), "\n"))
+		}
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\n\n`%s [command] --help` explains a command.", cmd.CommandPath())
+	}
+	_, err := fmt.Fprintln(w, b.String())
+	return err
+}
+
 // otherNames are names that other commands and tools have for a flag.
 var otherNames = map[string]string{"time": "duration", "duration": "time", "threads": "workers", "concurrency": "connections", "qps": "rate", "output": "format"}
 
