@@ -94,7 +94,7 @@ func TestFailuresBreach(t *testing.T) {
 		want int
 		word string
 	}{
-		{"ab --from " + fails + " --undecided pass", console.Gate, "errors < +0.1%: fails"},
+		{"ab --from " + fails + " --undecided pass", console.Gate, "errors < +0.1%” fails"},
 		{"ab --from " + fails + " --undecided pass --gate error_ratio<0.5%", console.Gate, "20 of 1000 requests failed, and 0 of 1000 of the baseline"},
 		{"ab --from " + fails + " --undecided pass --gate error_ratio<3%", console.Done, "passes"},
 		{"ab --from " + base + " --undecided pass --gate error_ratio<0.5%", console.Done, "passes"},

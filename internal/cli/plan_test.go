@@ -136,7 +136,7 @@ func TestPlanJSON(t *testing.T) {
 	got := must.Get(call(t, newPlanCommand, "../../examples/quickstart.yaml", "--format", "json"))(t)
 	var p plan.Plan
 	must.OK(t, json.Unmarshal([]byte(got), &p))
-	if p.Schema != plan.Schema || len(p.Trials) != 39 || p.Expected <= 0 {
+	if p.Schema != plan.Schema || len(p.Trials) != 24 || p.Expected <= 0 {
 		t.Errorf("got %+v", p)
 	}
 }
