@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
+	"github.com/tare-mesh/tare/internal/base/condition"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -46,9 +46,9 @@ const gateForm = "write a gate as: " + metric.CPUPerRequest + "/data < +3%, or "
 
 // ParseGate reads a gate. Its errors are [*GateError].
 func ParseGate(text string) (Gate, error) {
-	p := gateParser{text: text, gate: Gate{Text: text, Where: map[string]string{}}}
+	p := gateParser{Text: condition.New(text), gate: Gate{Text: text, Where: map[string]string{}}}
 	for _, step := range []func() error{p.metric, p.where, p.operator, p.limit, p.unit, p.end} {
-		p.space()
+		p.Space()
 		if err := step(); err != nil {
 			return Gate{}, err
 		}
@@ -57,17 +57,16 @@ func ParseGate(text string) (Gate, error) {
 }
 
 type gateParser struct {
-	text  string
-	at    int // bytes
+	condition.Text
 	gate  Gate
 	known metric.Metric
 }
 
 func (p *gateParser) metric() error {
-	at := p.at
-	name := p.readWhile(isNameRune)
+	at := p.Text
+	name := p.While(isNameRune)
 	if name == "" {
-		return p.fail(at, gateForm, "expected the name of a metric, found %s", p.next())
+		return p.fail(at, gateForm, "expected the name of a metric, found %s", p.Next())
 	}
 	if name == "errors" { // as in tare load
 		name = metric.ErrorRatio
@@ -95,71 +94,69 @@ func nearestMetric(name string) string {
 }
 
 func (p *gateParser) where() error {
-	if !p.accept("{") {
+	const form = "write it as {mesh=envoy, rate=1000}"
+	if !p.Accept("{") {
 		return nil
 	}
 	for {
-		p.space()
-		at := p.at
-		factor := p.readWhile(isNameRune)
+		p.Space()
+		at := p.Text
+		factor := p.While(isNameRune)
 		if factor == "" {
-			return p.fail(at, "write it as {mesh=envoy, rate=1000}", "expected the name of a factor, found %s", p.next())
+			return p.fail(at, form, "expected the name of a factor, found %s", p.Next())
 		}
 		if _, twice := p.gate.Where[factor]; twice {
 			return p.fail(at, "", "factor %s occurs twice", factor)
 		}
-		p.space()
-		if !p.accept("=") {
-			return p.fail(p.at, "write it as {mesh=envoy, rate=1000}", "expected = after %s, found %s", factor, p.next())
+		if p.Space(); !p.Accept("=") {
+			return p.fail(p.Text, form, "expected = after %s, found %s", factor, p.Next())
 		}
-		p.space()
-		at = p.at
-		level := p.readWhile(isNameRune)
+		p.Space()
+		level := p.While(isNameRune)
 		if level == "" {
-			return p.fail(at, "write it as {mesh=envoy, rate=1000}", "expected a level of %s, found %s", factor, p.next())
+			return p.fail(p.Text, form, "expected a level of %s, found %s", factor, p.Next())
 		}
 		p.gate.Where[factor] = level
-		p.space()
+		p.Space()
 		switch {
-		case p.accept(","):
-		case p.accept("}"):
+		case p.Accept(","):
+		case p.Accept("}"):
 			return nil
 		default:
-			return p.fail(p.at, "", "expected , or }, found %s", p.next())
+			return p.fail(p.Text, "", "expected , or }, found %s", p.Next())
 		}
 	}
 }
 
 func (p *gateParser) operator() error {
-	switch {
-	case p.accept("<="), p.accept("<"):
-		p.gate.Upper = true
-	case p.accept(">="), p.accept(">"):
-	default:
-		return p.fail(p.at, gateForm, "expected < or >, found %s", p.next())
+	at := p.Text
+	c, ok := condition.Compare(p.While(condition.IsSign))
+	if !ok || c.Sign == "==" || c.Sign == "!=" {
+		return p.fail(at, gateForm, "expected < or >, found %s", at.Next())
 	}
+	p.gate.Upper = c.Upper()
 	return nil
 }
 
 func (p *gateParser) limit() error {
-	at := p.at
+	at := p.Text
 	number := ""
-	if p.accept("+") {
-	} else if p.accept("-") || p.accept("−") {
+	if p.Accept("+") {
+	} else if p.Accept("-") || p.Accept("−") {
 		number = "-"
 	}
-	p.space()
-	number += p.readWhile(func(r rune) bool { return r == '.' || r >= '0' && r <= '9' })
+	p.Space()
+	number += p.While(func(r rune) bool { return r == '.' || r >= '0' && r <= '9' })
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil {
-		return p.fail(at, gateForm, "expected a number such as +3%% or -0.5ms, found %s", p.found(at))
+		return p.fail(at, gateForm, "expected a number such as +3%% or -0.5ms, found %s", at.Rest())
 	}
 	p.gate.Limit = v
 	return nil
 }
 
 func (p *gateParser) unit() error {
-	if p.accept("%") {
+	if p.Accept("%") {
 		// Of a share of requests it is points, as in tare load and in expectations, and of others a change.
 		if unit, scale := p.known.Display(); unit == "%" {
 			p.gate.Limit /= scale
@@ -168,8 +165,8 @@ func (p *gateParser) unit() error {
 		}
 		return nil
 	}
-	at := p.at
-	unit := p.readWhile(func(r rune) bool { return !unicode.IsSpace(r) })
+	at := p.Text
+	unit := p.While(func(r rune) bool { return !unicode.IsSpace(r) })
 	if unit == "" {
 		return nil // the metric's own
 	}
@@ -186,56 +183,18 @@ func (p *gateParser) unit() error {
 }
 
 func (p *gateParser) end() error {
-	if p.at < len(p.text) {
-		return p.fail(p.at, "give every gate a --gate of its own", "expected the end, found %s", p.found(p.at))
+	if !p.Ended() {
+		return p.fail(p.Text, "give every gate a --gate of its own", "expected the end, found %s", p.Rest())
 	}
 	return nil
-}
-
-func (p *gateParser) found(at int) string {
-	if at >= len(p.text) {
-		return "the end"
-	}
-	return strconv.Quote(p.text[at:])
-}
-
-func (p *gateParser) next() string {
-	if p.at >= len(p.text) {
-		return "the end"
-	}
-	r, _ := utf8.DecodeRuneInString(p.text[p.at:])
-	return strconv.QuoteRune(r)
-}
-
-func (p *gateParser) space() { p.readWhile(unicode.IsSpace) }
-
-// readWhile returns the longest run of characters for which in returns true.
-func (p *gateParser) readWhile(in func(rune) bool) string {
-	from := p.at
-	for p.at < len(p.text) {
-		r, n := utf8.DecodeRuneInString(p.text[p.at:])
-		if !in(r) {
-			break
-		}
-		p.at += n
-	}
-	return p.text[from:p.at]
 }
 
 func isNameRune(r rune) bool {
 	return r == '_' || r == '/' || r == '.' || r == '-' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-func (p *gateParser) accept(s string) bool {
-	if strings.HasPrefix(p.text[p.at:], s) {
-		p.at += len(s)
-		return true
-	}
-	return false
-}
-
-func (p *gateParser) fail(at int, help, format string, args ...any) error {
-	return &GateError{Gate: p.text, Column: utf8.RuneCountInString(p.text[:at]) + 1, Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
+func (p *gateParser) fail(at condition.Text, help, format string, args ...any) error {
+	return &GateError{Gate: p.gate.Text, Column: at.Column(), Message: fmt.Sprintf(format, args...), Hinted: hint.Hinted{Text: help}}
 }
 
 // Outcome of a gate.

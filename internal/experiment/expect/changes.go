@@ -86,7 +86,7 @@ func (c Condition) changed(t Trial) Outcome {
 		v = stats.ShareBound(int64(failing), int64(n), shareLevel)
 		o.Detail = fmt.Sprintf("%d of %d changes have failures: at most %.2g %% (95 %%)", failing, n, 100*v)
 	}
-	o.Value, o.OK = &v, c.compare.holds(v, c.bound)
+	o.Value, o.OK = &v, c.compare.Holds(v, c.bound)
 	return o
 }
 
@@ -99,8 +99,8 @@ func (c Condition) bounded(o Outcome, times []stats.Bounded) Outcome {
 		o.AtMost = &high
 		o.Detail = fmt.Sprintf("%s is at least %s and at most %s over %d changes", c.changes.name, number(low, "ms"), number(high, "ms"), len(times))
 	}
-	o.OK = c.compare.holds(low, c.bound) && c.compare.holds(high, c.bound)
-	if low < high && (c.compare.holds(low, c.bound) != c.compare.holds(high, c.bound) || low < c.bound && c.bound < high) {
+	o.OK = c.compare.Holds(low, c.bound) && c.compare.Holds(high, c.bound)
+	if low < high && (c.compare.Holds(low, c.bound) != c.compare.Holds(high, c.bound) || low < c.bound && c.bound < high) {
 		o.OK, o.Undecided = false, true
 		o.Detail += ": the limit is between them"
 	}
@@ -118,7 +118,7 @@ func (c Condition) Changes() (kind string, least int, about bool) {
 	}
 	least = max(1, c.changes.least)
 	if c.boundsShare() {
-		for c.bound > 0 && !c.compare.holds(stats.ShareBound(0, int64(least), shareLevel), c.bound) {
+		for c.bound > 0 && !c.compare.Holds(stats.ShareBound(0, int64(least), shareLevel), c.bound) {
 			least = max(least+1, int(math.Floor(math.Log(shareLevel)/math.Log1p(-c.bound))))
 		}
 		if c.bound == 0 {
@@ -138,5 +138,5 @@ func (c Condition) BoundsTime() (ms float64, about bool) {
 
 // boundsShare reports whether the condition is an upper bound of a share, which no failure in a few changes does not show.
 func (c Condition) boundsShare() bool {
-	return strings.HasPrefix(c.changes.name, failedShare) && strings.HasPrefix(c.compare.sign, "<")
+	return strings.HasPrefix(c.changes.name, failedShare) && c.compare.Upper()
 }

@@ -36,7 +36,7 @@ func (c Condition) Evaluate(t Trial) Outcome {
 		o.Detail = err.Error()
 		return o
 	}
-	o.Value, o.OK = &v, c.compare.holds(v, c.bound)
+	o.Value, o.OK = &v, c.compare.Holds(v, c.bound)
 	o.Detail = fmt.Sprintf("%s is %s in %d s", c.subject.name, number(v, c.subject.unit), len(in))
 	return o
 }

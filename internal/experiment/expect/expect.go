@@ -9,6 +9,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/condition"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -16,7 +17,7 @@ import (
 type Condition struct {
 	Text     string // as written in the file
 	subject  subject
-	compare  comparison
+	compare  condition.Comparison
 	bound    float64 // in the subject's unit
 	window   window
 	recovery *recovery // instead of the fields above

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
+	"github.com/tare-mesh/tare/internal/base/condition"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -17,11 +19,8 @@ type word struct {
 	column int
 }
 
-// parser reads words from the left to the right.
-type parser struct {
-	words []word
-	end   int // column after the text
-}
+// parser reads words, which spaces and comparisons separate.
+type parser struct{ condition.Text }
 
 // Parse reads one condition. The error is a
 // [strict.Problem] with a column.
@@ -34,7 +33,7 @@ type parser struct {
 //	change.last_old.p99 < 1s
 //	change.failed_share(endpoint-removed) < 1%
 func Parse(text string) (Condition, error) {
-	p := split(text)
+	p := &parser{condition.New(text)}
 	c := Condition{Text: strings.Join(strings.Fields(text), " ")}
 	first, err := p.next("a metric", "such as "+strings.Join(subjectNames(), ", "))
 	if err != nil {
@@ -50,47 +49,15 @@ func Parse(text string) (Condition, error) {
 	default:
 		err = p.comparison(&c, first)
 	}
-	if err == nil && aboutChanges && len(p.words) > 0 {
-		return Condition{}, p.wrong(p.words[0], "the end", "it is about all changes of the measure phase")
-	}
-	if err == nil && len(p.words) > 0 {
-		err = p.wrong(p.words[0], "the end, or a window: during fault, before fault, after fault, after 5s, before 5s, from 5s to 10s", "")
+	if last := p.peek(); err == nil && last.text != "" && aboutChanges {
+		err = p.wrong(last, "the end", "it is about all changes of the measure phase")
+	} else if err == nil && last.text != "" {
+		err = p.wrong(last, "the end, or a window: during fault, before fault, after fault, after 5s, before 5s, from 5s to 10s", "")
 	}
 	if err != nil {
 		return Condition{}, err
 	}
 	return c, nil
-}
-
-// split splits a condition at spaces and around comparison operators.
-func split(text string) *parser {
-	p := &parser{}
-	column, begin := 1, 0
-	var now strings.Builder
-	flush := func() {
-		if now.Len() > 0 {
-			p.words = append(p.words, word{now.String(), begin})
-			now.Reset()
-		}
-	}
-	sign := func(r rune) bool { return strings.ContainsRune("<>=!", r) }
-	last := ' '
-	for _, r := range text {
-		if space := r == ' ' || r == '\t'; space || sign(r) != sign(last) {
-			flush()
-		}
-		if now.Len() == 0 {
-			begin = column
-		}
-		if r != ' ' && r != '\t' {
-			now.WriteRune(r)
-		}
-		last = r
-		column++
-	}
-	flush()
-	p.end = column
-	return p
 }
 
 func (p *parser) comparison(c *Condition, first word) (err error) {
@@ -110,12 +77,8 @@ func (p *parser) bounded(c *Condition, quantity subject) error {
 	if err != nil {
 		return err
 	}
-	for _, k := range comparisons {
-		if k.sign == w.text {
-			c.compare = k
-		}
-	}
-	if c.compare.holds == nil {
+	var known bool
+	if c.compare, known = condition.Compare(w.text); !known {
 		return p.wrong(w, "one of >= <= == != > <", "")
 	}
 	if w, err = p.next("a value", ""); err != nil {
@@ -192,12 +155,27 @@ func (p *parser) recovery() (*recovery, error) {
 	return r, nil
 }
 
-func (p *parser) next(expected, hint string) (word, error) {
-	if len(p.words) == 0 {
-		return word{}, strict.Problem{Column: p.end, Message: "it ends where " + expected + " was expected", Tip: hint}
+// word reads a word, which is empty at the end.
+func (p *parser) word() word {
+	p.Space()
+	w := word{column: p.Column()}
+	if w.text = p.While(condition.IsSign); w.text == "" {
+		w.text = p.While(func(r rune) bool { return !condition.IsSign(r) && !unicode.IsSpace(r) })
 	}
-	w := p.words[0]
-	p.words = p.words[1:]
+	return w
+}
+
+// peek returns the next word without reading it.
+func (p *parser) peek() word {
+	ahead := *p
+	return ahead.word()
+}
+
+func (p *parser) next(expected, hint string) (word, error) {
+	w := p.word()
+	if w.text == "" {
+		return w, strict.Problem{Column: w.column, Message: "it ends where " + expected + " was expected", Tip: hint}
+	}
 	return w, nil
 }
 
@@ -215,9 +193,10 @@ func (p *parser) wrong(w word, expected, hint string) error {
 
 // accept reads the next word if it is text, and reports whether it was.
 func (p *parser) accept(text string) bool {
-	if len(p.words) == 0 || p.words[0].text != text {
+	ahead := *p
+	if ahead.word().text != text {
 		return false
 	}
-	p.words = p.words[1:]
+	*p = ahead
 	return true
 }

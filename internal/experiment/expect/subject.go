@@ -134,18 +134,3 @@ func isStatus(p string) bool {
 	_, err := strconv.Atoi(p)
 	return p[1:] == "xx" || err == nil
 }
-
-// comparison of a measured value with the bound.
-type comparison struct {
-	sign  string
-	holds func(value, bound float64) bool
-}
-
-var comparisons = []comparison{
-	{">=", func(v, b float64) bool { return v >= b }},
-	{"<=", func(v, b float64) bool { return v <= b }},
-	{"==", func(v, b float64) bool { return v == b }},
-	{"!=", func(v, b float64) bool { return v != b }},
-	{">", func(v, b float64) bool { return v > b }},
-	{"<", func(v, b float64) bool { return v < b }},
-}

@@ -26,10 +26,10 @@ func (p *parser) window() (window, error) {
 		if p.accept("fault") {
 			return window{relation: "before"}, nil
 		}
-		at := p.words
+		at := p.peek()
 		to, err := p.time("fault, or a time such as 5s")
 		if err == nil && to == 0 {
-			err = p.wrong(at[0], "a time above 0", "")
+			err = p.wrong(at, "a time above 0", "")
 		}
 		return window{cut: true, to: to}, err
 	}
@@ -56,10 +56,10 @@ func (p *parser) between() (window, error) {
 	if w.text != "to" {
 		return window{}, p.wrong(w, "to", "write: from 5s to 10s")
 	}
-	at := p.words
+	at := p.peek()
 	to, err := p.time("a time such as 10s")
 	if err == nil && to <= from {
-		err = p.wrong(at[0], "a time after "+from.String(), "")
+		err = p.wrong(at, "a time after "+from.String(), "")
 	}
 	return window{cut: true, from: from, to: to}, err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/condition"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
@@ -27,11 +28,10 @@ type Figures struct {
 
 // Bound is a bound on one figure of a load: "p99 < 50ms", "errors < 0.1%", "rate >= 950".
 type Bound struct {
-	Text   string
-	figure figure
-	below  bool // the figure must be below limit, else above
-	equal  bool // or equal to it
-	limit  float64
+	Text    string
+	figure  figure
+	compare condition.Comparison
+	limit   float64
 }
 
 // figure is a figure that can be bounded.
@@ -72,22 +72,20 @@ func ParseBounds(text string) ([]Bound, error) {
 }
 
 func parseBound(text string) (Bound, error) {
-	b := Bound{Text: text}
-	at := strings.IndexAny(text, "<>")
-	if at < 0 {
+	b, t := Bound{Text: text}, condition.New(text)
+	name := strings.TrimSpace(t.While(func(r rune) bool { return !condition.IsSign(r) }))
+	compare, ok := condition.Compare(t.While(condition.IsSign))
+	if !ok || compare.Sign == "==" || compare.Sign == "!=" {
 		return b, fmt.Errorf("%.60q has no < or >: write it as p99 < 50ms, errors < 0.1%% or rate > 950", text)
 	}
-	name := strings.TrimSpace(text[:at])
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name })
 	if i < 0 {
 		known := printable.Texts(figures, func(f figure) string { return f.name })
 		return b, fmt.Errorf("%.60q: unknown figure %.20q: %s", text, name, strict.DidYouMean(name, known))
 	}
-	b.figure, b.below = figures[i], text[at] == '<'
-	limit, equal := strings.CutPrefix(text[at+1:], "=")
-	b.equal = equal
+	b.figure, b.compare = figures[i], compare
 	var err error
-	if b.limit, err = b.figure.parse(strings.TrimSpace(limit)); err != nil {
+	if b.limit, err = b.figure.parse(strings.TrimSpace(t.While(func(rune) bool { return true }))); err != nil {
 		return b, fmt.Errorf("%.60q: %w", text, err)
 	}
 	return b, nil
@@ -151,13 +149,7 @@ func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 		return false, 0, fmt.Sprintf("%.4g %% of the requests failed, so the %s of all requests has no time", 100*(1-*x.Success), b.figure.name)
 	}
 	value = b.figure.value(x)
-	switch {
-	case value == b.limit:
-		holds = b.equal
-	default:
-		holds = (value < b.limit) == b.below
-	}
-	if !holds && !x.GeneratorOK && b.figure.unit != "%" { // its lateness only adds to times
+	if holds = b.compare.Holds(value, b.limit); !holds && !x.GeneratorOK && b.figure.unit != "%" { // its lateness only adds to times
 		return false, 0, fmt.Sprintf("the generator was the limit, and %s with it", b.Value(value))
 	}
 	return holds, value, ""
@@ -165,7 +157,7 @@ func (b Bound) Check(x *Figures) (holds bool, value float64, undecided string) {
 
 // TimeLimit returns the percentile and its upper limit in ms, if the bound is one of response times.
 func (b Bound) TimeLimit() (percentile string, ms float64, ok bool) {
-	return b.figure.name, b.limit, b.below && b.figure.quantile > 0 && b.figure.quantile < 1
+	return b.figure.name, b.limit, b.compare.Upper() && b.figure.quantile > 0 && b.figure.quantile < 1
 }
 
 // value returns the figure of a load, in its unit.
