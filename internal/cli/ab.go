@@ -78,9 +78,6 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 			if cmd.Flags().Changed("max-time") {
 				o.replayTime = o.MaxTime
 			}
-			if o.cold {
-				o.AB.Set = append(o.AB.Set, coldField)
-			}
 			if o.data != "" {
 				var err error
 				if o.AB.Body, _, err = readBody(o.data, c.In); err != nil {
@@ -107,8 +104,6 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringArrayVar(&o.Gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+session.DefaultGate+"'`; of two programs /total)")
 	f.StringVar(&o.Detect, "detect", "", "a gate holds if the change is shown to be below its limit plus this `share`, such as 1%; default 0%")
 	f.DurationVar(&o.MaxTime, "max-time", o.MaxTime, "max duration of the run; gates not decided by then are undecided")
-	o.explains(cmd)
-	o.warms(cmd)
 	o.decides(cmd)
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.App, "app", "echo", "application: `name` or file of a topology")

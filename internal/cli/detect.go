@@ -27,7 +27,6 @@ type detectOptions struct {
 	within time.Duration // time of a run
 	from   []string      // results directories
 	pilot  bool
-	plain  bool
 }
 
 func (o *detectOptions) register(cmd *cobra.Command) {
@@ -36,7 +35,6 @@ func (o *detectOptions) register(cmd *cobra.Command) {
 	f.DurationVar(&o.within, "within", 0, "print the smallest detectable difference of a run of this `duration`")
 	f.StringArrayVar(&o.from, "from", nil, "earlier run to take the spread from, a results `directory`; default: runs of the same conditions in runs/; may be repeated")
 	f.BoolVar(&o.pilot, "pilot", false, "without an earlier run, run 4 blocks first to measure the spread")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen, for --pilot")
 	_ = cmd.MarkFlagDirname("from")
 }
 
@@ -74,7 +72,7 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 			return hint.Usage(errors.New("no earlier run of this experiment under these conditions was found in runs/"),
 				fmt.Sprintf("--pilot runs %d blocks first (about %v); --from DIR names a run", session.PilotBlocks, (time.Duration(session.PilotBlocks)*s.BlockTime()).Round(time.Second)))
 		}
-		dir, remove, err := c.pilot(ctx, s, o.plain)
+		dir, remove, err := c.pilot(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -102,7 +100,7 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 }
 
 // pilot runs a few blocks in a directory that remove deletes.
-func (c precisionPlanner) pilot(ctx context.Context, s *session.Study, plain bool) (_ *result.Dir, remove func() error, err error) {
+func (c precisionPlanner) pilot(ctx context.Context, s *session.Study) (_ *result.Dir, remove func() error, err error) {
 	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
 		return nil, nil, hint.Usage(fmt.Errorf("--pilot: %w on platform %s", errors.ErrUnsupported, mesh.OnKubernetes), "run the experiment with --set blocks=4, and name it with --from")
 	}
@@ -110,7 +108,7 @@ func (c precisionPlanner) pilot(ctx context.Context, s *session.Study, plain boo
 	if err != nil {
 		return nil, nil, err
 	}
-	_, dir, remove, err := runCommand(c).temporarily(ctx, short, runOptions{plain: plain})
+	_, dir, remove, err := runCommand(c).temporarily(ctx, short, runOptions{})
 	return dir, remove, err
 }
 

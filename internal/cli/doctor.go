@@ -13,7 +13,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -22,7 +21,7 @@ import (
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
-	o, all, file := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false, outfile.File("")
+	o, all := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
@@ -39,7 +38,7 @@ permission to use it, RBAC permissions, nodes, image, meter.
 Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invalid file.`,
 		Example: `  tare doctor
   tare doctor examples/quickstart.yaml
-  tare doctor examples/quickstart.yaml --blocks 10 --measure 10s --html doctor.html`,
+  tare doctor examples/quickstart.yaml --blocks 10 --measure 10s`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var s *session.Study
@@ -67,22 +66,18 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 					return err
 				}
 			}
-			return examiner{c}.withPage(file, s, func(x *examination) error {
-				if err := c.Examine(cmd.Context(), s, all, x); err != nil || s == nil {
-					return err
-				}
-				return examiner{c}.againstItself(cmd.Context(), s, o, x)
-			})
+			if err := c.Examine(cmd.Context(), s, all); err != nil || s == nil {
+				return err
+			}
+			return examiner{c}.againstItself(cmd.Context(), s, o)
 		},
 	}
 	o.Register(cmd)
 	f := cmd.Flags()
-	f.Var(&file, "html", "also write the checks and the figures of the A/A run to this `file`, as a page")
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
 	f.StringVar(&o.detect, "detect", o.detect, "print the number of blocks that detects a difference of this `share` with 80 % power")
-	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	return cmd
 }
 
@@ -98,7 +93,7 @@ const examinePeriod = time.Second
 
 // Examine checks the needs of s, and prints the checks that need attention, or all. A nil s
 // checks this machine.
-func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool, into *examination) error {
+func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool) error {
 	x := &examined{line: c}
 	here := asked(s)
 	if here >= forLoad {
@@ -141,7 +136,6 @@ func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool, i
 	if here < forTrials {
 		rows = append(rows, c.kubernetes.Examine(ctx, s)...)
 	}
-	into.checked(rows)
 	return health.Write(c.Out, rows, all)
 }
 

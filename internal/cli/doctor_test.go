@@ -94,7 +94,7 @@ func TestDoctorRunsAnAA(t *testing.T) {
 		t.Skip("runs trials")
 	}
 	t.Parallel()
-	out, code := doctor(t, "../../examples/quickstart.yaml", "--plain", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
+	out, code := doctor(t, "../../examples/quickstart.yaml", "--blocks", "3", "--measure", "1s", "--set", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done {
 		t.Fatalf("exit code %d\n%s", code, out)
 	}
@@ -116,7 +116,7 @@ func TestDoctorEndsAfterAFailedBlock(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.yaml")
 	text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: ends}\napplication: {command: [sh, -c, 'exit 3']}\nfactors: {mesh: [none]}\norder: random\ncontrol: true\n"
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	out, code := doctor(t, file, "--plain", "--blocks", "3")
+	out, code := doctor(t, file, "--blocks", "3")
 	if code != console.Failed {
 		t.Errorf("exit code %d, want %d\n%s", code, console.Failed, out)
 	} else if d := difftest.Wrong(`!strings.Contains(out, "stopped after block 1: none of 2 trials started: ")`, !strings.Contains(out, "stopped after block 1: none of 2 trials started: "), `strings.Contains(out, "trial 3 of 6")`, strings.Contains(out, "trial 3 of 6"), `!strings.Contains(out, "exit status 3")`, !strings.Contains(out, "exit status 3")); d != "" {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/session"
-	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -27,7 +25,6 @@ type aaOptions struct {
 	ExperimentOptions
 	blocks  int
 	measure time.Duration
-	plain   bool
 	detect  string  // a share, such as 3%
 	share   float64 // detect as a number
 }
@@ -47,16 +44,19 @@ const halfWidth = 0.02
 
 var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50", metric.Latency + "/p99"}
 
+// examiner examines what an experiment needs.
+type examiner struct{ *CommandLine }
+
 // againstItself runs the baseline of s against itself, by the way every run
 // goes, in a directory that is removed afterwards.
-func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptions, x *examination) (err error) {
+func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptions) (err error) {
 	aa, err := s.AgainstItself(o.blocks, o.measure)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		printable.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
-	run, d, remove, err := runCommand(c).temporarily(ctx, aa, runOptions{plain: o.plain, interrupted: Undoing})
+	run, d, remove, err := runCommand(c).temporarily(ctx, aa, runOptions{interrupted: Undoing})
 	if err != nil {
 		return err
 	}
@@ -69,13 +69,7 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 	if err != nil {
 		return err
 	}
-	var text strings.Builder
-	rows := aaRows(r, measured, o)
-	failed := writeAA(&text, rows, r, o)
-	if _, err := io.WriteString(c.Out, text.String()); err != nil {
-		return err
-	}
-	if err := errors.Join(failed, x.against(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}, aaSentences(rows), text.String())); err != nil {
+	if err := writeAA(c.Out, aaRows(r, measured, o), r, o); err != nil {
 		return err
 	}
 	if counters := run.Platform.CounterRefresh; counters != nil {
@@ -116,15 +110,6 @@ func aaRows(r *answer.Report, run *compare.Run, o aaOptions) (rows []aaRow) {
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-func aaSentences(rows []aaRow) (all []string) {
-	for _, r := range rows {
-		if r.shows != "?" {
-			all = append(all, fmt.Sprintf("%s: mean %s. Smallest detectable difference: %s (80 %% power). For ±2 %%: %s blocks.", r.title, r.mean, r.shows, r.blocks))
-		}
-	}
-	return all
 }
 
 // writeAA prints the smallest detectable differences. A run without a usable pair is an error.

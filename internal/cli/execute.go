@@ -66,23 +66,15 @@ func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOpt
 	return c.outcome(study.Experiment, run.Dir, o)
 }
 
-// printHeading prints what a new run does: its description, and the application as it was found. With --verbose seed and
-// order follow, which the page has too.
+// printHeading prints what a new run does: its description, and the application as it was found.
 func (c runCommand) printHeading(s *session.Study, o runOptions) {
 	fmt.Fprintln(c.Err, printable.Text(purpose(s)))
 	if !o.sourceShown {
 		fmt.Fprint(c.Err, sourceText(s))
 	}
 	if most := s.PrewarmTime(); most > 0 {
-		fmt.Fprintf(c.Err, "If the CPU of a request falls, as with a JIT compiler, deployments are loaded for up to %v before each block, max %v in all (--cold: never).\n",
+		fmt.Fprintf(c.Err, "If the CPU of a request falls, as with a JIT compiler, deployments are loaded for up to %v before each block, max %v in all (phases.prewarm: 0s: never).\n",
 			s.Experiment.Phases.Prewarm, experiment.Duration(most))
-	}
-	if !o.verbose {
-		return
-	}
-	fmt.Fprintln(c.Err, seedWords(s))
-	if text := orderText(s); text != "" {
-		fmt.Fprintln(c.Err, text)
 	}
 }
 

@@ -227,16 +227,6 @@ func TestLoadOfAnEcho(t *testing.T) {
 	must.Contain(t, out, "100 requests in ")
 }
 
-func TestLoadFollowsRedirects(t *testing.T) {
-	end := hello(t)
-	s := httptest.NewServer(http.RedirectHandler(end, http.StatusFound))
-	t.Cleanup(s.Close)
-	out := must.Get(runLoadCommand(t, s.URL, "--follow", "-n", "50", "-c", "2"))(t)
-	must.Contain(t, out, "200: 50 (", "50 followed, 1.000 per request")
-	out = must.Get(runLoadCommand(t, s.URL, "-n", "50", "-c", "2"))(t)
-	must.Contain(t, out, "302: 50 (")
-}
-
 // Over TLS the summary shows the negotiated version and cipher.
 func TestLoadOverTLS(t *testing.T) {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello")) }))

@@ -45,14 +45,6 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	if !f.changed("streams") && (p.Cookies || p.Think != nil) {
 		p.Streams = 1 // a user is a connection
 	}
-	switch {
-	case f.ipv4 && f.ipv6:
-		errs = append(errs, errors.New("--ipv4 and --ipv6 exclude each other: without either, both are used"))
-	case f.ipv4:
-		p.IPVersion = "4"
-	case f.ipv6:
-		p.IPVersion = "6"
-	}
 	if f.tls != (load.TLS{}) {
 		p.TLS = &f.tls
 	}

@@ -28,8 +28,6 @@ type loadFlags struct {
 	tls       load.TLS
 	http2     bool
 	rpc       rpcFlags
-	ipv4      bool
-	ipv6      bool
 	data      string // body, or @file
 	targets   string // file of requests
 	speed     string // of recorded instants
@@ -66,8 +64,8 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "find-max"}},
-	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "retry-idle", "resolve", "connect-to", "ipv4", "ipv6", "unix-socket", "workers"}},
-	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-size", "follow"}},
+	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "retry-idle", "resolve", "connect-to", "unix-socket", "workers"}},
+	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-size"}},
 	{"gRPC", []string{"proto", "import-path"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
 	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
@@ -108,12 +106,8 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.profile.JSONHas, "expect-json", nil, "`field` that every JSON answer must have, such as data.id; may be repeated")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")
-	flags.IntVar(&f.profile.Follow, "follow", 0, "follow max `N` redirects per request (default 10 without N)")
-	flags.Lookup("follow").NoOptDefVal = strconv.Itoa(load.DefaultFollow)
 	flags.StringArrayVar(&f.resolve, "resolve", nil, "use this address for a host, as curl: `host:port:address`; may be repeated")
 	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
-	flags.BoolVarP(&f.ipv4, "ipv4", "4", false, "use IPv4 addresses only")
-	flags.BoolVarP(&f.ipv6, "ipv6", "6", false, "use IPv6 addresses only")
 	flags.Float64Var(&f.profile.ConnectionRate, "connection-rate", 0, "new connections per `second`: each is replaced after as many requests as make that rate")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
 	flags.BoolVar(&f.profile.RetryIdle, "retry-idle", false, "retry a request whose reused connection ends without an answer (idempotent methods, HTTP/1.1)")

@@ -140,7 +140,7 @@ func TestUnusedFlagsAreRead(t *testing.T) {
 		must.Match(t, err, test.want, test.args)
 	}
 	for _, flag := range []string{"rate", "duration", "warmup", "timeout", "think", "seed", "streams", "connections", "workers",
-		"requests", "body-size", "follow", "gate", "find-max", "speed"} {
+		"requests", "body-size", "gate", "find-max", "speed"} {
 		for _, value := range []string{"NaN", "Inf", "-Inf", "zz"} {
 			if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-n", "1", "--"+flag+"="+value); exitCode(err) != console.BadUsage {
 				t.Errorf("--%s=%s: %v", flag, value, err)
@@ -182,7 +182,7 @@ func TestConnectionsElsewhere(t *testing.T) {
 		{"http://shop.example:" + u.Port() + "/", "--resolve", "shop.example:" + u.Port() + ":127.0.0.1"},
 		{"http://shop.example/", "--connect-to", "shop.example:80:127.0.0.1:" + u.Port()},
 		{"http://shop.example/", "--connect-to", "::127.0.0.1:" + u.Port()},
-		{"http://shop.example/", "--connect-to", "other.example::192.0.2.1:1", "--connect-to", "SHOP.example:80:localhost:" + u.Port(), "-4"},
+		{"http://shop.example/", "--connect-to", "other.example::192.0.2.1:1", "--connect-to", "SHOP.example:80:localhost:" + u.Port()},
 	} {
 		out, err := runLoadCommand(t, append(args, "-n", "1", "-c", "1")...)
 		if err != nil || len(hosts) != 1 {

@@ -149,7 +149,7 @@ func (f *rpcFlags) ask(ctx context.Context, p *load.Profile) (load.GRPCReply, er
 		return load.GRPCReply{}, err
 	}
 	server := load.Profile{Targets: []string{u.Scheme + "://" + u.Host}, Protocol: load.ProtocolGRPC, Headers: p.Headers, ConnectTo: p.ConnectTo,
-		IPVersion: p.IPVersion, Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
+		Socket: p.Socket, TLS: p.TLS, Timeout: p.Timeout}
 	return load.AskGRPC(ctx, program, load.GRPCQuery{Profile: server, Protos: f.protos, ImportPaths: f.importPaths,
 		Method: strings.Trim(u.Path, "/"), Data: f.json, Source: f.source})
 }

@@ -79,15 +79,10 @@ Formats:
 	f.StringVar(&o.cost, "cost", "", "price the result with the prices and scenarios in a `file` such as examples/prices.yaml")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	o.push.register(cmd)
-	o.attributed(cmd)
-	return cmd
-}
-
-// attributed adds the flag of another classification.
-func (o *reportOptions) attributed(cmd *cobra.Command) {
 	names := printable.Texts(attributions(), func(a mesh.Attribution) string { return a.Name })
-	cmd.Flags().StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(names, ", ")+", or a file")
+	f.StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(names, ", ")+", or a file")
 	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
+	return cmd
 }
 
 func formatNames() []string {
@@ -195,8 +190,7 @@ func (o reportOptions) checkForRun() error {
 	if f.Export != nil {
 		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "run, and then write it with `tare report DIR --format "+f.Name+" -o DIR`")
 	}
-	_, err = attributionOf(o.attribution)
-	return err
+	return nil
 }
 
 // attributionOf reassigns tasks to planes. Nil means no change.

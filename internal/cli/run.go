@@ -16,11 +16,8 @@ type runOptions struct {
 	out    string // results directory
 	resume string // results directory of an earlier run
 	plain  bool
-	// verbose prints seed and order of the trials.
-	verbose bool
-	dry     bool // print what would be done
-	cold    bool // no load before the warm-up
-	report  reportOptions
+	dry    bool // print what would be done
+	report reportOptions
 	// sourceShown: the application's source was printed before.
 	sourceShown bool
 	// finish prints the result. Nil means the report.
@@ -85,26 +82,10 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	f.BoolVar(&o.dry, "dry-run", false, "run nothing: print manifests and commands of one trial of each treatment (kubernetes)")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	choice(cmd, &o.report.format, "format", "report format, as in tare report", formatNames())
-	o.report.attributed(cmd)
-	o.explains(cmd)
-	o.warms(cmd)
 	o.decides(cmd)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
 	return cmd
-}
-
-// explains adds the flag of what a run prints before its trials.
-func (o *runOptions) explains(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.verbose, "verbose", false, "print the seed and the order of the trials, and why they are not interleaved")
-}
-
-// coldField is the setting of --cold.
-const coldField = "phases.prewarm=0s"
-
-// warms adds the flag for programs that are measured cold.
-func (o *runOptions) warms(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&o.cold, "cold", false, "measure programs that have just begun: no load before the warm-up (phases.prewarm: 0s)")
 }
 
 // decides adds the flag of the outcome of undecided gates.
@@ -117,9 +98,6 @@ type runCommand struct{ *CommandLine }
 // run reads an experiment file, runs it and prints the report.
 func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 	o.Resumed = o.resume
-	if o.cold {
-		o.Set = append(o.Set, coldField)
-	}
 	study, err := c.Read(ctx, file, o.ExperimentOptions)
 	if err != nil {
 		return err

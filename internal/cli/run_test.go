@@ -130,14 +130,6 @@ func (refusing) Prepare(context.Context, []mesh.Definition) (map[string]string, 
 	return nil, errRefused
 }
 
-// A missing classification is an error before anything runs, not after hours of trials.
-func TestRunWithAnUnknownAttribution(t *testing.T) {
-	must.Fail(t, refusedRun(t, anyExperiment, func() (*session.Opened, error) {
-		t.Error("the platform was opened")
-		return nil, errors.ErrUnsupported
-	}, "--attribution", "mine"), `unknown attribution "mine": known are great-sidecar-debate`)
-}
-
 // refusedRun runs an experiment on platforms that are opened by open, and returns the error. It reports a results directory that is left.
 func refusedRun(t *testing.T, text string, open func() (*session.Opened, error), flags ...string) error {
 	t.Helper()

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -19,10 +18,9 @@ import (
 
 type weighOptions struct {
 	session.Weigh
-	HTTP2 bool
-	keep  outfile.File // experiment file
-	data  string       // body, or @file
-	run   runOptions
+	keep outfile.File // experiment file
+	data string       // body, or @file
+	run  runOptions
 }
 
 func newWeighCommand(c *CommandLine) *cobra.Command {
@@ -82,12 +80,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 				o.Meshes = []string{"istio"}
 			}
 			o.RateChosen = cmd.Flags().Changed("rate")
-			if o.MeshChosen = cmd.Flags().Changed("mesh"); o.HTTP2 {
-				if cmd.Flags().Changed("protocol") {
-					return hint.Usage(errors.New("both --http2 and --protocol"), "remove one of the two")
-				}
-				o.Protocol = app.HTTP2
-			}
+			o.MeshChosen = cmd.Flags().Changed("mesh")
 			if len(o.Sidecars)+len(o.Gateways)+len(o.Env)+len(o.Beside)+len(o.Prefix) > 0 && !cmd.Flags().Changed("mesh") {
 				o.Meshes = nil
 			}
@@ -120,7 +113,6 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
 	f.StringVar(&o.Protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc or websocket (an echo)")
 	f.BoolVar(&o.TLS, "tls", false, "the program speaks TLS itself (default: probed)")
-	f.BoolVar(&o.HTTP2, "http2", false, "the program speaks HTTP/2, as --protocol http2 (default: probed)")
 	registerRequest(f, &o.Method, &o.data, &o.Headers)
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")
 	f.StringArrayVar(&o.Sidecars, "sidecar", nil, "measure this `command` as the sidecar, with {listen} and {upstream}, or a mesh by name; may be repeated")
@@ -136,7 +128,6 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
 	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
 	f.BoolVar(&o.run.plain, "plain", false, "plain lines instead of a screen")
-	o.run.explains(cmd)
 	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")

@@ -33,7 +33,7 @@ func TestSearchOfRateRefused(t *testing.T) {
 		strings.Replace(searchText, `max: "p99 < 50ms, errors < 0.1%"`, "share: 50%", 1): "x.yaml:8:7: factors.rate[1].max: ",
 		searchText + "order: interleaved\n":                                              "x.yaml:9:8: order: the treatments cannot be interleaved: each treatment has a highest rate of its own",
 		searchText + "load: {generator: oha}\n":                                          "x.yaml:8:7: factors.rate[1]: only the generator tare searches a rate, not oha",
-		searchText + "load: {profile: {sine: {period: 1s, swing: 10%}}}\n":               "x.yaml:8:7: factors.rate[1]: the rate cannot be searched while load.profile changes it",
+		searchText + "load: {profile: {steps: [{for: 1s, at: 2}]}}\n":                    "x.yaml:8:7: factors.rate[1]: the rate cannot be searched while load.profile changes it",
 		searchText + "load: {think: 1s}\n":                                               "factors.rate[1]: load.think needs a closed loop",
 		strings.Replace(searchText, "- 100\n", "- [5]\n", 1):                             "x.yaml:7:7: factors.rate[0]: found a list, expected a number of requests per second, or max",
 	} {

@@ -41,13 +41,17 @@ type File struct {
 	Experiment *Experiment
 }
 
-// Parse decodes, completes and validates a file that refers to no other file. The error is a [strict.Problems].
+// Parse decodes, completes and validates a file. It reads no file that this one names. The error is a [strict.Problems].
 func Parse(name string, data []byte, names Names, overrides ...string) (*Experiment, error) {
 	f, err := Decode(name, data, overrides...)
 	if err != nil {
 		return nil, err
 	}
-	return f.whole(names)
+	f.Complete()
+	if err := f.Validate(names); err != nil {
+		return nil, err
+	}
+	return f.Experiment, nil
 }
 
 // ReadRecord reads the experiment file of a results directory. No file that it names is read: it may come from others.
@@ -56,11 +60,7 @@ func ReadRecord(path string) (*Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := Decode(path, data)
-	if err != nil {
-		return nil, err
-	}
-	return f.whole(Names{})
+	return Parse(path, data, Names{})
 }
 
 const pricesKind = "Prices"
@@ -85,14 +85,6 @@ func Decode(name string, data []byte, overrides ...string) (*File, error) {
 	f := &File{doc, defaults()}
 	doc.Decode(f.Experiment)
 	return f, nil
-}
-
-func (f *File) whole(names Names) (*Experiment, error) {
-	f.Complete()
-	if err := f.Validate(names); err != nil {
-		return nil, err
-	}
-	return f.Experiment, nil
 }
 
 // Complete fills in the defaults that depend on other fields. The files and objects that the file names are read before.

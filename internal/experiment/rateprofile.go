@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// RateProfile changes the rate during the measure phase, in one of three ways. It repeats
-// until the end of the load. The warm-up has the mean rate.
+// RateProfile changes the rate during the measure phase. It repeats until the end of the load.
+// The warm-up has the mean rate.
 type RateProfile struct {
-	Steps  []Step `yaml:"steps,omitempty" json:"steps,omitempty"`
-	Sine   Sine   `yaml:"sine,omitempty" json:"sine,omitzero"`
-	Bursts Bursts `yaml:"bursts,omitempty" json:"bursts,omitzero"`
+	Steps []Step `yaml:"steps,omitempty" json:"steps,omitempty"`
 }
 
 // Step is a stretch at a multiple of the rate, or a ramp from one to another.
@@ -22,47 +20,17 @@ type Step struct {
 	To   float64  `yaml:"to" json:"to"`
 }
 
-// Sine makes the rate swing about its mean.
-type Sine struct {
-	Period Duration `yaml:"period" json:"period"`
-	Swing  Share    `yaml:"swing" json:"swing"` // of the rate
-}
-
-// Bursts raise the rate for a part of each period and lower it for the rest, so that the mean
-// remains.
-type Bursts struct {
-	Every Duration `yaml:"every" json:"every"`
-	For   Duration `yaml:"for" json:"for"`
-	Times float64  `yaml:"times" json:"times"` // the rate
-}
-
 func (v loadRules) profile() {
 	const path = "load.profile"
 	if !v.doc.Has(path) {
 		return
 	}
 	p := v.e.Load.Profile
-	kinds := 0
-	for _, kind := range []string{"steps", "sine", "bursts"} {
-		if v.doc.Has(path + "." + kind) {
-			kinds++
-		}
-	}
-	if kinds != 1 {
-		v.report(path, "write one of steps, sine and bursts", "%d kinds of changes of the rate", kinds)
+	if !v.doc.Has(path + ".steps") {
+		v.report(path, "write steps: [{for: 10s, at: 2}]", "the steps are missing")
 		return
 	}
 	v.steps(path, p.Steps)
-	if v.doc.Has(path+".sine") && p.Sine.Swing <= 0 {
-		v.report(path+".sine", "write swing: 50%", "the swing is missing")
-	}
-	if b := p.Bursts; v.doc.Has(path + ".bursts") {
-		if b.For <= 0 || b.For >= b.Every {
-			v.report(path+".bursts.for", "", "%v is not above 0 and below the %v of every", b.For, b.Every)
-		} else if most := float64(b.Every) / float64(b.For); b.Times <= 0 || b.Times > most {
-			v.report(path+".bursts.times", "the mean remains the rate", "%v is not above 0 and at most every/for, %.4g", b.Times, most)
-		}
-	}
 	if v.e.closedLoop() {
 		v.report(path, "give a rate", "rate max has no schedule")
 	}
@@ -74,12 +42,11 @@ func (v loadRules) profile() {
 const (
 	maxSteps = 100
 	maxTimes = 1000
-	minCycle = Duration(time.Millisecond)
+	minStep  = Duration(time.Millisecond)
 )
 
 // Cycle is the time after which the profile repeats. It is 0 if there is none.
-func (p RateProfile) Cycle() Duration {
-	cycle := p.Sine.Period + p.Bursts.Every // one of them is 0
+func (p RateProfile) Cycle() (cycle Duration) {
 	for _, s := range p.Steps {
 		cycle += s.For
 	}

@@ -74,7 +74,7 @@ func TestMistakesOfRecordings(t *testing.T) {
 		{", rate: [100000]", "", "a trial has 500000 requests at instants"},
 		{"", "\n  workers: 2", "load.workers: one worker sends a recording"},
 		{"", "\n  cookies: true", "load.cookies: the recording has the order"},
-		{"", "\n  profile: {sine: {period: 1s, swing: 50%}}", "load.profile: the rate is that of the instants"},
+		{"", "\n  profile: {steps: [{for: 1s, at: 2}]}", "load.profile: the rate is that of the instants"},
 	} {
 		must.Fail(t, must.Err(decodeRecorded(test.rate, test.more)), test.want, test.rate, test.more)
 	}

@@ -12,7 +12,6 @@ func loadRows(names Names) []fieldRow {
 	d := defaults()
 	text := func(pattern string) form { return func(s *jsonschema.Schema) { s.Pattern = pattern } }
 	times := between(0, float64(maxTimes), "a multiple of the rate: 2 is twice the rate")
-	cycle := required{between(minCycle, maxPhase, "")}
 	const request = "load.requests[]."
 	return []fieldRow{
 		{"load", "How requests are sent.", nil, nil},
@@ -31,19 +30,12 @@ func loadRows(names Names) []fieldRow {
 		{"load.templates", "Replace expressions in paths, headers and bodies of load.requests: {{uuid}}, {{seq}}, {{random 1 100}}, {{now}}, {{csv \"users.csv\" \"id\"}}.", nil, nil},
 		{"load.cookies", "Each connection is a user with cookies of its own, who sends load.requests in their order.", nil, nil},
 		{"load.think", "Time between an answer and the next request of a connection: 200ms, or 100ms..500ms. Only with rate max.", nil, think{between(Duration(time.Microsecond), maxPhase, "")}},
-		{"load.profile", "Change of the rate in the measure phase, repeated until the load ends: steps, sine or bursts. The warm-up has the mean rate.", nil, nil},
+		{"load.profile", "Change of the rate in the measure phase, repeated until the load ends. The warm-up has the mean rate.", nil, nil},
 		{"load.profile.steps", "Steps and ramps, in multiples of the rate.", nil, form(levelList)},
-		{"load.profile.steps[].for", "Length of the step.", nil, cycle},
+		{"load.profile.steps[].for", "Length of the step.", nil, required{between(minStep, maxPhase, "")}},
 		{"load.profile.steps[].at", "Multiple of the rate: 2 is twice the rate, 0 a pause.", nil, times},
 		{"load.profile.steps[].from", "Multiple at the start of a ramp.", nil, times},
 		{"load.profile.steps[].to", "Multiple at its end.", nil, times},
-		{"load.profile.sine", "Sine about the rate.", nil, nil},
-		{"load.profile.sine.period", "Its period.", nil, cycle},
-		{"load.profile.sine.swing", "Share of the rate, such as 50%.", nil, nil},
-		{"load.profile.bursts", "Bursts; the rate between them is lower, so that the mean remains.", nil, nil},
-		{"load.profile.bursts.every", "Time from burst to burst.", nil, cycle},
-		{"load.profile.bursts.for", "Length of a burst.", nil, nil},
-		{"load.profile.bursts.times", "Multiple of the rate in a burst, at most every/for.", nil, nil},
 		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log. Relative to the experiment file.", nil, nil},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
 		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", load.AnswerEcho, oneOf("answer", load.AnswerEcho, load.AnswerMessage, load.AnswerPong)},

@@ -84,7 +84,7 @@ func TestDefaultOrder(t *testing.T) {
 		"factors: {rate: [100]}\napplication: {services: [{name: a, time: 'uniform(0s, 90ms)'}]}":  "",
 		"factors: {rate: [100]}\napplication: {services: [{name: a, time: 'lognormal(40ms, 1)'}]}": "answers wait",
 		"factors: {rate: [100]}\nblocks: {min: 6, max: 9, until: 'memory_peak_mib/data ±2%'}":      "peaks of memory",
-		"factors: {rate: [100]}\nload: {profile: {sine: {period: 5s, swing: 50%}}}":                "answers to a burst may arrive",
+		"factors: {rate: [100]}\nload: {profile: {steps: [{for: 5s, at: 2}]}}":                     "answers to a burst may arrive",
 		"factors: {rate: [max]}": "rate: max has no schedule",
 		"factors: {rate: [100]}\nfaults: [{kind: kill, at: 1s, target: {service: echo}}]": "a fault would",
 	} {

@@ -34,7 +34,6 @@ func (p Profile) WithDefaults() Profile {
 		}
 	}
 	p.Arrivals = cmp.Or(p.Arrivals, Poisson)
-	p.Resolve = cmp.Or(p.Resolve, ResolveOnce)
 	if p.Rate == 0 && len(p.Segments) > 0 {
 		p.Rate = MeanRate(p.Segments)
 	}
@@ -81,7 +80,3 @@ func MeanRate(segments []Segment) float64 {
 	}
 	return requests / seconds
 }
-
-// DefaultFollow is the default maximum of followed redirects, the same as in
-// net/http's client.
-const DefaultFollow = 10

@@ -33,11 +33,6 @@ const (
 	FailureGoAway
 	FailureNoGRPCStatus
 	FailureWrongEcho
-	FailureRedirects
-	FailureBadRedirect
-	FailureNoName
-	FailureLookup
-	FailureLookupTimeout
 	FailureIdleClosed
 	FailureFlood
 	FailureUpgrade
@@ -87,11 +82,6 @@ var failureNames = [FailureCount]string{
 	FailureGoAway:         "goaway",
 	FailureNoGRPCStatus:   "no grpc-status",
 	FailureWrongEcho:      "other bytes than were sent",
-	FailureRedirects:      "too many redirects",
-	FailureBadRedirect:    "redirect to nowhere",
-	FailureNoName:         "no such host",
-	FailureLookup:         "name look-up failed",
-	FailureLookupTimeout:  "timeout before the name was resolved",
 	FailureIdleClosed:     "idle connection closed",        // the server closed it before the request arrived
 	FailureFlood:          "http2 frames without progress", // more than any request needs
 	FailureUpgrade:        "websocket refused",             // the handshake has another answer than 101

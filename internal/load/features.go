@@ -36,7 +36,6 @@ var features = []struct {
 	{SeveralRequests, func(p *Profile) bool { return len(p.Calls) > 0 || p.Protocol == ProtocolWebSocket && p.sharesHosts() }, []string{ProtocolTCP, ProtocolWebSocket}},
 	{Cookies, func(p *Profile) bool { return p.Cookies }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolGRPC}},
 	{Templates, func(p *Profile) bool { return p.Template != nil }, []string{ProtocolTCP, ProtocolWebSocket}},
-	{"following redirects", func(p *Profile) bool { return p.Follow > 0 }, onlyHTTP1},
 	{"retries after an idle connection was closed", func(p *Profile) bool { return p.RetryIdle }, onlyHTTP1},
 	{NewConnections, func(p *Profile) bool { return p.ConnectionRate != 0 }, []string{ProtocolWebSocket}},
 	{"a connection for every request", func(p *Profile) bool { return p.NoKeepAlive }, []string{ProtocolHTTP2, ProtocolGRPC}},

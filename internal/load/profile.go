@@ -34,20 +34,6 @@ type Think struct {
 	Max time.Duration `json:"max"`
 }
 
-// Bursts are segments that repeat: for length of each period the rate is times its mean. The
-// rate between the bursts is lower, so that the mean remains.
-func Bursts(mean float64, period, length time.Duration, times float64) []Segment {
-	share := length.Seconds() / period.Seconds()
-	base := mean * (1 - times*share) / (1 - share)
-	return []Segment{{For: period - length, From: base, To: base}, {For: length, From: mean * times, To: mean * times}}
-}
-
-// Sine makes the rate swing about Profile.Rate: Rate + Amplitude·sin(2πt/Period).
-type Sine struct {
-	Amplitude float64       `json:"amplitude"` // 1/s, at most Rate
-	Period    time.Duration `json:"period"`
-}
-
 // Profile is one load, complete and serialisable: `tare-agent load` reads it as
 // JSON, `tare load` builds it from flags, and every other generator's adapter
 // translates it into that generator's command line.
@@ -120,12 +106,11 @@ type Profile struct {
 	// AnswersPath receives every request with its connection, its instants and the value of [VersionHeader] in its answer,
 	// as CSV, empty for none. HTTP/1.1 only.
 	AnswersPath string `json:"answersPath,omitempty"`
-	// Segments and Sine let the rate change with time, counted from the schedule's
-	// start. With them Rate, where it is zero, is their mean.
+	// Segments let the rate change with time, counted from the schedule's start. With them
+	// Rate, where it is zero, is their mean.
 	Segments []Segment `json:"segments,omitempty"`
 	// Repeat is the number of segments at the end that repeat. With 0 the last rate stays.
-	Repeat int   `json:"repeat,omitempty"`
-	Sine   *Sine `json:"sine,omitempty"`
+	Repeat int `json:"repeat,omitempty"`
 	// Instants are the arrivals of "replay", in ns, ascending,
 	// and Order is the target of each. One worker only.
 	Instants []int64 `json:"instants,omitempty"`
@@ -148,18 +133,9 @@ type Profile struct {
 	// Body is the request's body, in place of RequestSize filler bytes.
 	Body []byte `json:"body,omitempty"`
 	// ConnectTo replaces the addresses of hosts, and the first that applies counts.
-	// Requests and certificates keep the host of the URL.
+	// Requests and certificates keep the host of the URL. Several addresses of one name are used
+	// in turn. An address that cannot be connected to is skipped for a second.
 	ConnectTo []ConnectTo `json:"connectTo,omitempty"`
-	// Resolve is the time of name look-ups: "once" (default), before the load, or
-	// "connection", as part of opening each connection. Several addresses of one name
-	// are used in turn. An address that cannot be connected to is skipped for a second.
-	Resolve string `json:"resolve,omitempty"`
-	// IPVersion is "4" or "6" to use only such addresses of a name, empty for all.
-	IPVersion string `json:"ipVersion,omitempty"`
-	// Follow is the maximum number of redirects that a request follows, to any host.
-	// With 0 a redirect counts as its status. The response time covers the whole
-	// chain, but Timeout applies to each of its responses. HTTP/1.1 only.
-	Follow int `json:"follow,omitempty"`
 	// RetryIdle sends a request again if its connection, which had been in use before, ends
 	// before any byte of an answer, as browsers do. HTTP/1.1, idempotent methods only.
 	// Without it such a request fails: as "idle connection closed" if the server had closed
@@ -273,9 +249,3 @@ type TLS struct {
 	KeyFile  string `json:"keyFile,omitempty"`
 	Insecure bool   `json:"insecure,omitempty"` // accept any certificate
 }
-
-// When the names of hosts are looked up.
-const (
-	ResolveOnce       = "once"       // before the load begins
-	ResolveConnection = "connection" // for every connection that is opened
-)

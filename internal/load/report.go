@@ -63,10 +63,8 @@ type Report struct {
 	AskedRequests int64 `json:"askedRequests,omitempty"`
 
 	Requests int64 `json:"requests"` // finished, whatever the outcome: the sum of Classes
-	// Redirects counts those that the requests have followed.
-	Redirects int64 `json:"redirects,omitempty"`
-	Intended  int64 `json:"intended"` // due by the schedule or, in a closed loop, sent
-	Sent      int64 `json:"sent"`     // of these, those that an open connection got
+	Intended int64 `json:"intended"` // due by the schedule or, in a closed loop, sent
+	Sent     int64 `json:"sent"`     // of these, those that an open connection got
 	// Retried counts requests that went to the server more than once: their stream was above the last of a
 	// GOAWAY or refused, so that the server had certainly not processed them, or
 	// Profile.RetryIdle applied.
@@ -161,9 +159,7 @@ type Report struct {
 	// without control characters.
 	Reasons map[string]string `json:"reasons,omitempty"`
 	// Addresses counts the connections of the whole run by where they went.
-	// ResolveMS is the time of every look-up for one of them, in ms.
 	Addresses  map[string]int64 `json:"addresses,omitempty"`
-	ResolveMS  Quantiles        `json:"resolve_ms,omitzero"`
 	IdleClosed int64            `json:"idleClosed"`
 	// ExtraBytes counts connections of IdleClosed on which bytes came after a response.
 	ExtraBytes int64 `json:"extraBytes,omitempty"`
@@ -221,7 +217,6 @@ type Distributions struct {
 	Connect   []byte `json:"connect"`
 	Handshake []byte `json:"handshake"`
 	Message   []byte `json:"message"`
-	Lookup    []byte `json:"lookup"`
 	RoundTrip []byte `json:"roundTrip,omitempty"`
 	// Failed are the response times of failed requests, by class.
 	Failed map[string][]byte `json:"failed,omitempty"`

@@ -21,9 +21,6 @@ const (
 	SchemeTLS = "tls"
 )
 
-// IPNetworks are the networks of a look-up, by [Profile.IPVersion].
-var IPNetworks = map[string]string{"": "ip", "4": "ip4", "6": "ip6"}
-
 // PortOf is the port u is to be connected to.
 func PortOf(u *url.URL) uint16 {
 	if s := u.Port(); s != "" {

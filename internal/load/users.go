@@ -17,9 +17,7 @@ func (p *Profile) validateUsers(m *mistakes) {
 	users := p.Cookies || p.Think != nil
 	m.refuse(users && p.mayHTTP2() && p.Streams > 1, "with cookies or a think time a connection is a user, who has one request at a time: %d streams", p.Streams)
 	m.refuse(p.Cookies && p.NoKeepAlive, "cookies belong to a connection, and each request has a connection of its own")
-	m.refuse(p.Cookies && p.Follow > 0, "cookies of redirects that are followed: %w", errors.ErrUnsupported)
 	if p.Template != nil {
-		m.refuse(p.Follow > 0, "templates with redirects that are followed: %w", errors.ErrUnsupported)
 		*m = append(*m, p.validateTemplates()...)
 	}
 }

@@ -75,9 +75,6 @@ func (p Profile) Validate() error {
 	for _, cpu := range p.CPUs {
 		m.refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
-	m.refuse(p.Resolve != ResolveOnce && p.Resolve != ResolveConnection, "hosts are resolved %s or %s, not %q", ResolveOnce, ResolveConnection, p.Resolve)
-	m.refuse(IPNetworks[p.IPVersion] == "", "IP version %q is neither 4 nor 6", p.IPVersion)
-	m.refuse(p.Follow < 0 || p.Follow > 1000, "%d redirects are not between 0 and 1000", p.Follow)
 	p.validateRetryIdle(&m)
 	m.refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	p.validateMessages(&m)
@@ -109,7 +106,6 @@ func (p *Profile) validateArrivals(m *mistakes) {
 		}
 	}
 	m.refuse(p.Arrivals == Replay && (len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need instants and a rate above 0, which is only reported")
-	m.refuse(len(p.Segments) > 0 && p.Sine != nil, "the rate cannot have both segments and a sine")
 	for i, g := range p.Segments {
 		m.refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
 		for _, rate := range []float64{g.From, g.To} {
@@ -118,10 +114,6 @@ func (p *Profile) validateArrivals(m *mistakes) {
 	}
 	m.refuse(p.Repeat < 0 || p.Repeat > len(p.Segments), "%d of %d segments cannot repeat", p.Repeat, len(p.Segments))
 	m.refuse(p.Repeat > 0 && p.Repeat <= len(p.Segments) && MeanRate(p.Segments[max(0, len(p.Segments)-p.Repeat):]) == 0, "the segments that repeat have no requests")
-	if s := p.Sine; s != nil {
-		m.refuse(!(s.Amplitude >= 0 && s.Amplitude <= p.Rate), "the sine's amplitude %v is not between 0 and the rate %v", s.Amplitude, p.Rate)
-		m.refuse(s.Period < time.Millisecond || s.Period > MaxDuration, "the sine's period %v is not between 1ms and %v", s.Period, MaxDuration)
-	}
 	m.refuse(p.Parts < 0 || p.Part < 0 || p.Part >= max(1, p.Parts), "part %d of %d does not exist", p.Part, p.Parts)
 	m.refuse(len(p.Weights) > 0 && len(p.Weights) != len(p.Targets), "%d weights for %d targets", len(p.Weights), len(p.Targets))
 	for _, w := range p.Weights {
@@ -137,7 +129,6 @@ func (p *Profile) validateConnectionRate(m *mistakes) {
 	m.refuse(p.Rate == 0, "new connections per second need a rate: a closed loop has none")
 	m.refuse(p.Rate > 0 && !(p.ConnectionRate >= 0 && p.ConnectionRate <= p.Rate), "%v new connections/s are not between 0 and the rate %v: each carries a request", p.ConnectionRate, p.Rate)
 	m.refuse(p.NoKeepAlive, "with a connection for every request, its rate is the rate of new connections")
-	m.refuse(p.Follow > 0, "new connections per second with redirects that are followed: %w", errors.ErrUnsupported)
 	m.refuse(p.Cookies, "cookies belong to a connection, which a rate of new connections replaces")
 }
 
@@ -214,7 +205,6 @@ func (p *Profile) validateCalls(m *mistakes) {
 		m.refuse(c.Method != "" && !IsToken(c.Method), "call %d: method %q is not a token", i+1, c.Method)
 		m.headers(c.Headers)
 	}
-	m.refuse(p.Follow > 0, "following redirects of several requests: %w", errors.ErrUnsupported)
 }
 
 func (m *mistakes) headers(headers []string) {

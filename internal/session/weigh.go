@@ -147,7 +147,7 @@ func (w *WeighStudy) adapt(err error) bool {
 		w.file.secure(w.o)
 		return true
 	case errors.Is(err, local.ErrHTTP2):
-		w.Study.Program.Note("the program speaks HTTP/2, and not HTTP/1.1: measuring with --http2")
+		w.Study.Program.Note("the program speaks HTTP/2, and not HTTP/1.1: measuring with --protocol http2")
 		w.file.Factors.Protocol = []string{app.HTTP2}
 		return true
 	}

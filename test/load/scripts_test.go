@@ -100,7 +100,6 @@ var scripts = []script{
 	{name: "trickling header", flood: "HTTP/1.1 200 OK\r\nX: y\r\n\r\n", piece: 1, pause: slowly},
 	{name: "trickling body", answer: "HTTP/1.1 200 OK\r\n\r\n", flood: "y", pause: slowly},
 	{name: "half a body, then reset", answer: "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", end: resets},
-	{name: "redirects to itself without end", args: "--follow=1000", answer: "HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n", end: closes},
 	// HTTP/2
 	{name: "never greets", args: h2},
 	{name: "greets and closes", args: h2, greeting: settings, end: closes},

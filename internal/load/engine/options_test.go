@@ -1,20 +1,17 @@
 package engine
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -38,24 +35,6 @@ func TestNoKeepAliveConnectsForEveryRequest(t *testing.T) {
 		}
 	}
 
-}
-
-// TestOpeningIsPartOfTheService checks that opening a connection for a request counts
-// as service time and not as the generator's lateness. Here the name look-up is slow.
-func TestOpeningIsPartOfTheService(t *testing.T) {
-	t.Parallel()
-	url := rawServer(t, replyingOnce(helloResponse))
-	const slow = 200 * time.Millisecond
-	p := profile(strings.Replace(url, "127.0.0.1", "slow.test", 1))
-	p.NoKeepAlive, p.Resolve, p.Connections, p.Rate, p.Warmup, p.Tail = true, load.ResolveConnection, 64, 50, 0, 0
-	r := must.Get(run(t.Context(), p, nil, func(context.Context, string, string) ([]netip.Addr, error) {
-		time.Sleep(slow) // what a resolver takes
-		return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil
-	}))(t)
-	least := slow.Seconds() * 1e3
-	if r.Classes[load.OK] != 25 || r.ServiceMS.P50 < least {
-		t.Errorf("%v, service %+v", r.Classes, r.ServiceMS)
-	}
 }
 
 func TestWhatIsSent(t *testing.T) {

@@ -117,18 +117,15 @@ func TestAddressesAreUsedInTurn(t *testing.T) {
 	look := nameServer(t, map[string][]netip.Addr{"two.test": {a, b}}, nil, &asked)
 	port := onAddresses(t, replying(helloResponse), a.String(), b.String())
 	for _, workers := range []int{1, 2} {
-		for _, resolve := range []string{load.ResolveOnce, load.ResolveConnection} {
-			asked.Store(0)
-			p := brieflyAt("http://two.test:" + port)
-			p.Resolve, p.Workers, p.Connections = resolve, workers, 8
-			r := must.Get(run(t.Context(), p, nil, look))(t)
-			if r.Classes[load.OK] != r.Intended || r.Addresses[a.String()+":"+port] != 4 || r.Addresses[b.String()+":"+port] != 4 {
-				t.Errorf("%d workers, %s: %v to %v, %v", workers, resolve, r.Classes, r.Addresses, r.ConnectErrors)
-			}
-			// Concurrent look-ups share one query.
-			if want := map[string]int64{load.ResolveConnection: 8}[resolve]; asked.Load() < 1 || r.ResolveMS.Count != want {
-				t.Errorf("%s: asked %d times; %d look-ups, want %d", resolve, asked.Load(), r.ResolveMS.Count, want)
-			}
+		asked.Store(0)
+		p := brieflyAt("http://two.test:" + port)
+		p.Workers, p.Connections = workers, 8
+		r := must.Get(run(t.Context(), p, nil, look))(t)
+		if r.Classes[load.OK] != r.Intended || r.Addresses[a.String()+":"+port] != 4 || r.Addresses[b.String()+":"+port] != 4 {
+			t.Errorf("%d workers: %v to %v, %v", workers, r.Classes, r.Addresses, r.ConnectErrors)
+		}
+		if asked.Load() != 1 {
+			t.Errorf("asked %d times, want once before the load", asked.Load())
 		}
 	}
 
@@ -148,65 +145,17 @@ func TestAddressThatDoesNotAnswerIsPassedOver(t *testing.T) {
 
 }
 
-// TestNameThatCannotBeResolved checks that an unresolvable name has its own error
-// count. With one look-up before the load it is an error of Run.
+// A name without an address is an error of Run, since all names are looked up before the load.
 func TestNameThatCannotBeResolved(t *testing.T) {
 	t.Parallel()
-	var asked atomic.Int64
 	look := nameServer(t, map[string][]netip.Addr{"none.test": nil},
-		map[string]dnsmessage.RCode{"unknown.test": dnsmessage.RCodeNameError, "broken.test": dnsmessage.RCodeServerFailure}, &asked)
-	for _, test := range []struct {
-		name, kind string
-		class      load.Class
-	}{
-		{"unknown.test", "no such host", load.Conn},
-		{"none.test", "no such host", load.Conn},
-		{"broken.test", "name look-up failed", load.Conn},
-		{"silent.test", "timeout before the name was resolved", load.Timeout},
-	} {
-		for _, rate := range []float64{30, 0} {
-			p := brieflyAt("http://" + test.name)
-			p.Resolve, p.Rate, p.Connections, p.Timeout = load.ResolveConnection, rate, 2, 5*time.Second
-			p.Requests, p.Measure = 3, 20*time.Second // however busy the machine is
-			if test.class == load.Timeout {
-				p.Timeout = 100 * time.Millisecond
-			}
-			r := must.Get(run(t.Context(), p, nil, look))(t)
-			// Requests that never found a free place are timeouts of another kind.
-			if all := r.Errors[test.kind] + r.Errors["timeout before a connection was free"]; r.Requests == 0 {
-				t.Errorf("%s, rate %v: %v, %v of %d, %v", test.name, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)
-			} else if d := difftest.Wrong("all != r.Requests", all != r.Requests, "r.Errors[test.kind] == 0", r.Errors[test.kind] == 0, "r.Classes[test.class] < r.Errors[test.kind]", r.Classes[test.class] < r.Errors[test.kind], "r.ConnectErrors[test.kind] == 0", r.ConnectErrors[test.kind] == 0); d != "" {
-				t.Errorf("%s: %s, rate %v: %v, %v of %d, %v", d, test.name, rate, r.Classes, r.Errors, r.Requests, r.ConnectErrors)
-			}
-		}
-
-		if test.class == load.Timeout {
-			continue
-		}
+		map[string]dnsmessage.RCode{"unknown.test": dnsmessage.RCodeNameError, "broken.test": dnsmessage.RCodeServerFailure}, new(atomic.Int64))
+	for _, name := range []string{"unknown.test", "none.test", "broken.test"} {
 		var dns *net.DNSError
-		if _, err := run(t.Context(), brieflyAt("http://"+test.name), nil, look); !errors.As(err, &dns) {
-			t.Errorf("%s once: %v", test.name, err)
+		if _, err := run(t.Context(), brieflyAt("http://"+name), nil, look); !errors.As(err, &dns) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
-}
-
-// TestLookUpEndsWithTheLoad checks that a stopped load does not wait for a name
-// server that does not respond.
-func TestLookUpEndsWithTheLoad(t *testing.T) {
-	t.Parallel()
-	p := brieflyAt("http://silent.test")
-	p.Resolve, p.Timeout, p.Drain = load.ResolveConnection, time.Minute, 100*time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	began := time.Now()
-	_, err := run(ctx, p, nil, func(ctx context.Context, _, _ string) ([]netip.Addr, error) {
-		cancel()
-		<-ctx.Done()
-		return nil, ctx.Err()
-	})
-	if took := time.Since(began); err != nil || took > 20*time.Second {
-		t.Errorf("%v after %v", err, took)
-	}
-
 }
 
 func TestIPv6(t *testing.T) {
@@ -217,17 +166,15 @@ func TestIPv6(t *testing.T) {
 	}
 	l.Close()
 	port := onAddresses(t, replying(helloResponse), "::1", "127.0.0.1")
-	both := func(_ context.Context, network, _ string) ([]netip.Addr, error) {
+	both := func(context.Context, string, string) ([]netip.Addr, error) {
 		six, four := netip.MustParseAddr("::1"), netip.MustParseAddr("127.0.0.1")
-		return map[string][]netip.Addr{"ip": {six, four, six}, "ip4": {four}, "ip6": {six}}[network], nil
+		return []netip.Addr{six, four, six}, nil
 	}
 	for _, test := range []struct {
-		host, version string
-		six, four     int64
-	}{{"[::1]", "", 8, 0}, {"both.test", "", 4, 4}, {"both.test", "6", 8, 0}, {"both.test", "4", 0, 8}} {
-		p := brieflyAt("http://" + test.host + ":" + port)
-		p.IPVersion = test.version
-		r := must.Get(run(t.Context(), p, nil, both))(t)
+		host      string
+		six, four int64
+	}{{"[::1]", 8, 0}, {"both.test", 4, 4}} {
+		r := must.Get(run(t.Context(), brieflyAt("http://"+test.host+":"+port), nil, both))(t)
 		if r.Classes[load.OK] != r.Intended || r.Addresses["[::1]:"+port] != test.six || r.Addresses["127.0.0.1:"+port] != test.four {
 			t.Errorf("%+v: %v to %v", test, r.Classes, r.Addresses)
 		}

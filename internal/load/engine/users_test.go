@@ -2,7 +2,6 @@ package engine
 
 import (
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -264,7 +263,6 @@ func TestUsersAreRefused(t *testing.T) {
 		{func(p *load.Profile) { p.Rate, p.Think = 1, &load.Think{Max: 1} }, "a think time needs a closed loop"},
 		{func(p *load.Profile) { p.Think = &load.Think{Min: 2, Max: 1} }, "the think time 2ns to 1ns is not"},
 		{func(p *load.Profile) { p.Cookies, p.Protocol, p.Streams = true, load.ProtocolHTTP2, 4 }, "one request at a time: 4 streams"},
-		{func(p *load.Profile) { p.Cookies, p.Follow = true, 1 }, "cookies of redirects that are followed: " + errors.ErrUnsupported.Error()},
 		{func(p *load.Profile) { p.Cookies, p.NoKeepAlive = true, true }, "cookies belong to a connection"},
 		{func(p *load.Profile) { p.Template = &template.Data{}; p.Targets[0] = "http://{{uuid}}/" }, "target"},
 		{func(p *load.Profile) { p.Template = &template.Data{}; p.Body = []byte("{{csv \"a\" \"b\"}}") }, `no values of column "b" of a`},

@@ -60,12 +60,6 @@ type conn struct {
 	user  *target.User // with cookies of its own, nil if there are none
 	own   []byte       // memory for the bytes of a request
 	ready int64        // when it has thought long enough for its next request, ns from t0
-
-	// Of redirects:
-	home    *conn            // the place that a detour is of, nil if it is one itself
-	detours map[string]*conn // by origin
-	hop     *http1.Hop       // the request under way, nil for the target's
-	hops    int              // redirects that the request has followed
 }
 
 // call is one request, whose instants are ns from t0.
@@ -124,13 +118,5 @@ func (c *conn) connection() int32 {
 	if c.heir != nil {
 		return c.heir.index
 	}
-	return c.owner().index
-}
-
-// owner is the place whose request c carries.
-func (c *conn) owner() *conn {
-	if c.home != nil {
-		return c.home
-	}
-	return c
+	return c.index
 }

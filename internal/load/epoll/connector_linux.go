@@ -1,7 +1,6 @@
 package epoll
 
 import (
-	"context"
 	"errors"
 	"net/netip"
 	"sync"
@@ -10,18 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 // connector opens connections: to each of the host's addresses in turn, and on to
 // the next after a failure.
 type connector struct {
 	w          *Worker
-	opening    int             // connections that are not yet usable
-	lastReady  int64           // instant of the last one, 0 if none yet
-	exhausted  int             // connects in a row that this machine could not begin
-	lookups    context.Context // ends with the worker
-	endLookups context.CancelFunc
+	opening    int                      // connections that are not yet usable
+	lastReady  int64                    // instant of the last one, 0 if none yet
+	exhausted  int                      // connects in a row that this machine could not begin
 	background sync.WaitGroup           // goroutines that post to the inbox
 	avoided    map[netip.AddrPort]int64 // addresses that failed, until an instant
 }
@@ -39,8 +35,6 @@ func (cn *connector) expired(c *conn) {
 	case c.state != connConnecting:
 		cn.w.rec.Because(load.FailureTimeout, errNoHandshake)
 		cn.openFailed(c, load.FailureTimeout)
-	case c.fd < 0:
-		cn.openFailed(c, load.FailureLookupTimeout)
 	case c.tried < len(c.addrs) && cn.w.now < c.openEnd:
 		cn.connectFailed(c, unix.ETIMEDOUT)
 	default:
@@ -67,55 +61,19 @@ const avoidFor = int64(time.Second)
 func (cn *connector) open(c *conn) {
 	c.generation++
 	c.peerEnded, c.deaf, c.reused, c.served, c.opened = false, false, false, false, cn.w.now
-	if cn.w.pace.started && c.home == nil {
+	if cn.w.pace.started {
 		cn.w.rec.Reconnects++
 	}
 	c.state, c.fd, c.tried = connConnecting, -1, 0
 	cn.opening++
 	c.openEnd = cn.w.deadline(c)
 	cn.until(c, c.openEnd)
-	cn.locate(c)
-}
-
-// locate begins to connect c, with or without a look-up before.
-func (cn *connector) locate(c *conn) {
-	t := c.pool.target
-	switch {
-	case t.Socket != "":
-		c.addrs = nil
-		cn.tryNext(c, load.FailureNone)
-	case len(t.Addrs) == 0:
-		cn.lookup(c)
-	default:
+	if t := c.pool.target; t.Socket == "" {
 		cn.tryAddresses(c, t.Addrs)
+		return
 	}
-}
-
-// lookup looks up the name of c's host in another goroutine.
-func (cn *connector) lookup(c *conn) {
-	at, t, began := c.place(), c.pool.target, cn.w.now
-	cn.background.Go(func() {
-		ctx, cancel := context.WithTimeout(cn.lookups, cn.w.job.Profile.Timeout)
-		defer cancel()
-		addrs, err := t.LookUp(ctx, cn.w.job.Lookup, cn.w.job.Profile.IPVersion)
-		cn.w.inbox.post(func() {
-			if !at.current() || c.state != connConnecting {
-				return // given up
-			}
-			cn.w.tick()
-			cn.w.rec.Resolved(cn.w.now - began)
-			if err != nil {
-				k := target.LookupFailure(err)
-				cn.w.rec.Because(k, err)
-				cn.openFailed(c, k)
-				return
-			}
-			if cn.w.job.Profile.Resolve != load.ResolveConnection {
-				t.Addrs = addrs // of a host that a redirect led to
-			}
-			cn.tryAddresses(c, addrs)
-		})
-	})
+	c.addrs = nil
+	cn.tryNext(c, load.FailureNone)
 }
 
 // tryAddresses connects c to the next of addrs without a recent failure.
@@ -244,13 +202,6 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 	cn.w.rec.NotOpened(k)
 	cn.w.job.Unopened(c.pool.target)
 	cn.w.places.drop(c)
-	if c.home != nil {
-		if c.carries {
-			cn.w.exchanges.finish(c, k, 0)
-			cn.w.redirects.returnHome(c.home)
-		}
-		return
-	}
 	spacing := failedSpacing
 	if k == load.FailureNoPorts || k == load.FailureNoDescriptors {
 		cn.exhausted++

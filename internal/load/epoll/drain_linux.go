@@ -64,9 +64,6 @@ func (w *Worker) abandon() {
 		w.places.drop(c)
 	}
 	for _, d := range w.places.extra {
-		if d.carries {
-			w.exchanges.finish(d, load.FailureTimeout, 0)
-		}
 		if d.session != nil {
 			w.streams.endStreams(d, load.FailureTimeout)
 		}

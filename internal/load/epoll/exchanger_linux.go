@@ -13,30 +13,26 @@ type exchanger struct {
 	w         *Worker
 	expect    check.Expectation
 	retryIdle bool // send a request again if its reused connection ends without an answer
-	remember  bool // the headers of answers: one of a redirect or with cookies is parsed each time
+	remember  bool // the headers of answers: one with cookies is parsed each time
 }
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
 func (x *exchanger) send(c *conn) {
-	c.owner().reached = true
+	c.reached = true
 	if c.messages != nil {
 		x.w.messages.send(c)
 		return
 	}
-	what := c.owner().what
+	what := c.what
 	c.parser.Served = c.served
 	c.parser.Reset(what.target.Bodily)
 	if x.remember {
 		c.parser.Memo = &what.header
 	}
-	switch {
-	case c.hop != nil:
-		c.bytes = c.hop.Request
-	case what.target.Varying != nil:
+	c.bytes = what.target.Request
+	if what.target.Varying != nil {
 		c.own = what.target.Varying.Append(c.own[:0], x.w.values(c.number), c.cookies(what.target))
 		c.bytes = c.own
-	default:
-		c.bytes = what.target.Request
 	}
 	c.written = 0
 	if deadline := x.w.deadline(c); !c.waiting || c.deadline != deadline {
@@ -152,12 +148,6 @@ func (x *exchanger) answered(c *conn) {
 	if len(c.parser.Cookies) > 0 {
 		c.user.Set(c.what.target, c.parser.Cookies)
 	}
-	if c.parser.Redirected() {
-		var on bool
-		if on, k = x.w.redirects.follow(c, reusable); on {
-			return
-		}
-	}
 	x.finish(c, k, status)
 	if c.peerEnded || c.parser.Closing && !x.w.places.fresh {
 		x.w.rec.Dropped(c.connection(), x.w.now)
@@ -172,7 +162,6 @@ func (x *exchanger) answered(c *conn) {
 // broken ends c's request because its connection has ended, or sends it again on a new
 // connection.
 func (x *exchanger) broken(c *conn, k load.Failure) {
-	of := c.owner()
 	if k.Cut() {
 		x.w.rec.Dropped(c.connection(), x.w.now)
 	}
@@ -184,8 +173,8 @@ func (x *exchanger) broken(c *conn, k load.Failure) {
 		x.fail(c, k)
 		return
 	}
-	if x.retryIdle && of.retries < job.MaxRetries && x.w.now < of.sent+x.w.timeout {
-		of.retries++
+	if x.retryIdle && c.retries < job.MaxRetries && x.w.now < c.sent+x.w.timeout {
+		c.retries++
 		x.w.places.drop(c)
 		x.w.connector.open(c)
 		return
@@ -207,10 +196,8 @@ func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	if c.carries {
 		x.w.inFlight--
 	}
-	c.carries, c.hop = false, nil
-	of := c.owner()
-	x.w.thinks.answered(of)
-	x.w.sleep.answered(x.w.now - of.sent)
-	x.w.rec.Finish(&record.Outcome{Intended: of.intended, Sent: of.sentAt(), Free: of.free, First: c.first, End: x.w.now, Status: status, Kind: k, Hops: of.hops, Path: of.what.target.Path, Retries: of.retries, Conn: of.index, Version: c.parser.Version})
-	of.hops = 0
+	c.carries = false
+	x.w.thinks.answered(c)
+	x.w.sleep.answered(x.w.now - c.sent)
+	x.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: c.first, End: x.w.now, Status: status, Kind: k, Path: c.what.target.Path, Retries: c.retries, Conn: c.index, Version: c.parser.Version})
 }

@@ -74,7 +74,7 @@ type places struct {
 	w         *Worker
 	pools     []pool // by origin
 	conns     []conn
-	extra     []*conn // connections beside the profile's: detours and sessions that end
+	extra     []*conn // connections beside the profile's, of sessions that end
 	fresh     bool    // a connection for every request
 	perCall   float64 // share of a connection that one request spends, 0 to keep connections
 	nextRetry int64   // when the next backoff is over, ns from t0
@@ -161,11 +161,6 @@ const (
 // release makes a connected c ready for the next request, and sends one that waits.
 func (s *places) release(c *conn) {
 	c.reused = true
-	if c.home != nil {
-		c.state = connIdle
-		s.w.redirects.returnHome(c.home)
-		return
-	}
 	if c.session != nil {
 		c.listed = false
 		s.w.streams.fill(c)
@@ -236,10 +231,6 @@ func (s *places) idleEvent(c *conn) {
 	}
 	s.w.rec.IdleClosed++
 	s.w.rec.Dropped(c.connection(), s.w.now)
-	if c.home != nil {
-		s.drop(c)
-		return
-	}
 	s.countUnused(c)
 	s.reopen(c) // its entry in the ring of free connections is stale now
 }
@@ -260,7 +251,7 @@ func (s *places) countExtra(c *conn, came bool) {
 
 // countUnused counts a connection that the server has closed before any answer.
 func (s *places) countUnused(c *conn) {
-	if !c.served && c.home == nil && c.heir == nil {
+	if !c.served && c.heir == nil {
 		s.w.rec.ClosedUnused++
 	}
 }
@@ -272,8 +263,6 @@ func (s *places) reopen(c *conn) {
 	switch {
 	case c.heir != nil:
 		s.w.streams.ended = append(s.w.streams.ended, c)
-	case c.home != nil:
-		s.w.redirects.returnHome(c.home)
 	case s.fresh:
 		s.refill(c)
 	case !s.w.sending() && c.pool.waiting() == 0:

@@ -82,9 +82,6 @@ func replyRoom(p *load.Profile, spin time.Duration) int64 {
 	for _, g := range p.Segments {
 		peak = max(peak, g.From, g.To)
 	}
-	if p.Sine != nil {
-		peak += p.Sine.Amplitude
-	}
 	gap := 1e9 * float64(p.Workers*max(1, p.Parts)) / peak
 	return min(replyMost, max(0, int64(pollShare*gap)-int64(spin)))
 }

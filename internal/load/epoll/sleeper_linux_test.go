@@ -55,7 +55,6 @@ func TestReplyRoom(t *testing.T) {
 		{load.Profile{Rate: 5000, Workers: 1, Parts: 2}, 240 * time.Microsecond},
 		{load.Profile{Rate: 10, Workers: 1}, time.Duration(replyMost)},
 		{load.Profile{Rate: 100, Workers: 1, Segments: []load.Segment{{For: time.Second, From: 100, To: 5000}}}, 90 * time.Microsecond},
-		{load.Profile{Rate: 4000, Workers: 1, Sine: &load.Sine{Amplitude: 1000, Period: time.Second}}, 90 * time.Microsecond},
 		{load.Profile{Rate: 20_000, Workers: 1}, 0},
 	} {
 		if got := time.Duration(replyRoom(&c.p, 60*time.Microsecond)); got != c.want {

@@ -1,7 +1,6 @@
 package epoll
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"time"
@@ -33,11 +32,9 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin), varying: template.Values{Seed: p.Seed},
 	}
 	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
-	w.connector.lookups, w.connector.endLookups = context.WithCancel(context.Background())
 	w.places = places{w: w, pools: make([]pool, len(j.Origins)), fresh: p.NoKeepAlive, perCall: p.ConnectionShare(), nextRetry: load.Never}
-	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle, remember: p.Follow == 0 && !p.Cookies}
+	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle, remember: !p.Cookies}
 	w.thinks = newThinker(w)
-	w.redirects = redirector{w: w, route: http1.Redirects{Profile: p, Body: j.Body}}
 	w.streams, w.messages, w.resends = multiplexer{w: w}, messenger{w: w}, resender{w: w}
 	w.holds.w = w
 	for i := range w.places.pools {
@@ -56,7 +53,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	for i := range w.places.conns {
 		pl := &w.places.pools[assigned[i]]
 		w.places.conns[i] = conn{index: int32(i), socket: socket{fd: -1}, pool: pl,
-			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Follow: p.Follow > 0, KeepCookies: p.Cookies, Versions: w.rec.Versions}}
+			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, KeepCookies: p.Cookies, Versions: w.rec.Versions}}
 		c := &w.places.conns[i]
 		c.of = c
 		c.spent = float64(i) / float64(len(w.places.conns)) // so that they are not replaced at once
@@ -87,7 +84,6 @@ func (w *Worker) Close() {
 	for _, d := range w.places.extra {
 		w.places.drop(d)
 	}
-	w.connector.endLookups()
 	w.connector.background.Wait() // they wake the poller
 	w.poll.close()
 }
@@ -125,7 +121,6 @@ type Worker struct {
 	connector connector
 	places    places
 	exchanges exchanger
-	redirects redirector
 	streams   multiplexer
 	messages  messenger
 	resends   resender
@@ -210,10 +205,10 @@ func (w *Worker) firstRequests() {
 }
 
 // deadline returns the end of what c begins now. A request that has its connection opened,
-// or is retried, has one timeout in all. After a redirect, each response has its own.
+// or is retried, has one timeout in all.
 func (w *Worker) deadline(c *conn) int64 {
-	if of := c.owner(); c.carries && of.hops == 0 {
-		return of.sent + w.timeout
+	if c.carries {
+		return c.sent + w.timeout
 	}
 	return w.now + w.timeout
 }
@@ -337,12 +332,8 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 		if e.Events&unix.EPOLLOUT != 0 && c.isWriting() {
 			w.exchanges.write(c)
 		}
-		switch {
-		case c.state != connBusy || !readable:
-		case c.carries:
+		if c.state == connBusy && readable {
 			w.exchanges.read(c)
-		default:
-			c.peerEnded = true // its request is on a detour, and nothing was to come
 		}
 	}
 }

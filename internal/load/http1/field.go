@@ -16,7 +16,6 @@ const (
 	fieldLength
 	fieldEncoding
 	fieldConnection
-	fieldLocation
 	fieldCookie
 	fieldVersion
 )
@@ -47,8 +46,6 @@ func (p *Parser) takeHeader(line []byte) bool {
 	}
 	if p.pending = fieldOf(name); p.pending == fieldOther {
 		switch {
-		case p.Follow && equalFold(name, "location"):
-			p.pending = fieldLocation
 		case p.KeepCookies && equalFold(name, "set-cookie"):
 			p.pending = fieldCookie
 		case p.Versions != nil && equalFold(name, load.VersionHeader):
@@ -79,10 +76,6 @@ func (p *Parser) takeField() bool {
 		p.foreign = p.foreign || !equalFold(bytes.TrimLeft(p.value, " \t"), "chunked")
 	case fieldConnection:
 		p.takeConnection(p.value)
-	case fieldLocation:
-		if len(p.Location) == 0 { // the first, as net/http takes it
-			p.Location = append(p.Location, bytes.Trim(p.value, " \t")...)
-		}
 	case fieldCookie:
 		p.Cookies = append(p.Cookies, string(p.value))
 	case fieldVersion:

@@ -49,9 +49,6 @@ type Parser struct {
 	Memo *HeaderMemo // the last header, nil if not remembered
 	Echo []byte      // protocol tcp: the sent bytes, which must come back, nil for HTTP
 
-	Follow   bool   // a redirect's target is of interest
-	Location []byte // that target
-
 	KeepCookies bool     // values of Set-Cookie are of interest
 	Cookies     []string // those values
 
@@ -98,7 +95,7 @@ func (p *Parser) Reset(bodily bool) {
 	p.afterHead = !p.bodily
 	p.bodily, p.pending, p.Body, p.excess, p.endSeen, p.firstHeader, p.bareLine = bodily, fieldOther, 0, 0, 0, false, false
 	p.Content.Reset()
-	p.Location, p.partial, p.value = p.Location[:0], p.partial[:0], p.value[:0]
+	p.partial, p.value = p.partial[:0], p.value[:0]
 	if p.KeepCookies {
 		p.Cookies = p.Cookies[:0]
 	}
@@ -379,6 +376,3 @@ func (p *Parser) headerDone() bool {
 	}
 	return true
 }
-
-// Redirected reports whether the answer is a redirect with a location.
-func (p *Parser) Redirected() bool { return len(p.Location) > 0 && isRedirect(p.Status) }

@@ -37,7 +37,6 @@ type Job struct {
 	Collector *record.Collector
 	Spin      time.Duration
 	Body      []byte // of every request
-	Lookup    target.Lookup
 
 	opened   atomic.Bool   // a connection of any worker was usable
 	unopened []atomic.Bool // by origin: a connection to it could not be opened
@@ -51,7 +50,7 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Profile: p, Body: body, Lookup: look, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
+	j := &Job{Profile: p, Body: body, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
 	j.Divide(schedule.Rotation(&p))
 	j.replay = p.Instants
 	j.Collector = record.NewCollector(&j.Profile, progress)

@@ -22,9 +22,9 @@ func classOf(k load.Failure) classIndex {
 	switch k {
 	case load.FailureNone:
 		return classOK
-	case load.FailureWrongStatus, load.FailureWrongSize, load.FailureWrongBody, load.FailureNotJSON, load.FailureWrongJSON, load.FailureRedirects, load.FailureBadRedirect:
+	case load.FailureWrongStatus, load.FailureWrongSize, load.FailureWrongBody, load.FailureNotJSON, load.FailureWrongJSON:
 		return classStatus
-	case load.FailureTimeout, load.FailureNotSent, load.FailureLookupTimeout:
+	case load.FailureTimeout, load.FailureNotSent:
 		return classTimeout
 	}
 	return classConn

@@ -86,7 +86,7 @@ func totalsOf(r *load.Report) (Totals, error) {
 	}
 	t.Intended, t.sent, t.completed = r.Intended, r.Sent, r.Completed
 	t.backlog = [2]int64{r.BacklogStart, r.BacklogEnd}
-	t.messages, t.redirects, t.retried = r.Messages, r.Redirects, r.Retried
+	t.messages, t.retried = r.Messages, r.Retried
 	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
 	t.QueueMax, t.Reconnects, t.opened, t.IdleClosed = r.QueueMax, r.Reconnects, r.Opened, r.IdleClosed
 	if w := r.Whole; w != nil {

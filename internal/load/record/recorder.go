@@ -79,7 +79,6 @@ type Outcome struct {
 	Status   int // 0: no answer
 	Kind     load.Failure
 
-	Hops     int   // redirects followed
 	Retries  int32 // how often it was retried
 	Path     int   // of the profile's paths
 	Conn     int32 // its connection, of the worker's
@@ -156,7 +155,6 @@ func (r *Recorder) count(o *Outcome, class classIndex, response int64) {
 		r.routes[o.Path].finish(o, class, response)
 	}
 	r.messages += int64(o.Messages)
-	r.redirects += int64(o.Hops)
 	if o.Retries > 0 {
 		r.retried++
 	}
@@ -205,9 +203,6 @@ func (r *Recorder) RoundTrip(at, ns int64) {
 		put(r.roundTrip, ns)
 	}
 }
-
-// Resolved records a name look-up that took ns.
-func (r *Recorder) Resolved(ns int64) { put(r.lookup, ns) }
 
 // put records ns, clamped to the histogram's range: a latency is never dropped.
 func put(h *hdrhistogram.Histogram, ns int64) {

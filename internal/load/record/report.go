@@ -117,7 +117,7 @@ func fill(r *load.Report, t *Totals) {
 		r.Requests += n
 	}
 	r.Connected, r.ConnectErrors, r.Lost = t.Open, byName(&t.OpenKinds), byName(&t.lost)
-	r.ResolveMS, r.Addresses = quantiles(t.lookup, 1e6), make(map[string]int64, len(t.addresses))
+	r.Addresses = make(map[string]int64, len(t.addresses))
 	for addr, n := range t.addresses {
 		r.Addresses[addr.String()] = n
 	}
@@ -132,7 +132,7 @@ func fill(r *load.Report, t *Totals) {
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
 	r.TLS, r.TLSResumed = t.TLS, t.resumed
-	r.Redirects, r.Retried = t.redirects, t.retried
+	r.Retried = t.retried
 	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
 	r.RoundTripMS = quantiles(t.roundTrip, 1e6)
 	r.GapDistance = t.Gaps.distance()

@@ -9,7 +9,7 @@ func (w *runCounts) finish(o *Outcome) {
 	if o.Sent < 0 {
 		return
 	}
-	w.sent += 1 + int64(o.Hops)
+	w.sent++
 	w.retried += int64(o.Retries)
 	switch {
 	case o.Status == 0:

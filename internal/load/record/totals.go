@@ -30,10 +30,8 @@ type Totals struct {
 	message            *hdrhistogram.Histogram   // gRPC 2xx, from the actual send to the first message
 	roundTrip          *hdrhistogram.Histogram   // of a message on a stream and its answer
 	connect, handshake *hdrhistogram.Histogram   // of the whole run, prewarm included
-	lookup             *hdrhistogram.Histogram   // likewise
 	addresses          map[netip.AddrPort]int64  // connections opened, of the whole run
 	messages           int64
-	redirects          int64 // followed
 	retried            int64 // requests that were retried
 	Gaps               Gaps
 	answers
@@ -81,7 +79,7 @@ func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram,
 		encoded *[]byte
 	}{
 		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.lookup, &d.Lookup}, {&t.roundTrip, &d.RoundTrip},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.roundTrip, &d.RoundTrip},
 	} {
 		if err := do(pair.h, pair.encoded); err != nil {
 			return err
@@ -92,7 +90,7 @@ func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram,
 
 func newTotals() Totals {
 	h := newHistogram
-	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), connect: h(), handshake: h(), lookup: h(), addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
+	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), connect: h(), handshake: h(), addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
 }
 
 func (t *Totals) add(w *Totals) {
@@ -135,7 +133,7 @@ func (t *Totals) add(w *Totals) {
 	for _, pair := range [][2]*hdrhistogram.Histogram{
 		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
 		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},
-		{t.lookup, w.lookup}, {t.roundTrip, w.roundTrip}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
+		{t.roundTrip, w.roundTrip}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
 	} {
 		if pair[1].TotalCount() > 0 {
 			pair[0].Merge(pair[1])
@@ -150,7 +148,6 @@ func (t *Totals) add(w *Totals) {
 	t.routes = addRoutes(t.routes, w.routes)
 	t.slices.add(&w.slices)
 	t.messages += w.messages
-	t.redirects += w.redirects
 	t.retried += w.retried
 	t.Open += w.Open
 	t.resumed += w.resumed

@@ -111,7 +111,6 @@ func TestPoissonNumberIsFixed(t *testing.T) {
 		{"whole", load.Profile{Rate: 1000, Warmup: 200 * time.Millisecond, Measure: 2 * time.Second, Tail: time.Second}, [3]int{200, 2000, 1000}},
 		{"broken", load.Profile{Rate: 7, Warmup: 300 * time.Millisecond, Measure: 1500 * time.Millisecond, Tail: time.Second}, [3]int{3, 10, 7}},
 		{"steps", load.Profile{Rate: 1, Segments: steps, Warmup: 500 * time.Millisecond, Measure: time.Second, Tail: time.Second}, [3]int{50, 300, 500}},
-		{"sine", load.Profile{Rate: 1000, Sine: &load.Sine{Amplitude: 900, Period: time.Second}, Measure: time.Second, Tail: 2 * time.Second}, [3]int{0, 1000, 2000}},
 		{"requests", load.Profile{Rate: 100, Requests: 250, Measure: 2500 * time.Millisecond}, [3]int{0, 250, 0}},
 	} {
 		varied := map[int]bool{}

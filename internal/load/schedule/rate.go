@@ -27,11 +27,8 @@ func curve(p *load.Profile) rateCurve {
 
 // continuous is the rate of p without slices.
 func continuous(p *load.Profile) rateCurve {
-	switch {
-	case len(p.Segments) > 0:
+	if len(p.Segments) > 0 {
 		return newSegmented(p.Segments, p.Repeat)
-	case p.Sine != nil:
-		return &sine{rate: p.Rate, amplitude: p.Sine.Amplitude, period: p.Sine.Period.Seconds()}
 	}
 	return flat(p.Rate)
 }
@@ -136,33 +133,4 @@ func solveRamp(rate, slope, x float64) float64 {
 		return 0
 	}
 	return 2 * x / (rate + root)
-}
-
-// sine swings about a rate. Its cumulated rate R·t + A·P/2π·(1 − cos 2πt/P) has
-// no inverse in closed form.
-type sine struct {
-	rate, amplitude float64 // 1/s
-	period          float64 // s
-	last            float64 // s, the previous result: the next is not before it
-}
-
-// reach halves the interval in which the answer must lie, to the nanosecond.
-func (s *sine) reach(x float64) float64 {
-	low, high := s.last, s.last+1/s.rate
-	for s.cumulated(high) < x {
-		high += 2 * (high - low)
-	}
-	for high-low > 0.5e-9 && (low+high)/2 != low && (low+high)/2 != high {
-		if middle := (low + high) / 2; s.cumulated(middle) < x {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	s.last = low
-	return high * 1e9
-}
-
-func (s *sine) cumulated(t float64) float64 {
-	return s.rate*t + s.amplitude*s.period/(2*math.Pi)*(1-math.Cos(2*math.Pi*t/s.period))
 }

@@ -48,18 +48,6 @@ func NetFailure(err error) load.Failure {
 	return load.FailureOther
 }
 
-// LookupFailure classifies the error of a look-up.
-func LookupFailure(err error) load.Failure {
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &dns) && dns.IsNotFound:
-		return load.FailureNoName
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &dns) && dns.IsTimeout:
-		return load.FailureLookupTimeout
-	}
-	return load.FailureLookup
-}
-
 // noProtocol ends the error of an alert no_application_protocol, whose type
 // crypto/tls keeps to itself.
 const noProtocol = "tls: no application protocol"

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Lookup finds the addresses of a name, and network is ip, ip4 or ip6.
+// Lookup finds the addresses of a name. network is ip, as of [net.Resolver.LookupNetIP].
 type Lookup func(ctx context.Context, network, name string) ([]netip.Addr, error)
 
 // literal is u's address where it names one.
@@ -22,9 +22,9 @@ func literal(u *url.URL) []netip.AddrPort {
 	return []netip.AddrPort{netip.AddrPortFrom(addr, load.PortOf(u))}
 }
 
-// Addresses finds every address of u's host, in the resolver's order.
-func (l Lookup) Addresses(ctx context.Context, u *url.URL, version string) ([]netip.AddrPort, error) {
-	found, err := l(ctx, load.IPNetworks[version], u.Hostname())
+// addresses finds every address of u's host, in the resolver's order.
+func (l Lookup) addresses(ctx context.Context, u *url.URL) ([]netip.AddrPort, error) {
+	found, err := l(ctx, "ip", u.Hostname())
 	if err != nil {
 		return nil, err
 	}
@@ -42,25 +42,15 @@ func (l Lookup) Addresses(ctx context.Context, u *url.URL, version string) ([]ne
 
 // once looks each name up once: many targets may have one host.
 func (l Lookup) once() Lookup {
-	type question struct{ network, name string }
-	known := map[question][]netip.Addr{}
+	known := map[string][]netip.Addr{}
 	return func(ctx context.Context, network, name string) ([]netip.Addr, error) {
-		q := question{network, name}
-		if addrs, ok := known[q]; ok {
+		if addrs, ok := known[name]; ok {
 			return addrs, nil
 		}
 		addrs, err := l(ctx, network, name)
 		if err == nil {
-			known[q] = addrs
+			known[name] = addrs
 		}
 		return addrs, err
 	}
-}
-
-// LookUp finds the addresses of t, which has none yet.
-func (t *Target) LookUp(ctx context.Context, look Lookup, version string) ([]netip.AddrPort, error) {
-	if t.places != nil {
-		return lookUp(ctx, look, t.URL, t.places, version)
-	}
-	return look.Addresses(ctx, t.URL, version)
 }

@@ -12,7 +12,7 @@ import (
 // choose finds the protocol of an automatic choice: what the server at t chooses, in
 // a connection made for nothing else.
 func chooseProtocol(ctx context.Context, p *load.Profile, t *Target) (string, error) {
-	if t.URL.Scheme != "https" || p.NoKeepAlive || p.Follow > 0 {
+	if t.URL.Scheme != "https" || p.NoKeepAlive {
 		return load.ProtocolHTTP1, nil
 	}
 	config, err := tlsConfig(p.TLS, t.URL.Hostname(), offered[load.ProtocolHTTP2])

@@ -24,14 +24,12 @@ import (
 // Target is one URL, parsed, resolved and encoded.
 type Target struct {
 	URL       *url.URL
-	Addrs     []netip.AddrPort   // of the host, none if looked up for each connection
-	places    []*url.URL         // to be looked up in place of URL's host, none for URL's host
+	Addrs     []netip.AddrPort   // of the host
 	Socket    string             // path of a Unix socket, in place of addr
 	protocol  string             // http1, http2, grpc or tcp
 	TLS       *tls.Config        // nil: plaintext
 	Request   []byte             // the whole request, written as it is
 	HTTP2     *http2.Request     // the same for HTTP/2, nil for HTTP/1.1
-	Root      *http1.Hop         // the request as the beginning of a chain of redirects
 	Path      int                // of the profile's paths
 	Bodily    bool               // answers have a body: the method is not HEAD
 	WebSocket *websocket.Request // the same for WebSocket, nil for another protocol
@@ -41,8 +39,8 @@ type Target struct {
 	Origin    int                // of the profile's origins
 }
 
-// Resolve looks every host up once, before the load begins, unless every
-// connection is to do so: a look-up under way would be charged to the server.
+// Resolve looks every host up once, before the load begins: a look-up under way would be
+// charged to the server.
 func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]Target, error) {
 	targets := make([]Target, len(p.Targets))
 	_, pathOf := p.Paths()
@@ -60,7 +58,7 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		if i < len(p.Calls) && p.Calls[i].Body != nil {
 			body = p.Calls[i].Body
 		}
-		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Root: http1.RootHop(u, &call), Path: pathOf[i], Origin: originOf[i], Bodily: call.Method != http.MethodHead}
+		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Path: pathOf[i], Origin: originOf[i], Bodily: call.Method != http.MethodHead}
 		if p.Cookies {
 			t.Cookies = ownCookies(&call)
 		}
@@ -83,8 +81,8 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		if t.Addrs == nil {
 			t.Addrs = literal(u)
 		}
-		if t.Socket == "" && t.Addrs == nil && p.Resolve == load.ResolveOnce {
-			if t.Addrs, err = look.Addresses(ctx, u, p.IPVersion); err != nil {
+		if t.Socket == "" && t.Addrs == nil {
+			if t.Addrs, err = look.addresses(ctx, u); err != nil {
 				return nil, fmt.Errorf("look up target %s: %w", raw, err)
 			}
 		}

@@ -105,7 +105,7 @@ func (t traits) check(p load.Profile) error {
 	refuse(p.RequestSize > 0 && !t.body, "it sends no request bodies from here")
 	refuse(p.RequestSize > maxArgument, "a request body of %d bytes does not fit its command line (%d)", p.RequestSize, maxArgument)
 	refuse(len(p.ExpectStatus)+len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0, "it does not check statuses, bodies or JSON fields")
-	refuse(len(p.Segments) > 0 || p.Sine != nil, "its rate is constant, and load.profile changes it")
+	refuse(len(p.Segments) > 0, "its rate is constant, and load.profile changes it")
 	refuse(slices.ContainsFunc(p.Headers, func(h string) bool { return !isHost(h) }), "its command line, which is recorded, has no header of load.headers but Host")
 	refuse(len(p.Calls) > 0, "it sends one kind of request, not those of load.requests")
 	refuse(p.Cookies || p.Think != nil, "it has no users with cookies or think times")

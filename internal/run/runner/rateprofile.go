@@ -1,28 +1,21 @@
 package runner
 
 import (
-	"math"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// sineSteps are the straight lines by which a period of a sine is drawn in slices. They leave it
-// by 0.3 % of its amplitude at most, (2π/40)²/8.
-const sineSteps = 40
-
 // interleave gives the slices of a round the rates that p has without the others: all members have
 // the same rates in their slices of one row. from is the length of the warm-up without them. It
 // needs p's slices, and the warm-up of the round.
 func interleave(p *load.Profile, from time.Duration, members int) {
-	if len(p.Segments) == 0 && p.Sine == nil {
+	if len(p.Segments) == 0 {
 		return
 	}
 	own := p.Segments
-	if p.Sine != nil {
-		own = straight(p)
-	} else if from > 0 {
+	if from > 0 {
 		own = own[1:] // without the warm-up
 	}
 	length, left := p.Slices.Length, p.Measure/time.Duration(members)
@@ -56,7 +49,7 @@ func interleave(p *load.Profile, from time.Duration, members int) {
 			}
 		}
 	}
-	p.Segments, p.Repeat, p.Sine = rates, 0, nil
+	p.Segments, p.Repeat = rates, 0
 }
 
 // rateAt is the rate of a segment after a time. A mean of its ends is never below zero.
@@ -75,17 +68,6 @@ func joined(rates []load.Segment, g load.Segment) []load.Segment {
 		return rates
 	}
 	return append(rates, g)
-}
-
-// straight draws one period of p's sine by straight lines. The measure phase begins with it.
-func straight(p *load.Profile) []load.Segment {
-	rate := func(i int) float64 { return p.Rate + p.Sine.Amplitude*math.Sin(2*math.Pi*float64(i)/sineSteps) }
-	lines := make([]load.Segment, 0, sineSteps)
-	for i := range sineSteps {
-		begin, end := p.Sine.Period*time.Duration(i)/sineSteps, p.Sine.Period*time.Duration(i+1)/sineSteps
-		lines = append(lines, load.Segment{For: end - begin, From: rate(i), To: rate(i + 1)})
-	}
-	return lines
 }
 
 // arrive gives p the arrivals of the experiment.
@@ -119,13 +101,6 @@ func vary(p *load.Profile, by experiment.RateProfile) {
 		return
 	}
 	var cycle []load.Segment
-	switch {
-	case by.Sine.Period > 0:
-		p.Sine = &load.Sine{Amplitude: float64(by.Sine.Swing) * p.Rate, Period: time.Duration(by.Sine.Period)}
-		return
-	case by.Bursts.Every > 0:
-		cycle = load.Bursts(p.Rate, time.Duration(by.Bursts.Every), time.Duration(by.Bursts.For), by.Bursts.Times)
-	}
 	for _, s := range by.Steps {
 		from, to := s.Ends()
 		cycle = append(cycle, load.Segment{For: time.Duration(s.For), From: from * p.Rate, To: to * p.Rate})

@@ -141,7 +141,7 @@ var checks = []validityCheck{
 	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", invalidates, nil},
 	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
 	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", warns, cpus},
-	{"not-warm", notWarm, "raise phases.prewarm to that time or, on a cluster, phases.warmup; --cold measures the cost of a program that has just begun", warns, cpus},
+	{"not-warm", notWarm, "raise phases.prewarm to that time or, on a cluster, phases.warmup; phases.prewarm: 0s measures the cost of a program that has just begun", warns, cpus},
 	{"cpu-bursts", fewBursts, "raise phases.measure, so that it has many of them: a burst is work of a timer, or a pause of the program", warns, cpus},
 	{"clock-stepped", steppedUnsure, "wait until the clock is synchronised (NTP) before measuring", invalidates, nil},
 	{"clock-stepped", stepped, "differences within the trial are correct; time stamps are not comparable with those of other machines", warns, nil},
@@ -195,7 +195,7 @@ func (s seen) warnings(platform string, codes []string) (warnings []result.Warni
 // steadyLoad reports whether the trial runs alone, under one rate and without faults.
 func (t *trial) steadyLoad() bool {
 	p := &t.load.profile
-	return p.Slices == nil && p.Segments == nil && p.Sine == nil && p.Arrivals != "replay" && len(t.setup.Experiment.Faults) == 0 && !t.setup.Experiment.Changing()
+	return p.Slices == nil && p.Segments == nil && p.Arrivals != "replay" && len(t.setup.Experiment.Faults) == 0 && !t.setup.Experiment.Changing()
 }
 
 // medianP50 is the median over the seconds of the measure phase. It only sets a limit.

@@ -187,7 +187,6 @@ func (t *page) routes(r *load.Report) {
 // phases are the parts of the times, and what the generator adds.
 func (t *page) phases(r *load.Report) {
 	rows := []row{
-		{"look-up", "of names, of the whole run", r.ResolveMS},
 		{"connect", "connections of the whole run", r.ConnectMS},
 		{"TLS", "handshakes of the whole run", r.TLSMS},
 		{"first byte", "from the send", r.TTFBMS},
@@ -272,9 +271,6 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 	}
 	if r.TLSResumed > 0 {
 		item("handshakes", fmt.Sprintf("%d, of them %d resumed a session", r.TLSMS.Count, r.TLSResumed))
-	}
-	if p.Follow > 0 {
-		item("redirects", fmt.Sprintf("%d followed, %s per request", r.Redirects, figure(float64(r.Redirects)/float64(max(1, r.Requests)))))
 	}
 	if p.GRPCStream || p.WebSocket != nil && p.WebSocket.Messages > 1 {
 		item("messages", fmt.Sprintf("%d, %s a call", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests)))))

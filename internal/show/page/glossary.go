@@ -1,7 +1,5 @@
 package page
 
-import "strings"
-
 // Term is a word of reports, with its meaning.
 type Term struct{ Name, Meaning string }
 
@@ -26,17 +24,6 @@ func Glossary() []Term {
 		{"sidecar", "A proxy beside each replica of a service."},
 		{"paired", "Compared within blocks. Unpaired: imports, whose runs have no blocks."},
 	}
-}
-
-// GlossaryPage is the glossary as Markdown.
-func GlossaryPage() string {
-	var b strings.Builder
-	b.WriteString("# Glossary\n\nThe words of reports and pages.\n\n<!-- glossary: go test ./internal/show/page -run TestGlossaryPage -update -->\n\n| word | meaning |\n|---|---|\n")
-	for _, t := range Glossary() {
-		b.WriteString("| " + t.Name + " | " + t.Meaning + " |\n")
-	}
-	b.WriteString("\n<!-- end -->\n")
-	return b.String()
 }
 
 // Glossary is the list of the page's words.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -48,15 +47,14 @@ func searched() *loadpage.Capacity {
 	return loadpage.CapacityOf(found, times)
 }
 
-// severalOf are the pages of several runs, of a search and of tare doctor.
+// severalOf are the pages of several runs, and of a search.
 func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	t.Helper()
 	all := sourcesOf(t, dirs)
 	c := searched()
-	checks := []page.Check{{Name: "addresses", Verdict: "ok", Detail: "127.0.0.0/8", Good: true}, {Name: "steal", Verdict: "warn", Detail: "3 % " + planted, Hint: "use dedicated CPUs"}}
 	endless := *c // no probe missed
 	endless.Open, endless.Probes = capacity.OpenAbove, c.Probes[:4]
-	var runs, search, open, doctor, plain, prediction bytes.Buffer
+	var runs, search, open, prediction bytes.Buffer
 	band := page.Band{X: 700, Estimate: 190, Low: 180, High: 200, NewLow: 150, NewHigh: 230}
 	first := page.Band{X: 100, Estimate: 40, Low: 35, High: 45, NewLow: 20, NewHigh: 60}
 	predicted := page.Prediction{
@@ -85,9 +83,7 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 		page.WriteForecasts(&forecasts, asked, "v1"),
 		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
 		page.WriteSearch(&open, &endless, "http://127.0.0.1:8080/", "v1"),
-		page.WriteDoctor(&doctor, page.Doctor{Name: planted, Checks: checks, Works: true, AA: &all[0], Shows: []string{"A difference of 3 % would show."}, Text: "text"}),
 		page.WritePrediction(&prediction, predicted),
-		page.WriteDoctor(&plain, page.Doctor{Name: planted, Checks: append(checks, page.Check{Name: "open files", Verdict: "FAIL", Detail: planted}), Text: planted}),
 	))
 	return map[string]other{
 		"hostile-runs": {runs.Bytes(), func(t *testing.T, f finding) { sameRuns(t, all, f) }},
@@ -107,11 +103,6 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 		}},
 		"open-search": {open.Bytes(), func(t *testing.T, f finding) {
 			must.Contain(t, f.Text, endless.Answer(), "highest rate: 139 /s or more", "No probe missed it, so the highest rate has a lower end only.")
-		}},
-		"hostile-doctor": {doctor.Bytes(), func(t *testing.T, f finding) {
-			if len(f.Marks["figure-trials"]) == 0 || !strings.Contains(f.Text, "A difference of 3 % would show.") || !strings.Contains(f.Text, "use dedicated CPUs") {
-				t.Errorf("figures %v of\n%.500s", f.Marks, f.Text)
-			}
 		}},
 		"hostile-prediction": {prediction.Bytes(), func(t *testing.T, f finding) {
 			panels := f.Marks["figure-curve-1"]
@@ -136,11 +127,6 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 			nearly(t, "services", panels[0].Levels, [][2]float64{{100, 40.2}, {300, 80.6}})
 			must.Contain(t, f.Text, ": CPU of sidecars 300m (250m to 350m); memory 0 MiB (0 to 1); median response no forecast", "19 of 20 lie in it",
 				"Sidecars of each service", "±40m", "±30m", "rate not measured", "±10m", "what was not measured: every rate", "tare run runs/x/experiment.yaml")
-		}},
-		"hostile-checks": {plain.Bytes(), func(t *testing.T, f finding) {
-			if len(f.Marks) != 0 || !strings.Contains(f.Text, "A run cannot work here.") {
-				t.Errorf("%v\n%.500s", f.Marks, f.Text)
-			}
 		}},
 	}
 }

@@ -235,7 +235,7 @@ func ready(ctx context.Context, p *pod) error {
 
 // ErrHTTP2 and ErrTLS are wrapped by the error of a program that serves HTTP/2 and not HTTP/1.1, or TLS.
 var (
-	ErrHTTP2 = hint.New("choose --http2, or in a file factors: {protocol: [http2]}", "it speaks HTTP/2 on its port, and not HTTP/1.1")
+	ErrHTTP2 = hint.New("choose --protocol http2, or in a file factors: {protocol: [http2]}", "it speaks HTTP/2 on its port, and not HTTP/1.1")
 	ErrTLS   = hint.New("choose --tls, or in a file application: {tls: true}, with a mesh that forwards connections, such as envoy-tcp", "it speaks TLS on its port")
 )
 

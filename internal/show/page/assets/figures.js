@@ -15,8 +15,8 @@ globalThis.tareFigures = function (Plot, content) {
   if (content.load) return tareLoad(Plot, content);
   if (content.runs) return tareRuns(Plot, content);
   if (content.curves) return tareCurves(Plot, content);
-  if (content.checks || content.search) {
-    const kit = tareKit(Plot, content), found = content.search ? tareCapacity(Plot, kit).search(content.search) : null;
+  if (content.search) {
+    const kit = tareKit(Plot, content), found = tareCapacity(Plot, kit).search(content.search);
     return { figure: (id) => (id === "capacity" ? found : null), ids: found ? ["capacity"] : [], amount: kit.amount };
   }
   const { report, words, families } = content;

@@ -24,7 +24,7 @@ func examinedBy(t *testing.T, text string) (string, error) {
 	c := cli.New(console.Console{Out: &out, Err: &out}, Kubernetes())
 	s, err := c.Read(t.Context(), file, cli.ExperimentOptions{})
 	must.OK(t, err)
-	err = c.Examine(t.Context(), s, true, nil)
+	err = c.Examine(t.Context(), s, true)
 	return out.String(), err
 }
 
