@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Event is one event of a run. All sinks receive the same stream: the store, the
@@ -21,6 +22,7 @@ type Event struct {
 	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its current state; Message is the action
 	Search   *Search   `json:"search,omitempty"`   // KindSearch
 	Change   *Change   `json:"change,omitempty"`   // KindChange: as made, without its effects
+	Total    *Total    `json:"total,omitempty"`    // KindDone: the load of the measure phase
 }
 
 const (
@@ -79,6 +81,26 @@ func (p *Progress) WhileLoaded() float64 {
 		return p.Rate
 	}
 	return p.Rate / *p.Loaded
+}
+
+// Total is the load of a measure phase. Its seconds do not begin with those of [Progress].
+type Total struct {
+	Rate   float64 `json:"rate"`   // answers per second of load
+	Errors int64   `json:"errors"` // requests that failed
+}
+
+// Total is nil without a load.
+func (r *Record) Total() *Total {
+	if r.Load == nil || !(r.Load.LoadedSeconds() > 0) {
+		return nil
+	}
+	t := &Total{Rate: float64(r.Load.Completed) / r.Load.LoadedSeconds()}
+	for class, n := range r.Load.Classes {
+		if class != string(load.OK) {
+			t.Errors += n
+		}
+	}
+	return t
 }
 
 // Sample is one reading of every task, by task ID.

@@ -84,5 +84,10 @@ func withOutcome(events []Event, r Record) []Event {
 	if !has(KindDone) {
 		events = append(events, Event{Time: r.Ended, Kind: KindDone, Trial: r.ID})
 	}
+	for i := range events { // earlier versions did not store it
+		if e := &events[i]; e.Kind == KindDone && e.Total == nil {
+			e.Total = r.Total()
+		}
+	}
 	return events
 }

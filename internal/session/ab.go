@@ -95,7 +95,7 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 				return (s.Plan.Expected * time.Duration(n) / time.Duration(blocks)).Round(time.Second)
 			}
 			least := compare.LeastToHold(blocks)
-			s.notef("max %d blocks in about %v: a gate may be breached from block %d (about %v), and hold from block %d (about %v)",
+			s.notef("max %d blocks in about %v: a gate may be breached from block %d (about %v), by failed requests from block 1, and hold from block %d (about %v)",
 				blocks, after(blocks), from, after(from), least, after(least))
 			return s, nil
 		}

@@ -18,7 +18,7 @@ func (t *trial) write(context.Context) error {
 	if err := t.journal.lostEvent(); err != nil {
 		return err
 	}
-	done := result.Event{Time: t.setup.clock.now(), Kind: result.KindDone, Trial: t.setup.of.ID}
+	done := result.Event{Time: t.setup.clock.now(), Kind: result.KindDone, Trial: t.setup.of.ID, Total: t.journal.record.Total()}
 	if err := t.setup.dir.Event(done); err != nil {
 		return err
 	}

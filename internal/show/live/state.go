@@ -32,9 +32,6 @@ type trial struct {
 	id       string
 	nth      int
 	progress *result.Progress // the last second
-	answers  float64          // in the measure phase
-	loaded   float64          // time of the measure phase with the load, s
-	errors   int64            // in the measure phase
 	cores    map[string]float64
 	busy     map[string]float64 // cores, summed over the samples of the measure phase
 	samples  int                // in the measure phase
@@ -73,10 +70,6 @@ func (s *state) apply(e result.Event) []string {
 	case result.KindProgress:
 		if t := s.runningTrial(e.Trial); e.Progress != nil {
 			t.progress = e.Progress
-			if s.phase == "measure" {
-				t.answers, t.loaded = t.answers+e.Progress.Rate, t.loaded+e.Progress.LoadedSeconds()
-				t.errors += e.Progress.Errors
-			}
 		}
 	case result.KindSample:
 		if e.Sample != nil && e.Sample.Cores != nil {
@@ -106,7 +99,7 @@ func (s *state) apply(e result.Event) []string {
 		s.finished++
 		s.spent += e.Time.Sub(s.trialAt)
 		s.trialAt = e.Time
-		line := s.closing(s.runningTrial(e.Trial), e.Time)
+		line := s.closing(s.runningTrial(e.Trial), e)
 		s.running = slices.DeleteFunc(s.running, func(t *trial) bool { return t.id == e.Trial })
 		return []string{line}
 	}
@@ -157,16 +150,16 @@ func (s *state) retimed(trial time.Duration) []string {
 }
 
 // closing is the line a trial leaves behind.
-func (s *state) closing(t *trial, now time.Time) string {
+func (s *state) closing(t *trial, done result.Event) string {
 	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), t.nth, s.run.Trials, t.id)}
-	if t.loaded > 0 {
-		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", t.answers/t.loaded, count(t.errors, "error")))
+	if total := done.Total; total != nil {
+		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", total.Rate, count(total.Errors, "error")))
 	}
 	if c := planes(t.meanCores()); c != "" {
 		parts = append(parts, c)
 	}
 	// The last trial of a round has the time of all.
-	if left := s.left(now); left > 0 && len(s.running) < 2 {
+	if left := s.left(done.Time); left > 0 && len(s.running) < 2 {
 		parts = append(parts, round(left).String()+" left")
 	}
 	return strings.Join(parts, "  ")

@@ -25,7 +25,7 @@ func story() []result.Event {
 		{Time: at(2), Kind: result.KindSample, Trial: "001-none-b1", Sample: &result.Sample{Cores: map[string]float64{"app": 0.051, "load": 0.11}}},
 		{Time: at(9), Kind: result.KindPhase, Trial: "001-none-b1", Phase: "drain"},
 		{Time: at(9), Kind: result.KindSample, Trial: "001-none-b1", Sample: &result.Sample{Cores: map[string]float64{"app": 0.02}}}, // idle
-		{Time: at(10), Kind: result.KindDone, Trial: "001-none-b1"},
+		{Time: at(10), Kind: result.KindDone, Trial: "001-none-b1", Total: &result.Total{Rate: 1000.2}},                              // of the record, unlike its seconds
 		{Time: at(10), Kind: result.KindTrial, Trial: "002-envoy-b1"},
 		{Time: at(12), Kind: result.KindInvalid, Trial: "002-envoy-b1", Message: "the data plane is not in the path", Hint: "look at provenance/"},
 		{Time: at(12), Kind: result.KindDone, Trial: "002-envoy-b1"},
@@ -174,11 +174,11 @@ func TestRound(t *testing.T) {
 	if got, want := s.live(at(2), 200), "1-2/4  2 trials at once  measure  30s left  990 req/s  1 error  p50 0.50 ms"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "001-none-b1"})...)
-	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "002-envoy-b1"})...)
+	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "001-none-b1", Total: &result.Total{Rate: 150}})...)
+	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "002-envoy-b1", Total: &result.Total{Rate: 150.4, Errors: 2}})...)
 	want := []string{"q: 4 trials, about 32s",
-		"trial 1 of 4  001-none-b1  1000 req/s  no errors",
-		"trial 2 of 4  002-envoy-b1  990 req/s  1 error  20s left"}
+		"trial 1 of 4  001-none-b1  150 req/s  no errors",
+		"trial 2 of 4  002-envoy-b1  150 req/s  2 errors  20s left"}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
