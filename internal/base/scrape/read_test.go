@@ -2,6 +2,7 @@ package scrape
 
 import (
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,14 +46,14 @@ func TestDamagedSamples(t *testing.T) {
 // The registry's own text is read back.
 func TestSamplesOfRegistry(t *testing.T) {
 	var r Registry
-	r.Counters("failed_total", "Failures.", "route").Add("a\"b\\c\nd")
+	r.Histograms("took_seconds", "Times.", nil, "route").With("a\"b\\c\nd").Observe(1)
 	w := httptest.NewRecorder()
 	r.ServeHTTP(w, nil)
 	for s, err := range Samples(w.Body.Bytes()) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := difftest.Of("name", s.Name, "failed_total", "route", s.Labels["route"], "a\"b\\c\nd", "value", s.Value, 1); d != "" {
+		if d := difftest.Of("name", strings.HasPrefix(s.Name, "took_seconds_"), true, "route", s.Labels["route"], "a\"b\\c\nd", "value", s.Value, 1); d != "" {
 			t.Errorf("%s in\n%s", d, w.Body)
 		}
 	}

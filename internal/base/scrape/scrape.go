@@ -97,14 +97,6 @@ func (h *Histogram) Observe(v float64) {
 	}
 }
 
-// Totals returns the number of observations and their sum.
-func (h *Histogram) Totals() (count uint64, sum float64) {
-	for i := range h.buckets {
-		count += h.buckets[i].Load()
-	}
-	return count, math.Float64frombits(h.sum.Load())
-}
-
 func (h *Histograms) write(b *bytes.Buffer, name string) {
 	for _, one := range sorted[*Histogram](&h.series) {
 		labels := pairs(h.labels, one.values)
@@ -122,39 +114,9 @@ func (h *Histograms) write(b *bytes.Buffer, name string) {
 	}
 }
 
-// Counters is a counter for each value of one label.
-type Counters struct {
-	label  string
-	series sync.Map // by the label's value: *atomic.Uint64
-}
-
-// Counters adds a counter with a label.
-func (r *Registry) Counters(name, help, label string) *Counters {
-	c := &Counters{label: label}
-	r.add(family{name, help, "counter", c.write})
-	return c
-}
-
 func (r *Registry) add(f family) {
 	at, _ := slices.BinarySearchFunc(r.families, f, func(a, b family) int { return cmp.Compare(a.name, b.name) })
 	r.families = slices.Insert(r.families, at, f)
-}
-
-// Add adds one to the counter of a label's value.
-func (c *Counters) Add(value string) {
-	n, ok := c.series.Load(value)
-	if !ok {
-		n, _ = c.series.LoadOrStore(value, new(atomic.Uint64))
-	}
-	n.(*atomic.Uint64).Add(1)
-}
-
-func (c *Counters) write(b *bytes.Buffer, name string) {
-	c.series.Range(func(value, n any) bool {
-		labels := strings.TrimSuffix(pairs([]string{c.label}, []string{value.(string)}), ",")
-		fmt.Fprintf(b, "%s{%s} %d\n", name, labels, n.(*atomic.Uint64).Load())
-		return true
-	})
 }
 
 // sorted lists the values of m in the order of its keys.

@@ -16,7 +16,6 @@ func TestPrometheusReadsIt(t *testing.T) {
 	var r Registry
 	r.Gauge("z_gauge", "A gauge.", func() float64 { return 1.5 })
 	r.Counter("a_total", "A counter.", func() float64 { return 3 })
-	failed := r.Counters("failed_total", "Failures.", "route")
 	times := r.Histograms("took_seconds", "Times.", []float64{0.1, 1}, "route", "stage")
 	const odd = "a\"b\\c\nd"
 	var all sync.WaitGroup
@@ -25,7 +24,6 @@ func TestPrometheusReadsIt(t *testing.T) {
 			for _, v := range []float64{0.05, 0.1, 0.5, 7} {
 				times.With(odd, "calc").Observe(v)
 			}
-			failed.Add(odd)
 		})
 	}
 	all.Wait()
@@ -40,9 +38,6 @@ func TestPrometheusReadsIt(t *testing.T) {
 	if g, c := families["z_gauge"].Metric[0].GetGauge().GetValue(), families["a_total"].Metric[0].GetCounter().GetValue(); g != 1.5 || c != 3 {
 		t.Errorf("gauge %v, counter %v", g, c)
 	}
-	if m := families["failed_total"].Metric[0]; m.GetCounter().GetValue() != 4 || m.Label[0].GetValue() != odd {
-		t.Errorf("%v", m)
-	}
 	if n := len(families["took_seconds"].Metric); n != 2 {
 		t.Fatalf("%d series", n)
 	}
@@ -55,8 +50,5 @@ func TestPrometheusReadsIt(t *testing.T) {
 		if got := h.Bucket[i].GetCumulativeCount(); got != want {
 			t.Errorf("bucket %d: %d, want %d", i, got, want)
 		}
-	}
-	if count, sum := times.With(odd, "calc").Totals(); count != 16 || math.Abs(sum-4*7.65) > 1e-9 {
-		t.Errorf("%d, %v", count, sum)
 	}
 }

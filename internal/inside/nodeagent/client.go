@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
@@ -26,10 +25,6 @@ const (
 type Client struct {
 	http  *http.Transport
 	token string
-
-	mu            sync.Mutex
-	ahead, unsure time.Duration
-	compared      bool
 }
 
 // NewClient returns a client that connects with dial.
@@ -41,7 +36,7 @@ func NewClient(dial func(ctx context.Context, network, address string) (net.Conn
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Compare measures how far the agent's clock is ahead of this process's, and the maximum error of
-// that. [Client.Ahead] returns it again.
+// that.
 func (c *Client) Compare(ctx context.Context) (ahead, unsure time.Duration, err error) {
 	// Opening the connection is in no round trip.
 	var stamps clock.Stamps
@@ -51,19 +46,7 @@ func (c *Client) Compare(ctx context.Context) (ahead, unsure time.Duration, err 
 	ahead, unsure, err = clock.Measure(time.Now, func() (stamps clock.Stamps, err error) {
 		return stamps, c.call(ctx, http.MethodGet, "/clock", nil, &stamps)
 	})
-	if err == nil {
-		c.mu.Lock()
-		c.ahead, c.unsure, c.compared = ahead, unsure, true
-		c.mu.Unlock()
-	}
 	return ahead, unsure, err
-}
-
-// Ahead returns the last result of [Client.Compare], false if there is none.
-func (c *Client) Ahead() (ahead, unsure time.Duration, ok bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.ahead, c.unsure, c.compared
 }
 
 // Read reads containers once.

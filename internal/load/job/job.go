@@ -36,7 +36,6 @@ type Job struct {
 	replay    []int64 // instants to replay
 	Collector *record.Collector
 	Spin      time.Duration
-	Body      []byte // of every request
 
 	opened   atomic.Bool   // a connection of any worker was usable
 	unopened []atomic.Bool // by origin: a connection to it could not be opened
@@ -50,7 +49,7 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	if err != nil {
 		return nil, err
 	}
-	j := &Job{Profile: p, Body: body, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
+	j := &Job{Profile: p, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
 	j.Divide(schedule.Rotation(&p))
 	j.replay = p.Instants
 	j.Collector = record.NewCollector(&j.Profile, progress)

@@ -62,11 +62,6 @@ func (c *Client) Start(ctx context.Context, command Command) (*Run, error) {
 	return r, nil
 }
 
-// Done stops the worker.
-func (c *Client) Done(ctx context.Context) error {
-	return c.callRetrying(ctx, "end the load worker", http.MethodPost, "/done", nil, nil)
-}
-
 // Run is a command that a worker runs.
 type Run struct {
 	client *Client

@@ -45,7 +45,7 @@ func FuzzServer(f *testing.F) {
 	f.Add("POST", "/stop?run=x", "Bearer "+fuzzToken, []byte(`{"grace":-1}`))
 	f.Add("GET", "/files?run=../..", "Bearer "+fuzzToken, []byte(nil))
 	f.Add("GET", "/clock", "Bearer "+fuzzToken, []byte(nil))
-	f.Add("POST", "/done", "Basic "+fuzzToken, []byte(nil))
+	f.Add("POST", "/stop", "Basic "+fuzzToken, []byte(nil))
 	f.Add("POST", "//run", "Bearer", []byte("{}"))
 	f.Fuzz(func(t *testing.T, method, target, authorization string, body []byte) {
 		s := must.Get(NewServer(fuzzToken, root))(t)

@@ -30,8 +30,6 @@ const (
 type Server struct {
 	*httpserver.TokenServer
 	root string // parent of the commands' working directories
-	done chan struct{}
-	once sync.Once
 
 	mu   sync.Mutex
 	runs map[string]*run
@@ -49,29 +47,19 @@ func NewServer(token, root string) (*Server, error) {
 	} else if !info.IsDir() {
 		return nil, fmt.Errorf("start worker: %s is not a directory", root)
 	}
-	s := &Server{TokenServer: on, root: root, done: make(chan struct{}), runs: map[string]*run{}}
+	s := &Server{TokenServer: on, root: root, runs: map[string]*run{}}
 	s.HandleFunc("POST /run", s.start)
 	s.HandleFunc("GET /status", s.withRun(s.status))
 	s.HandleFunc("GET /stdout", s.withRun(s.stream(Stdout)))
 	s.HandleFunc("GET /stderr", s.withRun(s.stream(Stderr)))
 	s.HandleFunc("GET /files", s.withRun(s.files))
 	s.HandleFunc("POST /stop", s.withRun(s.stop))
-	s.HandleFunc("POST /done", s.finish)
 	return s, nil
 }
 
-// Serve serves on l until ctx ends or a client calls Done. It then stops a running command.
+// Serve serves on l until ctx ends. It then stops a running command.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer s.end()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-s.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
 	return s.TokenServer.Serve(ctx, l)
 }
 
@@ -217,9 +205,4 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, of *run) {
 		return
 	}
 	httpserver.Answer(w, http.StatusOK, of.status())
-}
-
-func (s *Server) finish(w http.ResponseWriter, _ *http.Request) {
-	w.WriteHeader(http.StatusNoContent)
-	s.once.Do(func() { close(s.done) })
 }

@@ -71,8 +71,6 @@ type Trial struct {
 	Phase    string
 	PhaseAt  time.Time
 	Phases   []span
-	Began    time.Time
-	Ended    time.Time
 	Search   *result.Search // the probe under way
 	Last     *result.Progress
 	Errors   int64 // in the measure phase
@@ -192,7 +190,7 @@ func (b *Board) message(m Message) {
 func (b *Board) ofTrial(t *Trial, e result.Event) {
 	switch e.Kind {
 	case result.KindTrial:
-		t.Status, t.Began, t.Phase, t.PhaseAt = Running, e.Time, "deploy", e.Time
+		t.Status, t.Phase, t.PhaseAt = Running, "deploy", e.Time
 		b.detail(t)
 	case result.KindPhase:
 		t.Search = nil
@@ -226,7 +224,6 @@ func (b *Board) ofTrial(t *Trial, e result.Event) {
 		}
 	case result.KindDone:
 		t.phase("", e.Time)
-		t.Ended = e.Time
 		if t.Status == Running {
 			t.Status = Valid
 		}

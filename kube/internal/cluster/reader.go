@@ -43,15 +43,6 @@ func (r *Reader) NodeRead(ctx context.Context, node, path string) (body []byte, 
 	return body, err
 }
 
-// Raw reads an absolute path of the API server, such as "/apis/metrics.k8s.io/v1beta1/nodes".
-func (r *Reader) Raw(ctx context.Context, path string) (body []byte, err error) {
-	err = r.requests.once(ctx, "read "+path, func(ctx context.Context) error {
-		body, err = r.typed.CoreV1().RESTClient().Get().AbsPath(path).Do(ctx).Raw()
-		return err
-	})
-	return body, err
-}
-
 // Container is the API server's record of one started container.
 type Container struct {
 	Namespace, Pod, Name string
