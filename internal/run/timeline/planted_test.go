@@ -129,7 +129,7 @@ func TestPlantedChangesOfEachKind(t *testing.T) {
 			case c.q > 0.5 && (described.Shown == metric.Replacement || testing.Short() && described.Shown != metric.Denial):
 				continue // of a thousand changes each
 			case c.q > 0.5:
-				rounds = max(1, runs/10)
+				rounds = max(1, runs/25)
 			}
 			for range rounds {
 				delay := time.Duration((0.7 + 0.6*random.Float64()) * float64(c.center))
