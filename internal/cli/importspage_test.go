@@ -62,8 +62,11 @@ func TestImportsOpenWithTheTimes(t *testing.T) {
 			}
 		}
 	}
-	text := must.Get(call(t, newReportCommand, imported(t, "fortio", all...)))(t)
+	four := imported(t, "fortio", all...)
+	text := must.Get(call(t, newReportCommand, four))(t)
 	first, _, _ := strings.Cut(text, "\n")
+	page, _, _ := strings.Cut(must.Get(call(t, newReportCommand, four, "--format", "html"))(t), "</header>")
+	must.Contain(t, page, first, "Differences (unpaired", "service time, p50", "higher")
 	var added float64
 	if _, err := fmt.Sscanf(first, "istio adds %g", &added); err != nil || added < 1.29 || added > 1.31 || !strings.Contains(first, "median service time") {
 		t.Errorf("1.3 ms were added, and the report begins with %q", first)

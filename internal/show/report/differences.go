@@ -20,20 +20,10 @@ func differencesSection(t text) {
 	if t.view.r.Method == compare.AsPublished {
 		return
 	}
-	if !slices.ContainsFunc(t.view.r.Comparisons, func(c compare.Comparison) bool { return !c.Control }) {
+	if !t.view.compares() {
 		t.page.heading("Differences: none. No treatment has a baseline with valid trials.")
 		return
 	}
-	n, uniform := t.view.pairs()
-	each := ""
-	if uniform {
-		each = ", " + printable.Counted(n, "pair") + " each"
-	}
-	paired := "paired within blocks" + each
-	if t.view.short {
-		paired = cmp.Or(strings.TrimPrefix(each, ", "), "paired")
-	}
-	hidden := 0
 	if byLevel := LevelsOf(t.view.r); t.view.short && byLevel != nil {
 		t.page.heading(byLevel.Title)
 		g := gridOf([]int{0}, byLevel.Heads...)
@@ -43,44 +33,9 @@ func differencesSection(t text) {
 		t.page.table(g, 1)
 		return
 	}
-	if t.view.imported() {
-		t.page.heading(fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", t.view.percent()))
-	} else {
-		t.page.heading(fmt.Sprintf("Difference to the baseline (%s; %s intervals)", paired, t.view.percent()))
-	}
-	table := gridOf([]int{0, 6}, "", "difference", "interval", "ratio", "interval", "pairs", "verdict")
-	shown := t.view.shownGroups()
-	pooledDone := map[string]bool{}
-	for _, tr := range t.view.r.Treatments {
-		if tr.Baseline == "" || tr.Control {
-			continue
-		}
-		if q := t.view.questionOf(tr.ID); q != nil && len(q.Pooled) > 0 && !pooledDone[q.ID] {
-			pooledDone[q.ID] = true
-			addPooled(table, t, *q)
-		}
-		if !slices.Contains(shown, tr.ID) {
-			hidden++
-			continue
-		}
-		table.row(t.view.pairWords(tr))
-		cs := t.view.comparisons(tr.ID)
-		for _, c := range cs {
-			name, w := "  "+quantityOf(c.Metric).name, cellsOf(t.view, c)
-			if flagged(c.Warnings) {
-				name += " " + mark
-			}
-			table.row(name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(c.N), w.Verdict)
-		}
-		for _, name := range shownMetrics {
-			if _, known := t.view.r.Find(tr.ID, name); !known && t.view.missed(name) {
-				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", unknownWords(t.view.r, name))
-			}
-		}
-		if len(cs) == 0 {
-			table.row("  nothing to compare")
-		}
-	}
+	t.page.heading(differencesTitle(t.view))
+	table, hidden := differencesOf(t.view)
+	_, uniform := t.view.pairs()
 	t.page.tableAt(differenceColumns(table, t.view.o, uniform), 1, "")
 	if hidden > 0 {
 		t.page.line("")
@@ -89,6 +44,65 @@ func differencesSection(t text) {
 	if !t.view.short {
 		adjustedSentences(t)
 	}
+}
+
+// compares reports whether a treatment is compared with a baseline of its own.
+func (v view) compares() bool {
+	return slices.ContainsFunc(v.r.Comparisons, func(c compare.Comparison) bool { return !c.Control })
+}
+
+// differencesTitle is the title of the table of differences.
+func differencesTitle(v view) string {
+	if v.imported() {
+		return fmt.Sprintf("Differences (unpaired, since the runs were not interleaved; %s intervals)", v.percent())
+	}
+	each := ""
+	if n, uniform := v.pairs(); uniform {
+		each = ", " + printable.Counted(n, "pair") + " each"
+	}
+	paired := "paired within blocks" + each
+	if v.short {
+		paired = cmp.Or(strings.TrimPrefix(each, ", "), "paired")
+	}
+	return fmt.Sprintf("Difference to the baseline (%s; %s intervals)", paired, v.percent())
+}
+
+// differencesOf are the differences of every treatment with a baseline. hidden is the number of treatments left out.
+func differencesOf(v view) (table grid, hidden int) {
+	table = gridOf([]int{0, 6}, "", "difference", "interval", "ratio", "interval", "pairs", "verdict")
+	shown := v.shownGroups()
+	pooledDone := map[string]bool{}
+	for _, tr := range v.r.Treatments {
+		if tr.Baseline == "" || tr.Control {
+			continue
+		}
+		if q := v.questionOf(tr.ID); q != nil && len(q.Pooled) > 0 && !pooledDone[q.ID] {
+			pooledDone[q.ID] = true
+			addPooled(table, v, *q)
+		}
+		if !slices.Contains(shown, tr.ID) {
+			hidden++
+			continue
+		}
+		table.row(v.pairWords(tr))
+		cs := v.comparisons(tr.ID)
+		for _, c := range cs {
+			name, w := "  "+quantityOf(c.Metric).name, cellsOf(v, c)
+			if flagged(c.Warnings) {
+				name += " " + mark
+			}
+			table.row(name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(c.N), w.Verdict)
+		}
+		for _, name := range shownMetrics {
+			if _, known := v.r.Find(tr.ID, name); !known && v.missed(name) {
+				table.row("  "+quantityOf(name).name, unknown, "", none, "", "0", unknownWords(v.r, name))
+			}
+		}
+		if len(cs) == 0 {
+			table.row("  nothing to compare")
+		}
+	}
+	return table, hidden
 }
 
 // adjustedSentences name the intervals that were adjusted for positions in the block, and those at the machine's mean speed.
@@ -173,10 +187,10 @@ func (v view) questionOf(treatment string) *compare.Question {
 }
 
 // addPooled adds the means over the levels of a question.
-func addPooled(g grid, t text, q compare.Question) {
-	g.row(fmt.Sprintf("%s, mean over %s", t.view.questionWords(q), printable.Counted(len(q.Treatments), "level")))
+func addPooled(g grid, v view, q compare.Question) {
+	g.row(fmt.Sprintf("%s, mean over %s", v.questionWords(q), printable.Counted(len(q.Treatments), "level")))
 	names := headlines
-	if t.view.short && sweeps(t.view.r) > 1 {
+	if v.short && sweeps(v.r) > 1 {
 		names = []string{answerCost} // a line for each
 	}
 	for _, name := range names {
@@ -184,7 +198,7 @@ func addPooled(g grid, t text, q compare.Question) {
 		if i < 0 {
 			continue
 		}
-		p := q.Pooled[i].Judged(t.view.r.Confidence)
+		p := q.Pooled[i].Judged(v.r.Confidence)
 		if nothing(p.Difference) {
 			continue
 		}
@@ -193,7 +207,7 @@ func addPooled(g grid, t text, q compare.Question) {
 		if p.Verdict == compare.Insufficient {
 			words = "too few trials"
 		}
-		if h := p.Heterogeneity; h != nil && *h < 1-t.view.r.Confidence {
+		if h := p.Heterogeneity; h != nil && *h < 1-v.r.Confidence {
 			words += fmt.Sprintf("; differs between levels (p %s)", pValue(*h))
 		}
 		g.row("  "+quantityOf(name).name, w.Difference, w.Interval, w.Ratio, w.RatioInterval, fmt.Sprint(p.N), words)

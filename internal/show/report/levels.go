@@ -134,6 +134,29 @@ func LevelsOf(r *answer.Report) *LevelTable {
 	return all
 }
 
+// ImportedOf are the differences of an import as the text has them, or nil for other reports and without differences.
+func ImportedOf(r *answer.Report) *LevelTable {
+	v := newView(r)
+	if !v.imported() || !v.compares() {
+		return nil
+	}
+	g, _ := differencesOf(v)
+	_, uniform := v.pairs()
+	columns := differenceColumns(g, Options{All: true}, uniform)
+	all := &LevelTable{Title: differencesTitle(v)}
+	for _, c := range columns {
+		all.Heads = append(all.Heads, c.heads[0])
+	}
+	for i := range columns[0].cells {
+		var row []string
+		for _, c := range columns {
+			row = append(row, c.cells[i])
+		}
+		all.Rows = append(all.Rows, row)
+	}
+	return all
+}
+
 // levelIn is a level in a sentence: "request size 16 B", "100 requests/s". Only the first one has the factor.
 func levelIn(factor string, level any, first bool) string {
 	words := spacedLevel(factor, level)
