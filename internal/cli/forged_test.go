@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -329,6 +330,9 @@ func TestForgeries(t *testing.T) {
 				if found.Problems() == 0 {
 					t.Errorf("not found: %+v", found.Findings)
 				}
+				if slices.Contains(withheld, f.name) && trusts(d, c.trial) {
+					t.Error("reports use the trial")
+				}
 				for _, p := range found.Findings {
 					if p.Severity == verify.Problem && (strings.Contains(p.Message, "SHA-256") || strings.Contains(p.Message, "lists it")) {
 						t.Errorf("found by its digest alone: %+v", p)
@@ -337,6 +341,47 @@ func TestForgeries(t *testing.T) {
 			})
 		}
 	}
+}
+
+// withheld are forgeries that every reader finds. Others are found only by decoding all events, or by judging the trial again.
+var withheld = []string{"factors", "control", "resident memory by ten", "half of the resident memory", "half of the trace", "half of the CPU time", "CPU time of record and slices", "statuses of errors", "half of the answers",
+	"an error in a valid trial", "a failed check in a valid trial", "an event of invalidity removed or added", "invalid to valid", "valid with its warnings", "warnings without effect", "halved latencies that reports use"}
+
+// trusts reports whether readers of a directory use all figures of a trial.
+func trusts(d *result.Dir, trial string) bool {
+	records, err := d.Records()
+	i := slices.IndexFunc(records, func(r result.Record) bool { return r.ID == trial })
+	return err == nil && i >= 0 && !slices.ContainsFunc(records[i].Warnings, func(w result.Warning) bool {
+		return slices.Contains([]string{result.RecordContradicts, result.RecordAltered, result.LatencyAltered}, w.Code)
+	})
+}
+
+// Response times whose histogram was halved, with digests computed again, are in no report.
+func TestReportsWithholdForgedTimes(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	clitest.Unpack(t, "testdata/forged/interleaved.tar.gz", dir)
+	times := func() (known int) {
+		var r struct {
+			Trials []struct{ Metrics map[string]float64 }
+		}
+		must.OK(t, json.Unmarshal([]byte(must.Get(output(t, "report", dir, "--format", "json"))(t)), &r))
+		for _, trial := range r.Trials {
+			if _, ok := trial.Metrics["latency_ms/p50"]; ok {
+				known++
+			}
+		}
+		return known
+	}
+	before := times()
+	for _, e := range must.Get(os.ReadDir(filepath.Join(dir, "trials")))(t) {
+		trial := filepath.Join(dir, "trials", e.Name())
+		scaled(t, trial, 0.5, result.MeasuredFile)
+		again(t, dir, trial)
+	}
+	if after := times(); before == 0 || after != 0 {
+		t.Errorf("%d trials have a median, and %d with halved times", before, after)
+	}
+	must.Contain(t, must.Get(output(t, "report", dir, "--all"))(t), "latency-altered (6 of 6 trials)", "Response times of all trials are left out")
 }
 
 // again computes the digests of a trial and of its directory again, as a person who knows the format can.
