@@ -291,6 +291,11 @@ func TestShareBoundByTables(t *testing.T) {
 	near(t, "lower of 2", Count{K: 2, N: 10}.lower(0.025), 0.0252, 1e-4)
 	near(t, "upper of 0", ShareBound(0, 10, 0.05), 1-math.Pow(0.05, 0.1), 1e-12)
 	near(t, "upper of all", ShareBound(10, 10, 0.05), 1, 0)
+	// 10 of 15 has the bounds 0.3838 and 0.8818. Half of the requests, each worth three times as much.
+	r := CountRatio(Count{K: 10, N: 100, Scale: 6}, Count{K: 5, N: 50, Scale: 2}, 0.025)
+	near(t, "ratio", r.Estimate, 3, 1e-12)
+	near(t, "ratio low", *r.Low, 1.5*0.3838/(1-0.3838), 1e-3)
+	near(t, "ratio high", *r.High, 1.5*0.8818/(1-0.8818), 1e-2)
 }
 
 // Twenty instants between 0 and 20, each seen by the last old answer at once and by the first new one within 5 ms.
