@@ -213,6 +213,8 @@ var documented = map[string]done{
 
 	"tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate --report": {quick: true},
 	"tare report runs/debate --baseline mesh=linkerd":                                             {quick: true},
+	"tare run examples/great-sidecar-debate.yaml":                                                 {by: "TestStudiesRun"},
+	"tare report --attribution great-sidecar-debate":                                              {instead: "tare report runs/debate --attribution great-sidecar-debate", quick: true},
 	"tare report runs/debate --method as-published":                                               {quick: true},
 
 	"tare cluster rbac --subject user:jo | kubectl apply -f -":                                                            {instead: "tare cluster rbac --subject user:jo"},
