@@ -24,7 +24,7 @@ func changes(x *estimator, t plan.Treatment, reference bool, base [][]figures.Me
 		}
 		if cold > 0 {
 			warm := changeIn(x, t, reference, m, warmBase[:len(base)], warmBase[len(base)])
-			c.warm = &warm.Comparison
+			c.Warm = &warm.Comparison
 		}
 		cs = append(cs, c)
 	}

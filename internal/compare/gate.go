@@ -230,7 +230,7 @@ func (g Gate) check(c *Comparison) GateCheck {
 	if c.Difference != nil && c.BaseRuns < stats.MinN {
 		out.Outcome, out.Why = CannotTell, fmt.Sprintf("compare within one run, see tare ab, or give at least %d base runs", stats.MinN)
 	}
-	if out.Outcome != CannotTell && c.warm != nil && g.judgeChange(c.warm).Outcome != out.Outcome {
+	if out.Outcome != CannotTell && c.Warm != nil && g.judgeChange(c.Warm).Outcome != out.Outcome {
 		out.Outcome, out.Why = CannotTell, "trials in which programs were warm do not decide it ("+notWarm+")"
 	}
 	return out

@@ -110,8 +110,8 @@ type Runs struct {
 	// BaseGrowth and NewGrowth are the growth of memory that was still growing at the end, MiB a minute.
 	BaseGrowth *stats.Interval `json:"base_growth_mib_per_minute,omitempty"`
 	NewGrowth  *stats.Interval `json:"new_growth_mib_per_minute,omitempty"`
-
-	warm *Comparison // of trials in which programs were warm, nil if they were in all
+	// Warm is the comparison of the trials in which programs were warm, absent if they were in all.
+	Warm *Comparison `json:"warm,omitempty"`
 }
 
 // compared is a comparison with the values that it rests on.

@@ -69,7 +69,7 @@ func TestWhatGoesWrong(t *testing.T) {
 		}}, code: "task-missing", message: "echo-0/app: not read at the beginning"},
 		{name: "unknown task", fake: &fake{tasks: func(l []platform.Task) []platform.Task {
 			return append(l, platform.Task{Task: mesh.Task{ID: "unknown", Plane: metric.Unattributed}, PID: os.Getpid()})
-		}}, code: "unattributed", message: "unknown", hint: "attribution rules"},
+		}}, code: "unattributed", message: "unknown", hint: "add rules for them"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
