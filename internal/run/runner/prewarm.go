@@ -27,46 +27,63 @@ const (
 	// coldTimes is the CPU of a request after the time of a warm-up, as a multiple of that of a warm program, from which a
 	// program is loaded before each warm-up.
 	coldTimes = 1.25
-	// The load that shows this has coldRequests, or lasts coldLength with at least fewRequests.
-	coldRequests, coldLength, fewRequests = 100, 3 * time.Second, 10
+	// The load that shows this has coldRequests, or lasts coldLength with at least fewRequests. It comes again when the CPU of a
+	// request no longer falls, or after lookTime: on a busy machine it may seem to fall for long.
+	coldRequests, coldLength, fewRequests, lookTime = 100, 3 * time.Second, 10, 10 * time.Second
 	// prewarmLength, and the time of prewarmResponses answers, bound a load from below.
 	prewarmLength, prewarmResponses = 300 * time.Millisecond, 10
 	// prewarmShare of the processors may be used by all programs together, and taskShare of one processor by a task, which may
 	// have a single thread. Up to them the loads are faster than planned, at most fastest times, and from one load to the
 	// next at most quicker times.
 	prewarmShare, taskShare, fastest, quicker = 0.5, 0.7, 50, 4
-	// paceRange is the change of the pace that is left out: the CPU of a request depends on the rate.
-	paceRange = 1.5
+	// paceRange is the change of the pace that is left out: the CPU of a request depends on the rate. After paceRequests the pace
+	// remains, so that the next loads can be compared, unless a program does not keep up.
+	paceRange, paceRequests = 1.5, 1500
 	// mostConnections are opened at most for a faster rate: as many times more.
 	mostConnections = 64
 )
 
 // prewarmer is what earlier trials have shown.
 type prewarmer struct {
-	on     bool            // a program begins cold
-	looked map[string]bool // treatments
+	on       bool            // a program begins cold
+	requests int64           // after which cold programs were warm
+	unknown  bool            // a cold program was not warm at the limit: it needs more
+	looked   map[string]bool // treatments
 }
 
 // learn takes what the loads before a warm-up have shown.
 func (w *prewarmer) learn(of *result.Record) {
-	if of.Prewarm == nil {
+	p := of.Prewarm
+	if p == nil {
 		return
 	}
 	if w.looked == nil {
 		w.looked = map[string]bool{}
 	}
 	w.looked[of.Treatment] = true
-	w.on = w.on || !of.Prewarm.Steady || beganCold(of.Prewarm) > coldTimes
+	if beganCold(p) <= coldTimes {
+		return
+	}
+	if w.on = true; p.Steady {
+		w.requests = max(w.requests, p.Requests)
+	} else {
+		w.unknown = true
+	}
 }
 
-// beganCold is the CPU of a request after the time of a warm-up, as a multiple of that of the last load. At another rate than the
-// last load's this is not known, and 1.
+// enough reports whether cold programs had as many requests as sufficed before.
+func (w *prewarmer) enough(p *result.Prewarm) bool {
+	return w.requests > 0 && !w.unknown && p.Requests >= w.requests
+}
+
+// beganCold is the CPU of a request after the time of a warm-up, as a multiple of that of the last load at the same rate.
 func beganCold(p *result.Prewarm) float64 {
-	n := len(p.Loads)
-	if n <= leastLoads || p.Loads[1].Rate != p.Loads[n-1].Rate || p.Loads[n-1].CPUMicros <= 0 {
-		return 1
+	for i := len(p.Loads) - 1; i >= leastLoads-1; i-- {
+		if p.Loads[i].Rate == p.Loads[1].Rate && p.Loads[i].CPUMicros > 0 {
+			return p.Loads[1].CPUMicros / p.Loads[i].CPUMicros
+		}
 	}
-	return p.Loads[1].CPUMicros / p.Loads[n-1].CPUMicros
+	return 1
 }
 
 // warmer is a trial whose programs may be cold.
@@ -114,72 +131,83 @@ func strained(l *result.Load) bool {
 	return l.Classes[string(load.OK)] < ended-ended/100 || waiting > 10+l.Intended/5
 }
 
-// prewarm loads all members at the same time until the CPU of a request no longer falls, or until the limit. The loads of the first
-// trial end with one as at the beginning.
+// prewarm loads all members at the same time until the CPU of a request no longer falls, until they had as many requests as sufficed
+// before, or until the limit. In a first trial a load as at the beginning shows whether they began cold: if not, they are warm.
 func (rd *round) prewarm(ctx context.Context) error {
 	limit, began := time.Duration(rd.run.Experiment.Phases.Prewarm), time.Now()
 	first := firstPace(rd.members[0].load.base().Rate)
 	at := pacer{faster: first, most: max(first, fastest)}
 	looks := slices.ContainsFunc(rd.members, func(t *trial) bool { return warmer{t}.looks() })
-	steady := false
+	warm := false
 	for n := 0; ; n++ {
+		compares, faster := looks && n >= leastLoads-1 && (warm || time.Since(began) > lookTime), at.faster
+		if compares {
+			faster = first
+		}
 		members := rd.alive()
 		if len(members) == 0 {
 			return nil
 		}
-		length := (warmer{members[0]}).prewarmTime(n, at.faster, steady)
-		if n > 0 && time.Since(began)+length > limit && !steady {
+		length := (warmer{members[0]}).prewarmTime(n, faster, compares)
+		if warm && !compares || n > 0 && !compares && time.Since(began)+length > limit {
 			break
 		}
 		rd.each(members, func(_ int, t *trial) {
-			if err := (warmer{t}).prewarmLoad(ctx, length, at.faster); err != nil {
+			if err := (warmer{t}).prewarmLoad(ctx, length, faster); err != nil {
 				t.outcome = err
 			}
 		})
 		if err := ctx.Err(); err != nil {
 			return context.Cause(ctx)
 		}
-		if steady { // and compared with the beginning
-			break
+		if compares {
+			looks, warm = false, !rd.tellCold() || warm
+			continue
 		}
-		late, cores, busiest := false, 0.0, 0.0
-		steady = true
-		for _, t := range rd.alive() {
-			p := t.journal.record.Prewarm
-			p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p)
-			steady, late = steady && p.Steady, late || t.load.warming.strained
-			cores += p.Loads[len(p.Loads)-1].CPUMicros * t.load.base().Rate / 1e6
-			busiest = max(busiest, t.load.warming.busiest*t.load.base().Rate/1e6)
-		}
-		switch {
-		case steady && !looks:
-			rd.settle(ctx)
-			return nil
-		case steady:
-			at.faster = first
-		case n > 0:
-			at.next(pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late)
+		warm = rd.warm(began)
+		if fits, late := rd.pace(); n > 0 && (late || rd.members[0].journal.record.Prewarm.Requests < paceRequests) {
+			at.next(fits, late)
 		}
 	}
-	rd.tellCold()
-	rd.settle(ctx)
+	for _, t := range rd.alive() {
+		t.journal.record.Prewarm.Steady = t.journal.record.Prewarm.Steady || warm
+	}
+	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.idle.settle(ctx) })
 	return nil
 }
 
-// settle waits until all members are idle.
-func (rd *round) settle(ctx context.Context) {
-	rd.each(rd.alive(), func(_ int, t *trial) { t.outcome = t.idle.settle(ctx) })
+// warm reports whether all members are warm, and records whether each is.
+func (rd *round) warm(began time.Time) (all bool) {
+	all = true
+	for _, t := range rd.alive() {
+		p := t.journal.record.Prewarm
+		p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p) || rd.run.prewarmer.enough(p)
+		all = all && p.Steady
+	}
+	return all
 }
 
-// tellCold tells of the first member that began cold.
-func (rd *round) tellCold() {
+// pace is the pace that fits the last load, and whether a member did not keep up with it.
+func (rd *round) pace() (fits float64, late bool) {
+	cores, busiest, members := 0.0, 0.0, rd.alive()
+	for _, t := range members {
+		loads, rate := t.journal.record.Prewarm.Loads, t.load.base().Rate
+		cores, busiest = cores+loads[len(loads)-1].CPUMicros*rate/1e6, max(busiest, t.load.warming.busiest*rate/1e6)
+		late = late || t.load.warming.strained
+	}
+	return pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late
+}
+
+// tellCold reports whether a member began cold, and tells of the first.
+func (rd *round) tellCold() bool {
 	for _, t := range rd.alive() {
-		if times := beganCold(t.journal.record.Prewarm); !rd.run.prewarmer.on && times > coldTimes {
+		if times := beganCold(t.journal.record.Prewarm); times > coldTimes {
 			t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: after the time of a warm-up, a request used %.1f times the CPU of a later one. Each deployment is loaded before its warm-up until the CPU of a request no longer falls, for up to %v",
 				t.setup.of.Treatment, times, t.setup.Experiment.Phases.Prewarm)})
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // pace is the rate of the loads as a multiple of the planned one. At the planned rate all members use cores, and the busiest
@@ -439,14 +467,25 @@ func notWarm(s seen) string {
 		return fmt.Sprintf("the CPU of a request fell by %.0f %% within the measure phase, after %v of load: the program is warm after about %v",
 			100*s.fall.share, loaded.Round(time.Second), untilWarm(loaded, s.fall.share).Round(time.Second))
 	case p != nil && !p.Steady && len(p.Loads) >= 2:
-		n := len(p.Loads)
-		if p.Loads[n-1].CPUMicros >= (1-warmFall)*p.Loads[n-2].CPUMicros {
+		before, last := lastTwo(p)
+		if last.CPUMicros >= (1-warmFall)*before.CPUMicros {
 			return fmt.Sprintf("%v of load (the limit) had too few requests to show that the CPU of a request no longer falls", loaded.Round(time.Second))
 		}
 		return fmt.Sprintf("the CPU of a request still fell, from %.0f to %.0f µs, after %v of load (the limit): the program is warm after about %v",
-			p.Loads[n-2].CPUMicros, p.Loads[n-1].CPUMicros, loaded.Round(time.Second), untilWarm(loaded, 1-p.Loads[n-1].CPUMicros/p.Loads[n-2].CPUMicros).Round(time.Second))
+			before.CPUMicros, last.CPUMicros, loaded.Round(time.Second), untilWarm(loaded, 1-last.CPUMicros/before.CPUMicros).Round(time.Second))
 	}
 	return ""
+}
+
+// lastTwo are the last two loads at one rate, both the last one if there are none.
+func lastTwo(p *result.Prewarm) (before, last result.PrewarmLoad) {
+	for i := len(p.Loads) - 1; i > 0; i-- {
+		if before, last = p.Loads[i-1], p.Loads[i]; before.Rate == last.Rate {
+			return before, last
+		}
+	}
+	last = p.Loads[len(p.Loads)-1]
+	return last, last
 }
 
 // untilWarm is the time of load until a program is warm, if each doubling of the time halves the fall.

@@ -3,6 +3,7 @@ package runner
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -58,24 +59,34 @@ func TestPrewarmerLearns(t *testing.T) {
 		return result.PrewarmLoad{Requests: 500, Rate: rate, CPUMicros: us}
 	}
 	loads := func(second, last result.PrewarmLoad) *result.Prewarm {
-		return &result.Prewarm{Steady: true, Loads: []result.PrewarmLoad{load(20, 9000), second, load(80, 500), load(80, 500), last}}
+		return &result.Prewarm{Steady: true, Requests: 2500, Loads: []result.PrewarmLoad{load(20, 9000), second, load(80, 500), load(80, 500), last}}
 	}
+	unsteady := loads(load(20, 900), load(20, 500))
+	unsteady.Steady = false
+	later := loads(load(20, 900), load(20, 500))
+	later.Loads = append(later.Loads, load(160, 90), load(160, 90)) // after the comparison
 	for name, c := range map[string]struct {
-		p    *result.Prewarm
-		want bool
+		p      *result.Prewarm
+		on     bool
+		enough bool // 2500 requests in a later trial
 	}{
-		"warm at once":        {loads(load(20, 610), load(20, 500)), false},
-		"cold":                {loads(load(20, 630), load(20, 500)), true},
-		"cheaper when faster": {loads(load(20, 900), load(80, 500)), false}, // as in later trials
-		"not warm":            {&result.Prewarm{Loads: []result.PrewarmLoad{load(20, 500), load(20, 500)}}, true},
-		"too few loads":       {&result.Prewarm{Steady: true, Loads: []result.PrewarmLoad{load(20, 900), load(20, 900), load(20, 300)}}, false},
-		"without loads":       {nil, false},
+		"warm at once":          {loads(load(20, 610), load(20, 500)), false, false},
+		"cold":                  {loads(load(20, 630), load(20, 500)), true, true},
+		"cold, and loaded on":   {later, true, true},
+		"cheaper when faster":   {loads(load(20, 900), load(80, 500)), false, false},
+		"cold beyond the limit": {unsteady, true, false},
+		"not steady, not cold":  {&result.Prewarm{Loads: []result.PrewarmLoad{load(20, 500), load(20, 500), load(20, 500), load(20, 480)}}, false, false},
+		"too few loads":         {&result.Prewarm{Steady: true, Loads: []result.PrewarmLoad{load(20, 900), load(20, 900), load(20, 300)}}, false, false},
+		"without loads":         {nil, false, false},
 	} {
 		w := prewarmer{}
 		w.learn(&result.Record{Treatment: "app", Prewarm: c.p})
 		w.learn(&result.Record{Treatment: "other"})
-		if w.on != c.want || w.looked["app"] != (c.p != nil) || w.looked["other"] {
+		if w.on != c.on || w.looked["app"] != (c.p != nil) || w.looked["other"] {
 			t.Errorf("%s: %+v", name, w)
+		}
+		if w.enough(&result.Prewarm{Requests: 2500}) != c.enough || w.enough(&result.Prewarm{Requests: 2499}) {
+			t.Errorf("%s: enough: %+v", name, w)
 		}
 	}
 }
@@ -201,6 +212,7 @@ func TestLoadTime(t *testing.T) {
 // The warning has the time that the program needs. Programs measured cold on purpose have none.
 func TestNotWarm(t *testing.T) {
 	falling := &result.Prewarm{Seconds: 57, Loads: []result.PrewarmLoad{{Requests: 1000, CPUMicros: 1000}, {Requests: 1000, CPUMicros: 880}}}
+	compared := &result.Prewarm{Seconds: 57, Loads: append(slices.Clone(falling.Loads), result.PrewarmLoad{Requests: 100, Rate: 20, CPUMicros: 400})}
 	for _, c := range []struct {
 		s    seen
 		want string
@@ -209,6 +221,7 @@ func TestNotWarm(t *testing.T) {
 		{seen{fall: fall{share: 0.3, p: 0.005}}, ""},
 		{seen{fall: fall{share: 0.05, p: 1e-5}}, ""},
 		{seen{fall: fall{share: 0.3, p: 1e-5}, cold: true}, ""},
+		{seen{record: &result.Record{Prewarm: compared}}, "still fell, from 1000 to 880 µs, after 1m0s of load (the limit)"},
 		{seen{record: &result.Record{Prewarm: falling}}, "still fell, from 1000 to 880 µs, after 1m0s of load (the limit): the program is warm after about 4m0s"},
 		{seen{record: &result.Record{Prewarm: &result.Prewarm{Seconds: 57, Loads: []result.PrewarmLoad{{Requests: 100, CPUMicros: 500}, {Requests: 100, CPUMicros: 510}}}}}, "1m0s of load (the limit) had too few requests to show"},
 		{seen{record: &result.Record{Prewarm: &result.Prewarm{Steady: true}}}, ""},
