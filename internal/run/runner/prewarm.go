@@ -165,7 +165,7 @@ func (rd *round) prewarm(ctx context.Context) error {
 			continue
 		}
 		warm = rd.warm(began)
-		if fits, late := rd.pace(); n > 0 && (late || rd.members[0].journal.record.Prewarm.Requests < paceRequests) {
+		if fits, late, settled := rd.pace(); n > 0 && (late || !settled) {
 			at.next(fits, late)
 		}
 	}
@@ -187,15 +187,15 @@ func (rd *round) warm(began time.Time) (all bool) {
 	return all
 }
 
-// pace is the pace that fits the last load, and whether a member did not keep up with it.
-func (rd *round) pace() (fits float64, late bool) {
+// pace is the pace that fits the last load, whether a member did not keep up with it, and whether the pace remains otherwise.
+func (rd *round) pace() (fits float64, late, settled bool) {
 	cores, busiest, members := 0.0, 0.0, rd.alive()
 	for _, t := range members {
-		loads, rate := t.journal.record.Prewarm.Loads, t.load.base().Rate
-		cores, busiest = cores+loads[len(loads)-1].CPUMicros*rate/1e6, max(busiest, t.load.warming.busiest*rate/1e6)
-		late = late || t.load.warming.strained
+		p, rate := t.journal.record.Prewarm, t.load.base().Rate
+		cores, busiest = cores+p.Loads[len(p.Loads)-1].CPUMicros*rate/1e6, max(busiest, t.load.warming.busiest*rate/1e6)
+		late, settled = late || t.load.warming.strained, settled || p.Requests >= paceRequests
 	}
-	return pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late
+	return pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late, settled
 }
 
 // tellCold reports whether a member began cold, and tells of the first.
