@@ -94,11 +94,14 @@ func (w *work) inBursts() {
 	}
 }
 
+// whileIdle wakes up once after a request, as a timer does, since polling costs CPU under load.
 func (w *work) whileIdle() {
 	for w.idle > 0 {
-		if time.Since(time.Unix(0, w.last.Load())) > duration(w.after) {
-			burn(w.idle * step)
+		if wait := time.Until(time.Unix(0, w.last.Load()).Add(duration(w.after))); wait > 0 {
+			time.Sleep(wait)
+			continue
 		}
+		burn(w.idle * step)
 		time.Sleep(duration(step * (1 - w.idle)))
 	}
 }
