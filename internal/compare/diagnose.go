@@ -80,13 +80,19 @@ func outliers(cs []compared) []figures.Warning {
 		}
 	}
 	var list, metrics []string
+	named := map[string]bool{} // a block's metrics share their CPU
 	for i, v := range stats.Holm(p) {
-		if v < diagnosisLevel {
-			f := found[i]
-			list = append(list, fmt.Sprintf("%s of %s in block %d (%+.1f standard deviations)", f.c.Metric, f.c.Treatment, f.block, f.deviations))
-			if !slices.Contains(metrics, f.c.Metric) {
-				metrics = append(metrics, f.c.Metric)
-			}
+		if v >= diagnosisLevel {
+			continue
+		}
+		f := found[i]
+		if block := fmt.Sprintf("block %d of %s", f.block, f.c.Treatment); !named[block] {
+			named[block] = true
+			m, _ := metric.Lookup(f.c.Metric)
+			list = append(list, fmt.Sprintf("%s (%s, %+.1f standard deviations)", block, m.Title(), f.deviations))
+		}
+		if !slices.Contains(metrics, f.c.Metric) {
+			metrics = append(metrics, f.c.Metric)
 		}
 	}
 	if list == nil {
