@@ -94,10 +94,10 @@ func TestFailuresBreach(t *testing.T) {
 		want int
 		word string
 	}{
-		{"ab --from " + fails + " --undecided pass", console.Gate, "errors < +0.1%” fails"},
+		{"ab --from " + fails + " --undecided pass", console.Gate, "errors < +0.1%” is breached"},
 		{"ab --from " + fails + " --undecided pass --gate error_ratio<0.5%", console.Gate, "20 of 1000 requests failed, and 0 of 1000 of the baseline"},
-		{"ab --from " + fails + " --undecided pass --gate error_ratio<3%", console.Done, "passes"},
-		{"ab --from " + base + " --undecided pass --gate error_ratio<0.5%", console.Done, "passes"},
+		{"ab --from " + fails + " --undecided pass --gate error_ratio<3%", console.Done, "holds"},
+		{"ab --from " + base + " --undecided pass --gate error_ratio<0.5%", console.Done, "holds"},
 		{"compare " + base + " " + fails + " --gate error_ratio<0.5%", console.Gate, "is breached by envoy-b"},
 		{"compare " + base + " " + fails + " --gate error_ratio<3%", console.Done, ""},
 		{"compare " + base + " " + fails + " --gate requests_lost<+10%", console.Gate, "is breached by envoy-b"},

@@ -95,12 +95,12 @@ func writeReplays(w io.Writer, all []session.Replayed) error {
 			if d.Change != nil {
 				change = report.ChangeWords(d)
 			}
-			rows = append(rows, []string{r.Dir, d.Gate, report.OutcomeWord(d.Outcome), change, fmt.Sprint(d.Pairs), fmt.Sprint(d.Max)})
+			rows = append(rows, []string{r.Dir, d.Gate, string(d.Outcome), change, fmt.Sprint(d.Pairs), fmt.Sprint(d.Max)})
 		}
 	}
 	if err := console.Table(w, []string{"RUN", "GATE", "OUTCOME", "CHANGE", "PAIRS", "OF"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %d fails, %d pass, %d undecided\n", printable.Counted(len(all), "run"), count[compare.Breached], count[compare.Holds], count[compare.Undecided])
+	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", printable.Counted(len(all), "run"), count[compare.Breached], count[compare.Holds], count[compare.Undecided])
 	return err
 }

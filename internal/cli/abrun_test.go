@@ -28,12 +28,12 @@ func TestABRuns(t *testing.T) {
 		want int
 		word string
 	}{
-		"programs": {[]string{"--mesh", "reference", "--program", agent, "--program", heavier, "--rate", "200"}, console.Gate, "” fails: "},
-		"settings": {[]string{"--mesh", "reference", "--set", `b.environment={"BUILD": "2"}`, "--rate", "200", "--gate", "cpu_us_per_request/data < +60%"}, console.Done, "” passes: "},
+		"programs": {[]string{"--mesh", "reference", "--program", agent, "--program", heavier, "--rate", "200"}, console.Gate, "” is breached: "},
+		"settings": {[]string{"--mesh", "reference", "--set", `b.environment={"BUILD": "2"}`, "--rate", "200", "--gate", "cpu_us_per_request/data < +60%"}, console.Done, "” holds: "},
 		"file": {[]string{"../../examples/standard-weight.yaml", "--a", "mesh=reference", "--b", "mesh=reference-500us", "--set", "factors.rate=[200]",
-			"--gate", "cpu_us_per_request/data < +10%"}, console.Gate, "” fails: "},
-		"builds":       {[]string{"--rate", "100", "--", python, server, "{port}", "--", python, server, "{port}", "500"}, console.Gate, "” fails: "},
-		"equal builds": {[]string{"--rate", "100", "--gate", "cpu_us_per_request/total < +60%", "--", python, server, "{port}", "--", python, server, "{port}", "0"}, console.Done, "” passes: "},
+			"--gate", "cpu_us_per_request/data < +10%"}, console.Gate, "” is breached: "},
+		"builds":       {[]string{"--rate", "100", "--", python, server, "{port}", "--", python, server, "{port}", "500"}, console.Gate, "” is breached: "},
+		"equal builds": {[]string{"--rate", "100", "--gate", "cpu_us_per_request/total < +60%", "--", python, server, "{port}", "--", python, server, "{port}", "0"}, console.Done, "” holds: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name != "programs" && name != "equal builds" && os.Getenv("TARE_TEST_ALL") == "" {

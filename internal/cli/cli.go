@@ -137,6 +137,7 @@ result is a difference with an interval and a verdict.`,
 		Example: "  tare version",
 		Run:     func(*cobra.Command, []string) { fmt.Fprintf(c.Out, "tare %s\n", console.Version()) },
 	})
+	completeWords(root)
 	return root
 }
 

@@ -381,7 +381,7 @@ func TestReportsWithholdForgedTimes(t *testing.T) {
 	if after := times(); before == 0 || after != 0 {
 		t.Errorf("%d trials have a median, and %d with halved times", before, after)
 	}
-	must.Contain(t, must.Get(output(t, "report", dir, "--all"))(t), "latency-altered (6 of 6 trials)", "Response times of all trials are left out")
+	must.Contain(t, must.Get(output(t, "report", dir, "--all"))(t), "latency-altered (6 of 6 trials)", "Response times of all trials are withheld")
 }
 
 // again computes the digests of a trial and of its directory again, as a person who knows the format can.

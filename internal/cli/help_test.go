@@ -2,9 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // The help has 18 lines, each command once in a group, and weigh's fits a terminal.
@@ -39,6 +44,26 @@ func TestHelpFits(t *testing.T) {
 	for _, name := range grouped[1:] {
 		if cmd, _, err := root.Find([]string{name}); err != nil || cmd.Name() != name {
 			t.Errorf("%s is no command", name)
+		}
+	}
+}
+
+// A shell completes examples, runs, meshes, and the metrics of gates.
+func TestCompletion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	run := filepath.Join(result.RunsDir, "mine-1")
+	must.OK(t, os.MkdirAll(run, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(run, result.PlanFile), nil, 0o644))
+	for _, c := range [][]string{
+		{"quickstart", "run", "quick"}, {"proxies", "plan", ""}, {run, "report", "runs/"}, {run, "compare", ""},
+		{"nginx", "weigh", "--mesh", "ng"}, {"nginx", "weigh", "--gateway", ""}, {"cpu_us_per_request/total", "ab", "--gate", "cpu"}, {"rate", "compare", "--gate", "rat"},
+	} {
+		var out bytes.Buffer
+		root := testLine(t, &out).Root()
+		root.SetArgs(append([]string{"__complete"}, c[1:]...))
+		must.OK(t, root.Execute())
+		if got := strings.Split(out.String(), "\n"); !slices.Contains(got, c[0]) {
+			t.Errorf("%q: %q", c[1:], got)
 		}
 	}
 }

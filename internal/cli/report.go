@@ -103,11 +103,12 @@ func (c reporter) report(dir string, o reportOptions) error {
 	if f := findFormat(o.format, report.Options{}); f.Export != nil {
 		return exportReport(f, dir, o)
 	}
-	if _, err := os.Stat(filepath.Join(dir, pageFile)); err == nil && o.output == "" && o.format == defaultReport().format {
-		c.showPage(dir)
-	}
 	if inside, name := filepath.Split(o.output); name != pageFile || filepath.Clean(inside) != filepath.Clean(dir) {
-		return c.writeTo(o.output, func(w io.Writer) error { return writeReport(w, dir, o) })
+		err := c.writeTo(o.output, func(w io.Writer) error { return writeReport(w, dir, o) })
+		if _, missing := os.Stat(filepath.Join(dir, pageFile)); err == nil && missing == nil && o.output == "" && o.format == defaultReport().format {
+			c.showPage(dir)
+		}
+		return err
 	}
 	var b bytes.Buffer
 	if err := writeReport(&b, dir, o); err != nil {

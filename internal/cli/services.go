@@ -51,7 +51,6 @@ write a fault (docs/reference/faults.md).`,
 			}
 			return err
 		},
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	f := cmd.Flags()
 	f.StringVar(&change.Target, "target", "", "`service` to change, or one of its replicas, such as server-0")

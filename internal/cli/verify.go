@@ -68,7 +68,6 @@ Exit codes: 0 no problem; 4 a problem was found; 1 a directory cannot be read.`,
 			}
 			return verified(all)
 		},
-		ValidArgsFunction: cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs),
 	}
 	f := cmd.Flags()
 	choice(cmd, &format, "format", "format of the findings: "+strings.Join(names, " or "), names)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -63,7 +62,10 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 	}
 	applications := map[string]any{}
 	for i, name := range names {
-		words := printable.Texts(o.Commands[i], func(word string) string { return portMark.ReplaceAllString(word, "$1$${$2}") })
+		words, err := programWords(o.Commands[i])
+		if err != nil {
+			return nil, err
+		}
 		applications[name] = map[string]any{"command": words, "dir": dir, "ready": o.Ready}
 	}
 	factors := map[string]any{"application": names, "mesh": []string{"none"}, "rate": []json.RawMessage{json.RawMessage(o.Rate)}, "connections": []int{abConnections}}

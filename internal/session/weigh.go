@@ -256,6 +256,14 @@ const (
 // portMark is the port in a command line. Shells replace ${port}, and leave {port}.
 var portMark = regexp.MustCompile(`(^|[^$])\{(port|host)\}`)
 
+// programWords are a program's command line with its marks.
+func programWords(args []string) (words []string, err error) {
+	for _, word := range args {
+		words = append(words, portMark.ReplaceAllString(word, "$1$${$2}"))
+	}
+	return words, knownFields("the program", args, programFields, false)
+}
+
 // file returns the experiment that the options describe. Its rate and blocks are chosen later.
 func (o Weigh) file(args []string) (*weighFile, error) {
 	var name string
@@ -313,8 +321,8 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 			return nil, fmt.Errorf("find the working directory: %w", err)
 		}
 		w.Application.Dir, name = dir, filepath.Base(args[0])
-		for _, word := range args {
-			w.Application.Command = append(w.Application.Command, portMark.ReplaceAllString(word, "$1$${$2}"))
+		if w.Application.Command, err = programWords(args); err != nil {
+			return nil, err
 		}
 		w.Metadata.Description = proc.Command{Path: args[0], Args: args[1:]}.String()
 	}
@@ -427,7 +435,7 @@ func ownProxy(flag, text string) (named string, own namedProxy, err error) {
 		return "", own, hint.Usage(fmt.Errorf("%s %q has no {listen}", flag, text),
 			"write {listen} where it takes the address to listen on and {upstream} where it forwards to, or name a mesh: "+strings.Join(mesh.Names(), ", "))
 	}
-	if err := knownFields(flag, text); err != nil {
+	if err := knownFields(flag, words, proxyFields, true); err != nil {
 		return "", own, err
 	}
 	own.name = programName(words, strings.TrimPrefix(flag, "--"))
@@ -441,17 +449,29 @@ func ownProxy(flag, text string) (named string, own namedProxy, err error) {
 	return "", own, nil
 }
 
-// proxyFields are the fields of a command of --sidecar and --gateway, and bracedWord is a word in braces.
+// Fields of the program's command line, and of --sidecar and --gateway.
 var (
-	proxyFields = []string{"listen", "upstream", "ip", "concurrency", "admin", "socket", "config", "dir"}
-	bracedWord  = regexp.MustCompile(`\{([a-z]+)(?:\.[a-z]+)?\}`)
+	programFields = []string{"port", "host"}
+	proxyFields   = []string{"listen", "upstream", "ip", "concurrency", "admin", "socket", "config", "dir"}
 )
 
-// knownFields refuses a word in braces that is almost a field: {upstraem}.
-func knownFields(flag, command string) error {
-	for _, m := range bracedWord.FindAllStringSubmatch(command, -1) {
-		if near, ok := strict.Nearest(m[1], proxyFields); ok && !slices.Contains(proxyFields, m[1]) {
-			return hint.Usage(fmt.Errorf("%s %q has no field {%s}", flag, command, m[1]), fmt.Sprintf("did you mean {%s}? The fields are {%s}", near, strings.Join(proxyFields, "}, {")))
+// bracedWord is a word in braces. A shell's ${word} is none.
+var bracedWord = regexp.MustCompile(`(?:^|[^$])\{([a-zA-Z_]+)(?:\.[a-zA-Z_]+)?\}`)
+
+// knownFields refuses a word in braces that is not a field: {upstraem}. Without all only one that is almost a field: programs have words
+// in braces of their own, and so have scripts.
+func knownFields(of string, command, fields []string, all bool) error {
+	for _, word := range command {
+		for _, m := range bracedWord.FindAllStringSubmatch(word, -1) {
+			near, ok := strict.Nearest(m[1], fields)
+			if slices.Contains(fields, m[1]) || !all && (!ok || strings.Contains(m[0], ".")) || strings.ContainsAny(word, " \n") {
+				continue
+			}
+			tip := "the fields are {" + strings.Join(fields, "}, {") + "}"
+			if ok {
+				tip = "did you mean {" + near + "}? T" + tip[1:]
+			}
+			return hint.Usage(fmt.Errorf("%s has no field {%s}: %q", of, m[1], word), tip)
 		}
 	}
 	return nil

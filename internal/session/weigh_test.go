@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -111,9 +112,16 @@ func TestWeighRefuses(t *testing.T) {
 		"//xxxxx@h/ is a URL":             {[]string{"http://u:p ss@h/"}, nil},
 		"--rate is 0":                     {[]string{"./server"}, func(o *Weigh) { o.RateChosen = true }},
 		"no field {upstraem}":             {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Sidecars = nil, []string{"proxy {listen} {upstraem}"} }},
+		"no field {wait}":                 {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Gateways = nil, []string{"proxy {listen} {upstream} {wait}"} }},
+		"the program has no field {prot}": {[]string{"./server", "--port={prot}"}, nil},
+		"--beside has no field {Port}":    {[]string{"./server"}, func(o *Weigh) { o.Meshes, o.Beside = nil, []string{"agent {Port}"} }},
 		"--rate is -1":                    {[]string{"./server"}, func(o *Weigh) { o.Rate = -1 }},
 	} {
 		must.Fail(t, must.Err(flagsOf(tc.flags).file(tc.args)), want)
+	}
+	words := must.Get(programWords([]string{"./server", "{port}", "${PORT}", "{http_code}", "sh {prot}"}))(t)
+	if want := []string{"./server", "${port}", "${PORT}", "{http_code}", "sh {prot}"}; !slices.Equal(words, want) {
+		t.Errorf("%q, want %q", words, want)
 	}
 }
 

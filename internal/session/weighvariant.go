@@ -74,6 +74,9 @@ func shellWords(flag, text string) ([]string, error) {
 	case len(words) == 0:
 		return nil, hint.Usage(errors.New(flag+" is empty"), "write a program with its arguments")
 	}
+	if err := knownFields(flag, words, programFields, false); err != nil {
+		return nil, err
+	}
 	for i, word := range words {
 		words[i] = addressMark.ReplaceAllString(word, "$1$${$2}")
 	}

@@ -75,7 +75,7 @@ func TestPullRequestsGetNoToken(t *testing.T) {
 			t.Errorf("%s is not for pull requests", file)
 		}
 	}
-	if checkouts != 2 {
+	if checkouts != 3 {
 		t.Errorf("%d checkouts", checkouts)
 	}
 }
@@ -86,7 +86,7 @@ func TestDocumentedInputs(t *testing.T) {
 	uses := 0
 	for _, file := range []string{"../../docs/tutorial/ab-in-ci.md", "../../.github/workflows/sidecar-cost.yml"} {
 		text := must.Get(os.ReadFile(file))(t)
-		for _, m := range regexp.MustCompile(`(?m)^( *)- uses: (?:\./|tare-mesh/tare@\S+)\n((?:\s+.*\n)+?)(?:\n|\z|\x60\x60\x60)`).FindAllStringSubmatch(string(text), -1) {
+		for _, m := range regexp.MustCompile(`(?m)^( *)- uses: \./\S*\n((?:\s+.*\n)+?)(?:\n|\z|\x60\x60\x60)`).FindAllStringSubmatch(string(text), -1) {
 			var step struct {
 				With map[string]string `yaml:"with"`
 			}
@@ -201,10 +201,10 @@ func TestAction(t *testing.T) {
 	if r.failed != "Compare" || r.code != 4 || r.outputs["compare"]["outcome"] != "breached" {
 		t.Errorf("step %q failed with exit code %d, outputs %v", r.failed, r.code, r.outputs)
 	}
-	if !strings.Contains(r.log.String(), "::error title=tare ab::") || !strings.Contains(r.log.String(), "The gate “CPU/request, data plane < +2%25” fails: ") || !strings.Contains(r.summary, "1 gate fails, 1 gate passes") {
+	if !strings.Contains(r.log.String(), "::error title=tare ab::") || !strings.Contains(r.log.String(), "The gate “CPU/request, data plane < +2%25” is breached: ") || !strings.Contains(r.summary, "1 gate breached, 1 gate holds") {
 		t.Errorf("no annotation, or no summary:\n%s", r.summary)
 	}
-	if len(g.comments) != 2 || !strings.HasPrefix(g.comments[1].Body, "<!-- tare: tare ab -->\n### tare: 1 gate fails") || !strings.Contains(g.comments[1].Body, "</details>") {
+	if len(g.comments) != 2 || !strings.HasPrefix(g.comments[1].Body, "<!-- tare: tare ab -->\n### tare: 1 gate breached") || !strings.Contains(g.comments[1].Body, "</details>") {
 		t.Fatalf("comments: %+v", g.comments)
 	}
 	if !g.tokens["Bearer secret-token"] || strings.Contains(r.log.String(), "secret-token") {
@@ -224,7 +224,7 @@ func TestAction(t *testing.T) {
 	r = play(t, path, map[string]string{"from": holds, "gates": gates}, job(t, g, pullRequest))
 	if r.failed != "" || r.outputs["compare"]["outcome"] != "holds" || len(g.comments) != 2 {
 		t.Errorf("failed %q, %v, comments %d:\n%s", r.failed, r.outputs, len(g.comments), r.log.String())
-	} else if d := difftest.Wrong(`!strings.Contains(g.comments[1].Body, "2 gates pass")`, !strings.Contains(g.comments[1].Body, "2 gates pass")); d != "" {
+	} else if d := difftest.Wrong(`!strings.Contains(g.comments[1].Body, "2 gates hold")`, !strings.Contains(g.comments[1].Body, "2 gates hold")); d != "" {
 		t.Errorf("%s: failed %q, %v, comments %d:\n%s", d, r.failed, r.outputs, len(g.comments), r.log.String())
 	}
 	play(t, path, map[string]string{"from": holds, "title": "memory -->"}, job(t, g, pullRequest))

@@ -173,7 +173,8 @@ func (d drawing) keys() string {
 }
 
 func (d drawing) overview(height int) []string {
-	loads, planes := d.loadLines(), d.planeLines()
+	loads, planes, lines := d.loadLines(), d.planeLines(), answerLines(d)
+	height -= len(lines)
 	grid := 1 + len(d.board.plan.Treatments)
 	n := heights(height, []struct{ least, wants int }{
 		{2, min(grid, max(2, height/2))}, {2, len(loads)}, {min(2, len(planes)), len(planes)}, {1, 3},
@@ -183,15 +184,26 @@ func (d drawing) overview(height int) []string {
 		n[0] += more
 		n[3] += rest - more
 	}
-	lines := d.gridLines(n[0])
+	lines = append(lines, d.gridLines(n[0])...)
 	lines = append(lines, loads[:min(len(loads), n[1])]...)
 	lines = append(lines, planes[:min(len(planes), n[2])]...)
-	room := height - len(lines)
+	room := d.look.height - 2 - len(lines)
 	if room > 2 && len(d.board.messages) > 0 {
 		lines = append(lines, d.heading("MESSAGES"))
 		room--
 	}
 	return append(lines, d.latestMessages(room)...)
+}
+
+// answerLines are the first sentence about the trials so far, in two lines at most. Small terminals have none, and rankings, which are
+// the grid.
+func answerLines(d drawing) []string {
+	h := d.board.headline
+	if h == nil || len(h.Of) == 0 || len(h.Answer) == 0 || d.look.height < 24 || d.look.width < 80 || len(h.Answer) > 1 && strings.HasPrefix(h.Answer[1], " ") {
+		return nil
+	}
+	lines := wrapped(clean(h.Answer[0]), d.look.width, noColor, d.painter)
+	return lines[:min(len(lines), 2)]
 }
 
 // heights divides the lines of the overview between its sections: each gets its least in this

@@ -151,6 +151,27 @@ func TestFrames(t *testing.T) {
 	}
 }
 
+// The first sentence about the trials so far is on the screen, and all of them are in a snapshot. A ranking is the grid.
+func TestAnswerSoFar(t *testing.T) {
+	two := []string{"Two envoy sidecars use 414 ±3 µs of CPU a request.", "The median response goes from 0.12 ms to 0.77 ms."}
+	for _, c := range []struct {
+		answer []string
+		height int
+		want   bool
+	}{{two, 24, true}, {two, 20, false}, {[]string{"Least first:", "  envoy: 414 ±3 µs"}, 24, false}} {
+		s := shown(t, 80, c.height)
+		h := *s.board.headline
+		h.Answer = c.answer
+		s.board.headline = &h
+		if got := s.View().Content; strings.Contains(got, c.answer[0]) != c.want || strings.Count(got, "\n") != c.height-1 {
+			t.Errorf("%q: want %v in\n%s", c.answer, c.want, got)
+		}
+		if got := (&Watched{board: s.board}).Snapshot(t0).Answer; !slices.Equal(got, c.answer) {
+			t.Errorf("snapshot %q", got)
+		}
+	}
+}
+
 // The tutorial shows the frame of 80 columns.
 func TestTutorialShowsTheScreen(t *testing.T) {
 	page := must.Get(os.ReadFile("../../../docs/tutorial/first-answer.md"))(t)

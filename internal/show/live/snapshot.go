@@ -16,6 +16,7 @@ type Snapshot struct {
 	Bad      int           `json:"bad,omitempty"` // trials that failed or are invalid
 	Blocks   int           `json:"blocks"`
 	Headline string        `json:"headline,omitempty"` // name and unit of the differences
+	Answer   []string      `json:"answer"`             // sentences about the trials so far
 	Rows     []SnapshotRow `json:"rows"`
 	Loads    []LoadRow     `json:"loads"`
 	Chosen   string        `json:"chosen,omitempty"` // treatment whose CPU is shown
@@ -74,12 +75,15 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 	b := w.board
 	d := drawing{painter{plain: true}, b, look{width: 200, height: 40, follow: true}, now}
 	counts := b.Counts()
-	s := Snapshot{Place: b.place(now), Bad: counts[Invalid] + counts[Failed], Blocks: b.Blocks(), Rows: []SnapshotRow{}, Loads: []LoadRow{}, Messages: []LogLine{}}
+	s := Snapshot{Place: b.place(now), Bad: counts[Invalid] + counts[Failed], Blocks: b.Blocks(), Answer: []string{}, Rows: []SnapshotRow{}, Loads: []LoadRow{}, Messages: []LogLine{}}
 	if left := b.left(now); left > 0 && !b.over {
 		s.Left = round(left).String()
 	}
 	if h := b.headline; h != nil && len(h.Of) > 0 {
 		s.Headline = h.Title + ", difference to the baseline (" + h.Unit + ")"
+		for _, line := range h.Answer {
+			s.Answer = append(s.Answer, clean(line))
+		}
 	}
 	for _, t := range b.plan.Treatments {
 		s.Rows = append(s.Rows, b.snapshotRow(t.ID))

@@ -34,7 +34,7 @@ func band(s Source) []card {
 		trials.Text = fmt.Sprintf("invalid: %d, failed: %d, not recorded: %d", n.Invalid, n.Failed, n.Missing)
 	}
 	if withheld := report.WithheldTimes(s.Report); withheld != "" {
-		trials = card{Title: "Response times left out", Text: trials.Title + "; " + withheld}
+		trials = card{Title: "Response times withheld", Text: trials.Title + "; " + withheld}
 	}
 	cards := []card{trials}
 	if floors := report.FloorWords(s.Report); len(floors) > 0 {

@@ -16,11 +16,11 @@ func Glossary() []Term {
 		{"data plane", "Sidecars and other proxies that requests go through. The control plane configures them."},
 		{"response time", "From the intended start of a request. Service time begins with its send."},
 		{"p50, p99", "Percentiles: half of the requests take no longer than p50, 99 of 100 no longer than p99."},
-		{"left out", "A figure that a warning makes unusable."},
+		{"withheld", "A figure that a warning makes unusable."},
 		{"open loop", "Requests are sent at the target rate, however slow the answers are."},
 		{"mean over rates", "The mean of the differences at each rate of a sweep."},
 		{"ladder", "Treatments that each add one feature to the one before, so that the steps add up. The intervals of its steps hold for all of them at once."},
-		{"gate", "A limit for a change, such as +2 %. It passes, fails, or is undecided."},
+		{"gate", "A limit for a change, such as +2 %. It holds, is breached, or is undecided."},
 		{"sidecar", "A proxy beside each replica of a service."},
 		{"paired", "Compared within blocks. Unpaired: imports, whose runs have no blocks."},
 	}

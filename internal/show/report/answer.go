@@ -39,7 +39,7 @@ const mostAnswers = 6
 func otherAnswers(r *answer.Report) (all []Claim) {
 	for _, w := range r.Warnings {
 		if w.Code == answer.AnswersDiffer && len(all) < mostAnswers {
-			all = append(all, plain(otherWork, "Warning: "+w.Message+". The figures compare different work.")...)
+			all = append(all, Claim{Form: otherWork, Reason: w.Code}.fill(sentenceWords{"message": w.Message}))
 		}
 	}
 	return all
@@ -47,9 +47,8 @@ func otherAnswers(r *answer.Report) (all []Claim) {
 
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []Claim {
-	boundaries := plain(boundaryClaim, boundaryAnswers(v)...)
-	all := slices.Concat(plain(gateClaim, gateAnswers(v.r)...), moneyClaims(v), plain(trendClaim, trendAnswers(v)...), plain(failureClaim, failureAnswers(v)...), plain(changeClaim, changeAnswers(v)...),
-		plain(startClaim, startAnswers(v)...), plain(slopeClaim, slopeAnswers(v)...), capacityClaims(v), boundaries)
+	boundaries := boundaryClaims(v)
+	all := slices.Concat(gateClaims(v.r), moneyClaims(v), trendClaims(v), failureClaims(v), changeClaims(v), startClaims(v), slopeClaims(v), capacityClaims(v), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(all, ladderClaims(v)...)
@@ -74,7 +73,7 @@ func moneyClaims(v view) (all []Claim) {
 			continue
 		}
 		tr := v.treatment(x.Treatment)
-		all = append(all, Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: x.Money}.fill(sentenceWords{
+		all = append(all, Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: x.Money, Unit: c.Prices.Currency}.fill(sentenceWords{
 			"scenario": x.Scenario, "subject": v.subject(tr), "amount": amountWithin(*x.Money, quantity{unit: c.Prices.Currency, scale: 1}), "bill": string(x.Bill)}))
 	}
 	return all
@@ -103,8 +102,8 @@ func (c costs) judged(v view, metered bool) costs {
 // costClaims are the CPU time of a request with the treatments that change it. after: the run has another result, so that
 // only shown differences are one.
 func costClaims(v view, after bool) []Claim {
-	if crossing := crossingAnswer(v); crossing != "" {
-		return plain(levelClaim, crossing)
+	if crossing := crossingClaims(v); crossing != nil {
+		return crossing
 	}
 	var all []row
 	var compared []compare.Treatment
@@ -125,13 +124,13 @@ func costClaims(v view, after bool) []Claim {
 			all = append(all, v.costRow(tr, c))
 		}
 	}
-	lines := ranking(v, all, costHead)
+	lines := ranking(all, costHead)
 	if len(compared) != 1 {
 		return lines
 	}
 	for _, w := range v.r.Warnings {
 		if w.Code == answer.MemoryGrows && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
-			lines = append(lines, plain(trendClaim, w.Message+".")...)
+			lines = append(lines, Claim{Form: growthClaim, Subject: compared[0].ID, Reason: w.Code}.fill(sentenceWords{"message": w.Message}))
 		}
 	}
 	return append(lines, effectClaims(v, compared[0])...)
@@ -161,7 +160,7 @@ type row struct {
 
 // ranking are the sentences of one or two results, shown and large ones first. Of more, it is one line each, the least first and
 // those without a verdict last, after the baseline.
-func ranking(v view, all []row, head func([]row) string) (claims []Claim) {
+func ranking(all []row, head func([]row) Claim) (claims []Claim) {
 	few := len(all) <= 2
 	slices.SortStableFunc(all, func(a, b row) int {
 		if few {
@@ -175,10 +174,10 @@ func ranking(v view, all []row, head func([]row) string) (claims []Claim) {
 		}
 		return claims
 	}
-	claims = plain(rankedHead, head(all))
+	claims = []Claim{head(all)}
 	for i, x := range all {
 		if i == mostRanked {
-			return append(claims, plain(rankedRow, fmt.Sprintf("%d more are below", len(all)-i))...)
+			return append(claims, Claim{Form: rankedMore}.fill(sentenceWords{"more": fmt.Sprint(len(all) - i)}))
 		}
 		words := sentenceWords{"subject": x.name, "amount": x.short}
 		if isShown(x.Relation) && x.totals.baseline > 0 && x.totals.treatment > 0 && !x.apart {
@@ -197,15 +196,16 @@ func ranking(v view, all []row, head func([]row) string) (claims []Claim) {
 const mostRanked = 8
 
 // costHead begins a ranking of the CPU of a request.
-func costHead(all []row) string {
-	does, base := "each adds", all[0]
+func costHead(all []row) Claim {
+	does, first := "each adds", all[0]
 	if !slices.ContainsFunc(all, func(x row) bool { return x.Metric == answerCost }) {
 		does = "the proxies use"
 	}
-	if slices.ContainsFunc(all, func(x row) bool { return x.base != base.base }) || base.totals.baseline <= 0 {
-		return "CPU that each adds to a request, least first" + base.over + ":"
+	c := Claim{Form: rankedHead, Subject: first.Baseline, Metric: answerCost}
+	if slices.ContainsFunc(all, func(x row) bool { return x.base != first.base }) || first.totals.baseline <= 0 {
+		c.Form, c.Subject = rankedApart, ""
 	}
-	return fmt.Sprintf("%s a request needs %s of CPU%s; %s, least first:", capital(with(base.base)), threeDigits(base.totals.baseline), base.over, does)
+	return c.fill(sentenceWords{"base": capital(with(first.base)), "amount": threeDigits(first.totals.baseline), "over": first.over, "does": does})
 }
 
 // firstOf are the first n parts of a sentence, and how many more there are. It leaves out none if there is one more.
@@ -257,7 +257,7 @@ func Unanswered(r *answer.Report) string {
 func answerSection(t text) {
 	claims := Claims(t.view.r)
 	if len(claims) == 0 && t.view.short && t.view.r.Method != compare.AsPublished {
-		claims = plain(noVerdict, Unanswered(t.view.r))
+		claims = []Claim{{Form: noVerdict, Sentence: Unanswered(t.view.r)}}
 	}
 	writeAnswer(t, claims)
 	if len(claims) > 0 && !t.page.markdown {
@@ -275,9 +275,9 @@ func writeAnswer(t text, claims []Claim) {
 		switch {
 		case i == 0:
 			t.page.styled(style, func() { t.page.prose(c.Sentence) })
-		case c.Form == rankedRow:
+		case c.isRow():
 			t.page.item(c.Sentence)
-			if t.page.markdown && (i+1 == len(claims) || claims[i+1].Form != rankedRow) {
+			if t.page.markdown && (i+1 == len(claims) || !claims[i+1].isRow()) {
 				t.page.line("")
 			}
 		default:
@@ -295,9 +295,9 @@ func capacityClaims(v view) []Claim {
 			all = append(all, x)
 		}
 	}
-	return ranking(v, all, func(all []row) string {
-		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Estimate
-		return fmt.Sprintf("The highest rate %s is %s requests/s; the others:", with(all[0].base), fixed(rate, max(0, 2-magnitude(rate))))
+	return ranking(all, func(all []row) Claim {
+		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Interval
+		return Claim{Form: rankedRates, Subject: all[0].Baseline, Metric: metric.Capacity, Amount: &rate}.fill(sentenceWords{"base": with(all[0].base), "is": fixed(rate.Estimate, max(0, 2-magnitude(rate.Estimate)))})
 	})
 }
 

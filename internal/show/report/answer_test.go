@@ -205,13 +205,13 @@ func TestRanking(t *testing.T) {
 	}
 	all := []row{of("a", "no mesh", 10, compare.Higher), of("b", "no mesh", 0, compare.Insufficient), of("c", "no mesh", 30, compare.Higher), of("d", "c", -20, compare.Lower)}
 	var got []string
-	for _, c := range ranking(view{}, slices.Clone(all), func([]row) string { return "CPU:" }) {
+	for _, c := range ranking(slices.Clone(all), func([]row) Claim { return Claim{Sentence: "CPU:"} }) {
 		got = append(got, c.Sentence)
 	}
 	if want := []string{"CPU:", "d: -20 µs", "a: +10 µs (against no mesh)", "c: +30 µs (against no mesh)", "b: 0 µs (against no mesh)"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := ranking(view{}, []row{all[0], all[2]}, nil); len(got) != 2 || got[0].Sentence != "c adds." {
+	if got := ranking([]row{all[0], all[2]}, nil); len(got) != 2 || got[0].Sentence != "c adds." {
 		t.Errorf("of two: %+v", got)
 	}
 }

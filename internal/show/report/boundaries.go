@@ -31,25 +31,37 @@ func boundariesSection(t text) {
 	boundaryHeadlines(t, parts)
 }
 
-// boundaryAnswers compares the CPU of each mesh's data plane with the baseline's, over the rates of imported runs, and that of the
-// whole cluster where it contradicts. It returns no line without a shown difference.
-func boundaryAnswers(v view) (lines []string) {
+// boundaryClaims compare the CPU of each mesh's data plane with the baseline's, over the rates of imported runs, and that of the whole
+// cluster where it contradicts. There is none without a shown difference.
+func boundaryClaims(v view) (all []Claim) {
 	if v.r.Method != compare.Unpaired {
 		return nil
 	}
 	pairs, found := pairsOf(v, metric.Of(metric.CPUCores, string(metric.Data)))
 	for _, pair := range pairs {
 		data := found[pair]
-		if !slices.ContainsFunc(data, func(c compare.Comparison) bool { return isShown(c.Verdict) }) || len(lines) == mostAnswers {
+		if !slices.ContainsFunc(data, func(c compare.Comparison) bool { return isShown(c.Verdict) }) || len(all) == mostAnswers {
 			continue
 		}
-		line := fmt.Sprintf("The data plane of %s uses %s times as much CPU as %s's (%s).", pair[0], strings.TrimSuffix(ratioRange(data), "x"), pair[1], verdictsByRate(data))
+		c := Claim{Form: boundaryClaim, Metric: data[0].Metric, Of: ratiosOf(data)}
+		words := sentenceWords{"subject": pair[0], "base": pair[1], "times": strings.TrimSuffix(ratioRange(data), "x"), "verdicts": verdictsByRate(data)}
 		if cluster := clusterOf(v, data); cluster != nil && verdictsByRate(cluster) != verdictsByRate(data) {
-			line += fmt.Sprintf(" The whole cluster uses %s times as much (%s).", strings.TrimSuffix(ratioRange(cluster), "x"), verdictsByRate(cluster))
+			c.Of = append(c.Of, ratiosOf(cluster)...)
+			words["cluster"] = fmt.Sprintf(" The whole cluster uses %s times as much (%s).", strings.TrimSuffix(ratioRange(cluster), "x"), verdictsByRate(cluster))
 		}
-		lines = append(lines, line)
+		all = append(all, c.fill(words))
 	}
-	return lines
+	return all
+}
+
+// ratiosOf are comparisons by their ratios.
+func ratiosOf(cs []compare.Comparison) (all []Claim) {
+	for _, c := range cs {
+		of := partOf(c, ratioWithin(*c.Ratio))
+		of.Amount, of.OfRatio = c.Ratio, true
+		all = append(all, of)
+	}
+	return all
 }
 
 // pairsOf are the comparisons by a metric over the rates of each pair of treatments.

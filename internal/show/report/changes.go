@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // changeMetrics are the columns of the table of changes, for each kind.
@@ -38,6 +39,13 @@ func changesSection(t text) {
 				t.page.prose("Nothing restarts " + with(t.view.label.describe(tr.Factors)) + ": a failure there has another cause.")
 			}
 		}
+	}
+	for _, m := range t.view.r.VersionMoves {
+		line := fmt.Sprintf("From version %s to %s %s: %s, %s", m.From, m.To, with(t.view.label.describe(t.view.treatment(m.Treatment).Factors)), printable.Counted(m.Changes, "change"), printable.Counted(m.Proxies, "new proxy"))
+		if m.Incomplete > 0 {
+			line += fmt.Sprintf("; after %d of them a new proxy did not run %s", m.Incomplete, m.To)
+		}
+		t.page.prose(line + ".")
 	}
 }
 
@@ -93,23 +101,17 @@ func withoutKind(c column, kind string) column {
 	return c
 }
 
-// changeForm is a sentence about a kind of change. {each} are the words about each treatment.
-type changeForm struct {
-	form string
-	none string // the sentence where no treatment has some of it, "" for none
-	of   func(view, metric.ChangeKind, compare.Treatment) (words string, some bool)
+// changeForms are the claims about a kind of change in their order: failures before times. none is the form where no treatment has
+// some of it. of are the words about a treatment.
+var changeForms = []struct {
+	some, none ClaimForm
+	of         func(view, metric.ChangeKind, compare.Treatment) Claim
+}{
+	{changeFailed, changeNone, failedWords}, {changeMedian, changeMedian, medianWords}, {changeFew, changeFew, tooFewWords}, {changeUnlearned, changeUnlearned, unreachedWords},
 }
 
-// changeForms are the sentences in their order: failures before times.
-var changeForms = []changeForm{
-	{"Failed requests during {one}: {each}.", "No request failed during {one}. With none in {fewest} for each treatment, at most {bound} % of them have failures (95 %).", failedWords},
-	{"Half of the {many} {reached} after {each}.", "", medianWords},
-	{"Too few {many} for a median: {each}.{needs}", "", tooFewWords},
-	{"Connections that {one} never reaches: {each}.", "", unreachedWords},
-}
-
-// changeAnswers are the sentences about the changes of a run. The kinds by which most requests fail come first.
-func changeAnswers(v view) (lines []string) {
+// changeClaims are about the changes of a run. The kinds by which most requests fail come first.
+func changeClaims(v view) (all []Claim) {
 	kinds := slices.Clone(metric.ChangeKinds())
 	slices.SortStableFunc(kinds, func(a, b metric.ChangeKind) int { return cmp.Compare(mostFailed(v, b), mostFailed(v, a)) })
 	for _, kind := range kinds {
@@ -119,34 +121,33 @@ func changeAnswers(v view) (lines []string) {
 			words["needs"] = fmt.Sprintf(" It needs %d of each kind in a trial: changes.count: %d and phases.measure: %v.", need.Each, need.Count, time.Duration(math.Ceil(need.MeasureSeconds))*time.Second)
 		}
 		for _, f := range changeForms {
-			each, some := v.each(func(tr compare.Treatment) (string, bool) { return f.of(v, kind, tr) })
-			words["each"] = each
-			switch {
-			case some:
-				lines = append(lines, filled(f.form, words))
-			case each != "" && f.none != "":
-				lines = append(lines, filled(f.none, words))
+			c := Claim{Form: f.none, Of: v.each(func(tr compare.Treatment) Claim { return f.of(v, kind, tr) })}
+			if some(c.Of) {
+				c.Form = f.some
+			}
+			if c.Of != nil {
+				all = append(all, c.fill(words))
 			}
 		}
 	}
-	return lines
+	return all
 }
 
-// each are the words about each treatment but controls: "3.1 ms (2.9 to 3.3) with envoy, none without a mesh". A treatment
-// without words is left out. some: a treatment has some of what they are about.
-func (v view) each(words func(compare.Treatment) (string, bool)) (all string, some bool) {
-	var list []string
+// each are the parts of a claim about every treatment but controls: "3.1 ms (2.9 to 3.3) with envoy", "none without a mesh". A
+// treatment without words is left out.
+func (v view) each(words func(compare.Treatment) Claim) (all []Claim) {
 	for _, tr := range v.r.Treatments {
-		if tr.Control {
-			continue
+		if of := words(tr); of.Sentence != "" && !tr.Control {
+			of.Sentence += " " + with(v.label.describe(tr.Factors))
+			all = append(all, of)
 		}
-		of, has := words(tr)
-		if of != "" {
-			list = append(list, of+" "+with(v.label.describe(tr.Factors)))
-		}
-		some = some || has
 	}
-	return strings.Join(firstOf(list, mostAnswers), ", "), some
+	return all
+}
+
+// some reports whether a part, or a part of it, has an amount.
+func some(all []Claim) bool {
+	return slices.ContainsFunc(all, func(c Claim) bool { return c.Amount.Estimate > 0 || some(c.Of) })
 }
 
 // mostFailed is the largest number of failed requests of a change with any treatment.
@@ -178,30 +179,34 @@ func changesOf(tr compare.Treatment, kind metric.ChangeKind) int {
 
 // failedWords are the failed requests per change, and the connections that the server ended. Of a share with none in n, the upper
 // bound is 3/n at 95 %.
-func failedWords(v view, kind metric.ChangeKind, tr compare.Treatment) (words string, some bool) {
-	e, dropped := tr.Metrics[metric.Of(metric.ChangeFailed, kind.Name)], tr.Metrics[metric.Of(metric.ChangeDropped, kind.Name)]
+func failedWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
+	failed, dropped := metric.Of(metric.ChangeFailed, kind.Name), metric.Of(metric.ChangeDropped, kind.Name)
+	e, ended := tr.Metrics[failed], tr.Metrics[dropped]
 	if e.N == 0 {
-		return "", false
+		return c
 	}
-	words = fmt.Sprintf("none in %d", changesOf(tr, kind))
+	c = part(tr, failed, e.Interval, fmt.Sprintf("none in %d", changesOf(tr, kind)))
 	if e.Estimate > 0 {
-		words = rough(e.Estimate) + rangeWords(e)
+		c.Sentence = rough(e.Estimate) + rangeWords(e.Interval)
 	}
-	if dropped.Estimate > 0 {
-		words += fmt.Sprintf(" and %s connections dropped%s", rough(dropped.Estimate), rangeWords(dropped))
+	if ended.Estimate > 0 {
+		c.Of = []Claim{part(tr, dropped, ended.Interval, fmt.Sprintf(" and %s connections dropped%s", rough(ended.Estimate), rangeWords(ended.Interval)))}
+		c.Sentence += c.Of[0].Sentence
 	}
 	if v.unrestarted(kind.Name, tr.ID) {
-		words += " (nothing restarts)"
+		c.Reason = "nothing restarts"
+		c.Sentence += " (nothing restarts)"
 	}
-	return words, e.Estimate+dropped.Estimate > 0
+	return c
 }
 
 // unreachedWords are the connections that never follow a change, where at least one does not on average.
-func unreachedWords(_ view, kind metric.ChangeKind, tr compare.Treatment) (words string, some bool) {
-	if e := tr.Metrics[metric.Of(metric.ChangeUnchanged, kind.Name)]; e.N > 0 && e.Estimate >= 1 {
-		return rough(e.Estimate), true
+func unreachedWords(_ view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
+	name := metric.Of(metric.ChangeUnchanged, kind.Name)
+	if e := tr.Metrics[name]; e.N > 0 && e.Estimate >= 1 {
+		c = part(tr, name, e.Interval, rough(e.Estimate))
 	}
-	return "", false
+	return c
 }
 
 // changeTimes are the times of a treatment's changes: of a quantile, or of too few changes for one if it is 0.
@@ -217,26 +222,29 @@ func changeTimes(v view, kind metric.ChangeKind, tr compare.Treatment, quantile 
 
 // medianWords are the bounds of the median: "at least 40.0, at most 44.1 ms (39.7 to 45.2)". The interval over trials is of the lower
 // bound below, and of the upper bound above.
-func medianWords(v view, kind metric.ChangeKind, tr compare.Treatment) (words string, some bool) {
+func medianWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
 	q := metric.ChangeQuantiles[0]
 	seen, known := changeTimes(v, kind, tr, q.Q)
 	if !known {
-		return "", false
+		return c
 	}
 	least := metric.Of(kind.Time, kind.Name+q.End)
 	most, _ := metric.UpperBoundOf(least)
-	over := compare.Estimate{}
-	over.Low, over.High = tr.Metrics[least].Low, tr.Metrics[most].High
-	return boundWords(seen.FromMS, *seen.ToMS) + rangeWords(over), true
+	over := stats.Interval{Estimate: seen.FromMS, Low: tr.Metrics[least].Low, High: tr.Metrics[most].High}
+	c = part(tr, least, over, boundWords(seen.FromMS, *seen.ToMS)+rangeWords(over))
+	c.AtMost = seen.ToMS
+	return c
 }
 
 // tooFewWords are the times of changes that are too few for a median: "2 took 3100 to 3600 ms".
-func tooFewWords(v view, kind metric.ChangeKind, tr compare.Treatment) (words string, some bool) {
+func tooFewWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
 	seen, known := changeTimes(v, kind, tr, 0)
 	if !known || seen.ToMS == nil && seen.Changes >= metric.ChangeQuantiles[0].From { // they never take effect
-		return "", false
+		return c
 	}
-	return fmt.Sprintf("%d took %s ms", seen.Changes, withinBounds(&answer.Bounds{FromMS: seen.FromMS, ToMS: seen.ToMS})), true
+	c = part(tr, metric.Of(kind.Time, kind.Name), stats.Interval{Estimate: seen.FromMS}, fmt.Sprintf("%d took %s ms", seen.Changes, withinBounds(&answer.Bounds{FromMS: seen.FromMS, ToMS: seen.ToMS})))
+	c.AtMost = seen.ToMS
+	return c
 }
 
 // boundWords are bounds in ms, rounded outwards: "at least 39.9, at most 44.1 ms".
@@ -254,9 +262,9 @@ func (v view) unrestarted(kind, treatment string) bool {
 	return slices.Contains(v.r.Unrestarted, answer.Unrestarted{Treatment: treatment, Kind: kind})
 }
 
-func rangeWords(e compare.Estimate) string {
-	if !e.Known() {
+func rangeWords(i stats.Interval) string {
+	if !i.Known() {
 		return ""
 	}
-	return fmt.Sprintf(" (%s to %s)", rough(max(0, *e.Low)), rough(*e.High))
+	return fmt.Sprintf(" (%s to %s)", rough(max(0, *i.Low)), rough(*i.High))
 }

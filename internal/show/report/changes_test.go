@@ -64,7 +64,7 @@ func TestChanges(t *testing.T) {
 			{Treatment: "none", Kind: "route-changed", Changes: 72, Quantile: 0.5, FromMS: 2.13, ToMS: new(2.61)},
 			{Treatment: "envoy-xds", Kind: "route-changed", Changes: 72, Quantile: 0.5, FromMS: 52.9, ToMS: new(66.2)}}}
 		v := newView(r)
-		if got, want := strings.Join(changeAnswers(v), "\n"), strings.Join(c.want, "\n"); got != want {
+		if got, want := strings.Join(sentencesOf(changeClaims(v)), "\n"), strings.Join(c.want, "\n"); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
 		}
 		p := newPage(Options{}, false, "")
@@ -81,7 +81,7 @@ func TestWorstChangesComeFirst(t *testing.T) {
 	for name, v := range map[string]float64{metric.ChangesMade: 30, metric.ChangeFailed: 168} {
 		tr.Metrics[metric.Of(name, metric.ProxyRestarted)] = compare.Estimate{Interval: stats.Interval{Estimate: v}, N: 2}
 	}
-	got := changeAnswers(newView(&answer.Report{Treatments: []compare.Treatment{tr}}))
+	got := sentencesOf(changeClaims(newView(&answer.Report{Treatments: []compare.Treatment{tr}})))
 	if want := "Failed requests during a proxy restart: 168 with envoy."; len(got) < 2 || got[0] != want {
 		t.Errorf("got %q, want %q first", got, want)
 	}
@@ -91,7 +91,7 @@ func TestWorstChangesComeFirst(t *testing.T) {
 func TestUnrestarted(t *testing.T) {
 	r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 4)}, Unrestarted: []answer.Unrestarted{{Treatment: "none", Kind: metric.RouteChanged}}}
 	v := newView(r)
-	got := strings.Join(changeAnswers(v), "\n")
+	got := strings.Join(sentencesOf(changeClaims(v)), "\n")
 	if want := "none in 72 (nothing restarts) without a mesh, 4.0 with istio."; !strings.Contains(got, want) {
 		t.Errorf("%q is not in\n%s", want, got)
 	}
@@ -114,8 +114,19 @@ func TestFewChanges(t *testing.T) {
 		{Treatment: "istio", Kind: metric.RouteChanged, Changes: 4, FromMS: 180}}}
 	const want = "Too few route changes for a median: 6 took 31 to 52 ms without a mesh, 4 took over 180 ms with istio." +
 		" It needs 30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s."
-	if got := changeAnswers(newView(r)); got[1] != want {
-		t.Errorf("got %q, want %q", got[1], want)
+	if got := changeClaims(newView(r)); got[1].Sentence != want || got[1].Of[0].Amount.Estimate != 31.2 || *got[1].Of[0].AtMost != to || got[1].Of[1].AtMost != nil {
+		t.Errorf("got %+v, want %q", got[1], want)
+	}
+}
+
+// Version changes have both versions, and those after which a new proxy ran another one.
+func TestVersionMoves(t *testing.T) {
+	istio := changing("istio", 3, 0)
+	r := &answer.Report{Treatments: []compare.Treatment{istio}, VersionMoves: []answer.VersionMove{{Treatment: "istio", From: "1.29.0", To: "1.30.1", Changes: 4, Proxies: 12, Incomplete: 1}}}
+	p := newPage(Options{}, false, "")
+	changesSection(text{p, newView(r)})
+	if got, want := p.out.String(), "From version 1.29.0 to 1.30.1 with istio: 4 changes, 12 new proxies; after 1 of them a new proxy did not run 1.30.1."; !strings.Contains(got, want) {
+		t.Errorf("%q is not in\n%s", want, got)
 	}
 }
 

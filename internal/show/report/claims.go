@@ -16,75 +16,92 @@ import (
 
 // Claim is one statement of the answer. Text, pages, comments, the live screen and JSON have the same list.
 type Claim struct {
-	Form     ClaimForm `json:"form"`
-	Subject  string    `json:"subject,omitempty"`  // treatment
-	Baseline string    `json:"baseline,omitempty"` // treatment
-	Metric   string    `json:"metric,omitempty"`
-	// Relation is the verdict that the sentence expresses.
+	Form     ClaimForm `json:"form,omitzero"`      // "" of a part
+	Subject  string    `json:"subject,omitempty"`  // treatment, or question
+	Baseline string    `json:"baseline,omitempty"` // treatment of a difference, "" of a figure
+	Metric   string    `json:"metric,omitempty"`   // or the target
+	// Relation is the verdict of a comparison or a trend, the outcome of a gate or a target.
 	Relation compare.Verdict `json:"relation,omitempty"`
-	// Amount is the difference to the baseline in the metric's unit, with the interval of the verdict. OfRatio: it is the ratio.
-	Amount   *stats.Interval `json:"amount,omitempty"`
-	OfRatio  bool            `json:"of_ratio,omitempty"`
-	Reason   string          `json:"reason,omitempty"` // for no verdict
-	Sentence string          `json:"sentence"`
+	// Amount is the difference to the baseline with the interval of the verdict, OfRatio: the ratio. Without a baseline it is a figure.
+	Amount  *stats.Interval `json:"amount,omitempty"`
+	Unit    string          `json:"unit,omitempty"` // of the amount, "" for the metric's
+	OfRatio bool            `json:"of_ratio,omitempty"`
+	// AtMost is the upper bound of a time. Amount is then its lower bound.
+	AtMost *float64 `json:"at_most,omitempty"`
+	Reason string   `json:"reason,omitempty"` // for no verdict, or the code of a warning
+	// Of are the parts: of several treatments or metrics. Their sentences are parts of the sentence.
+	Of       []Claim `json:"of,omitempty"`
+	Sentence string  `json:"sentence"`
 }
 
-// ClaimForm is the sentence form of a claim: two claims of one form differ in their parts only.
-type ClaimForm string
+// ClaimForm is the sentence form of a claim: two claims of one form differ in their parts only. {words} in braces are replaced, and
+// {each} are the parts.
+type ClaimForm struct{ Name, words string }
+
+// MarshalText is the name.
+func (f ClaimForm) MarshalText() ([]byte, error) { return []byte(f.Name), nil }
 
 // Forms of claims.
-const (
-	otherWork     ClaimForm = "other-work"
-	gateClaim     ClaimForm = "gate"
-	trendClaim    ClaimForm = "trend"
-	moneyClaim    ClaimForm = "money"
-	failureClaim  ClaimForm = "failures"
-	changeClaim   ClaimForm = "change"
-	startClaim    ClaimForm = "start"
-	slopeClaim    ClaimForm = "slope"
-	boundaryClaim ClaimForm = "boundary"
-	ladderClaim   ClaimForm = "ladder"
-	levelClaim    ClaimForm = "levels"
-	levelsApart   ClaimForm = "levels-apart"
-	knownClaim    ClaimForm = "known"
-	outcomeMove   ClaimForm = "outcome"
-	metered       ClaimForm = "metered"
-	costClaim     ClaimForm = "cost"
-	openClaim     ClaimForm = "undecided"
-	noVerdict     ClaimForm = "no-verdict"
-	rankedHead    ClaimForm = "ranking"
-	rankedRow     ClaimForm = "ranked"
-	medianMoves   ClaimForm = "median"
-	medianOpen    ClaimForm = "median-undecided"
-	memoryClaim   ClaimForm = "memory"
-	timeClaim     ClaimForm = "time"
-	timeOpen      ClaimForm = "time-undecided"
-	timeNone      ClaimForm = "time-no-verdict"
-	rateMoved     ClaimForm = "highest-rate"
-	rateOpen      ClaimForm = "highest-rate-undecided"
-	doubtClaim    ClaimForm = "doubt"
-	trustClaim    ClaimForm = "trust"
+var (
+	otherWork       = ClaimForm{"other-work", "Warning: {message}. The figures compare different work."}
+	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
+	gatesClaim      = ClaimForm{"gates", "Of the other gates {outcomes}."}
+	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
+	gateRemark      = ClaimForm{"gate-remark", ""}
+	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
+	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow: {steady} of {all} are steady."}
+	growthClaim     = ClaimForm{"growth", "{message}."}
+	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} adds {amount} a month ({bill})."}
+	failureClaim    = ClaimForm{"failures", "{requests}: {each}."}
+	failureNone     = ClaimForm{"failures-none", "{none}, with any treatment."}
+	targetClaim     = ClaimForm{"targets", ""}
+	targetMissed    = ClaimForm{"targets-missed", "{open} of {all} missed: {targets}."}
+	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because what was observed does not exclude either: {targets}."}
+	targetsMet      = ClaimForm{"targets-met", "Every target was met in every trial."}
+	changeFailed    = ClaimForm{"change-failures", "Failed requests during {one}: {each}."}
+	changeNone      = ClaimForm{"change-no-failures", "No request failed during {one}. With none in {fewest} for each treatment, at most {bound} % of them have failures (95 %)."}
+	changeMedian    = ClaimForm{"change-median", "Half of the {many} {reached} after {each}."}
+	changeFew       = ClaimForm{"change-few", "Too few {many} for a median: {each}.{needs}"}
+	changeUnlearned = ClaimForm{"change-unlearned", "Connections that {one} never reaches: {each}."}
+	startApp        = ClaimForm{"start-app", "A started application answers after {each}."}
+	startThrough    = ClaimForm{"start-through", "Requests are answered through its sidecar, or without one, after {each}."}
+	slopeClaim      = ClaimForm{"slope", "Each {item} of {subject} adds {costs}."}
+	slopeNone       = ClaimForm{"slope-not-shown", "No cost of a {item} is shown."}
+	slopeCurved     = ClaimForm{"slope-curved", "The cost of a {item} depends on their number."}
+	boundaryClaim   = ClaimForm{"boundary", "The data plane of {subject} uses {times} times as much CPU as {base}'s ({verdicts}).{cluster}"}
+	stepsClaim      = ClaimForm{"steps", ""}
+	stepsLarge      = ClaimForm{"steps-largest", "The most expensive: {each}."}
+	stepsSmall      = ClaimForm{"steps-small", "Too small to measure here: {each}."}
+	stepsOpen       = ClaimForm{"steps-undecided", "Not settled: {each}."}
+	levelClaim      = ClaimForm{"levels", "Least CPU added to a request: {least}."}
+	levelsApart     = ClaimForm{"levels-apart", "{subject} {add} CPU {to}: {first} and {last}."}
+	knownClaim      = ClaimForm{"known", "{subject}: the {name} is {each}."}
+	outcomeMove     = ClaimForm{"outcome", "{name} from {was}{unit} to {is}{unit}."}
+	metered         = ClaimForm{"metered", "{subject} {use} {amount} of CPU a request{program}{over}{totals}."}
+	costClaim       = ClaimForm{"cost", "{subject} {add} {amount} of CPU {to}{over}{totals}.{parts}"}
+	openClaim       = ClaimForm{"undecided", "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}"}
+	noVerdict       = ClaimForm{"no-verdict", "{subject}: {reason}."}
+	rankedHead      = ClaimForm{"ranking", "{base} a request needs {amount} of CPU{over}; {does}, least first:"}
+	rankedApart     = ClaimForm{"ranking-apart", "CPU that each adds to a request, least first{over}:"}
+	rankedRates     = ClaimForm{"ranking-rates", "The highest rate {base} is {is} requests/s; the others:"}
+	rankedTimes     = ClaimForm{"ranking-times", "Response times against {base}, least first:"}
+	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}"}
+	rankedMore      = ClaimForm{"ranked-more", "{more} more are below"}
+	medianMoves     = ClaimForm{"median", "The median response goes from {was}{unit} to {is}{unit}, by {sign}{amount}."}
+	medianOpen      = ClaimForm{"median-undecided", "No difference in the median response is shown{ratio}."}
+	memoryClaim     = ClaimForm{"memory", "Memory {name}: {amount} {more}{grows}."}
+	timeClaim       = ClaimForm{"time", "{subject} {add} {amount} {from} the {name}: {was}{unit} {base}, {is}{unit} {with}."}
+	timeOpen        = ClaimForm{"time-undecided", "{subject}: no difference in the {name} is shown{ratio}: {was}{unit} {base}, {is}{unit} {with}.{settle}"}
+	timeNone        = ClaimForm{"time-no-verdict", "{subject}: the {name} is {was}{unit} {base}, {is}{unit} {with}. {reason}."}
+	rateMoved       = ClaimForm{"highest-rate", "With {subject} the highest rate is {change}: {is} requests/s{instead}{objective}."}
+	rateOpen        = ClaimForm{"highest-rate-undecided", "With {subject} the highest rate is {is} requests/s{instead}{objective}: {change}.{settle}"}
+	doubtClaim      = ClaimForm{"doubt", ""}
+	unmeasuredClaim = ClaimForm{"not-measured", "Not measured, since no trial is valid: {each}."}
+	fewClaim        = ClaimForm{"few-repetitions", "Only {number} repetitions{some}: repeat with more before you rely on small differences."}
+	trustClaim      = ClaimForm{"trust", "{words}."}
+	withheldClaim   = ClaimForm{"withheld", "{words}."}
+	smallestClaim   = ClaimForm{"smallest", "{words}."}
 )
-
-// sentences are the forms in words. {words} in braces are replaced.
-var sentences = map[ClaimForm]string{
-	metered:     "{subject} {use} {amount} of CPU a request{program}{over}{totals}.",
-	costClaim:   "{subject} {add} {amount} of CPU {to}{over}{totals}.{parts}",
-	levelsApart: "{subject} {add} CPU {to}: {first} and {last}.",
-	openClaim:   "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}",
-	noVerdict:   "{subject}: {reason}.",
-	medianMoves: "The median response goes from {was}{unit} to {is}{unit}, by {sign}{amount}.",
-	medianOpen:  "No difference in the median response is shown{ratio}.",
-	memoryClaim: "Memory {name}: {amount} {more}{grows}.",
-	timeClaim:   "{subject} {add} {amount} {from} the {name}: {was}{unit} {base}, {is}{unit} {with}.",
-	timeOpen:    "{subject}: no difference in the {name} is shown{ratio}: {was}{unit} {base}, {is}{unit} {with}.{settle}",
-	timeNone:    "{subject}: the {name} is {was}{unit} {base}, {is}{unit} {with}. {reason}.",
-	outcomeMove: "{name} from {was}{unit} to {is}{unit}.",
-	rateMoved:   "With {subject} the highest rate is {change}: {is} requests/s{instead}{objective}.",
-	rateOpen:    "With {subject} the highest rate is {is} requests/s{instead}{objective}: {change}.{settle}",
-	moneyClaim:  "{scenario}: {subject} adds {amount} a month ({bill}).",
-	rankedRow:   "{subject}: {amount}{times}{against}",
-}
 
 // sentenceWords are the parts of a sentence by their names in the form.
 type sentenceWords map[string]string
@@ -118,12 +135,35 @@ func filled(form string, words sentenceWords) string {
 
 // fill makes the sentence of a claim.
 func (c Claim) fill(words sentenceWords) Claim {
-	c.Sentence = filled(sentences[c.Form], words)
+	words["each"] = strings.Join(firstOf(sentencesOf(c.Of), mostAnswers), ", ")
+	c.Sentence = filled(c.Form.words, words)
 	return c
 }
 
+// part is a figure of a treatment in the words of a sentence.
+func part(tr compare.Treatment, name string, amount stats.Interval, words string) Claim {
+	return Claim{Subject: tr.ID, Metric: name, Amount: &amount, Sentence: words}
+}
+
+// partOf is a comparison in the words of a sentence.
+func partOf(c compare.Comparison, words string) Claim {
+	return Claim{Subject: c.Treatment, Baseline: c.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Difference, Sentence: words}
+}
+
+func sentencesOf(all []Claim) []string {
+	return printable.Texts(all, func(c Claim) string { return c.Sentence })
+}
+
+// together is one claim of several, whose sentences follow one another. There is none of none.
+func together(form ClaimForm, of ...Claim) []Claim {
+	if len(of) < 2 {
+		return of
+	}
+	return []Claim{{Form: form, Of: of, Sentence: strings.Join(sentencesOf(of), " ")}}
+}
+
 // compared are the forms of a comparison's result: with a shown difference, without one, and without a verdict. There is no
-// sentence of "".
+// sentence of an empty form.
 type compared struct{ shown, open, none ClaimForm }
 
 // result is the result of a treatment's comparison by a metric, which has a name in the sentence.
@@ -157,7 +197,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 		words["objective"] = ", at " + objective
 	}
 	x.Claim = x.fill(words)
-	return x, x.Form != ""
+	return x, x.Form != ClaimForm{}
 }
 
 // percentWords are a ratio as a change: "87 % lower (84 to 90 %)".
@@ -173,16 +213,6 @@ func percentWords(of stats.Interval) string {
 	return s
 }
 
-// plain are claims of one form with finished sentences.
-func plain(form ClaimForm, lines ...string) (all []Claim) {
-	for _, line := range lines {
-		if line != "" {
-			all = append(all, Claim{Form: form, Sentence: line})
-		}
-	}
-	return all
-}
-
 // Claims are the statements of the answer in order: other work, the first result, the doubts about it, the next results, and the trials
 // that count. There are none where nothing was compared.
 func Claims(r *answer.Report) []Claim {
@@ -195,7 +225,7 @@ func Claims(r *answer.Report) []Claim {
 		return nil
 	}
 	first := 1
-	for first < len(found) && found[first].Form == rankedRow {
+	for first < len(found) && found[first].isRow() {
 		first++
 	}
 	all, rest := otherAnswers(r), found[first:]
@@ -204,8 +234,7 @@ func Claims(r *answer.Report) []Claim {
 	if unlike {
 		return append(all, trustClaims(v)...)
 	}
-	doubts := plain(doubtClaim, doubtsOf(v)...)
-	all = append(all, doubts...)
+	all = append(all, doubtsOf(v)...)
 	all = append(all, rest[:min(len(rest), afterFirst(rest))]...)
 	return append(all, trustClaims(v)...)
 }
@@ -218,10 +247,13 @@ func afterFirst(rest []Claim) int {
 	return 1
 }
 
+// isRow reports whether a claim is a row of a ranking.
+func (c Claim) isRow() bool { return c.Form == rankedRow || c.Form == rankedMore }
+
 // Answer are the sentences of the claims. Rows of a ranking are indented.
 func Answer(r *answer.Report) (lines []string) {
 	for _, c := range Claims(r) {
-		lines = append(lines, map[bool]string{true: "  "}[c.Form == rankedRow]+c.Sentence)
+		lines = append(lines, map[bool]string{true: "  "}[c.isRow()]+c.Sentence)
 	}
 	return lines
 }
@@ -229,7 +261,7 @@ func Answer(r *answer.Report) (lines []string) {
 // firstResult are the claims of the first result: of several treatments, all rows.
 func firstResult(all []Claim) []Claim {
 	for i, c := range all {
-		if i > 0 && c.Form != rankedRow {
+		if i > 0 && !c.isRow() {
 			return all[:i]
 		}
 	}

@@ -40,19 +40,18 @@ func writeComment(w io.Writer, r *answer.Report) error {
 	return err
 }
 
-// OutcomesInWords counts gates by outcome: "1 gate fails, 2 gates pass".
+// OutcomesInWords counts gates by outcome: "1 gate breached, 2 gates hold".
 func OutcomesInWords(decisions []compare.Decision) string {
 	count := map[compare.Outcome]int{}
 	for _, d := range decisions {
 		count[d.Outcome]++
 	}
 	var words []string
-	for _, o := range []struct {
-		outcome   compare.Outcome
-		one, more string
-	}{{compare.Breached, "fails", "fail"}, {compare.Undecided, "undecided", "undecided"}, {compare.Holds, "passes", "pass"}} {
-		if n := count[o.outcome]; n > 0 {
-			words = append(words, printable.Counted(n, "gate")+" "+map[bool]string{true: o.one, false: o.more}[n == 1])
+	for _, o := range []compare.Outcome{compare.Breached, compare.Undecided, compare.Holds} {
+		if n := count[o]; n > 1 && o == compare.Holds {
+			words = append(words, fmt.Sprintf("%d gates hold", n))
+		} else if n > 0 {
+			words = append(words, printable.Counted(n, "gate")+" "+string(o))
 		}
 	}
 	if words == nil {
@@ -71,7 +70,7 @@ func gatesTable(p *page, decisions []compare.Decision) {
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		g.row(gateWords(d), OutcomeWord(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
+		g.row(gateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
 	}
 	p.table(g, 1)
 	if p.markdown { // a list follows

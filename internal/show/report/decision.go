@@ -21,11 +21,8 @@ import (
 // outcomeStyles are the colours of outcomes.
 var outcomeStyles = map[compare.Outcome]string{compare.Holds: green, compare.Breached: red, compare.Undecided: yellow}
 
-// OutcomeWord is an outcome in a common word: "passes", "fails", "undecided".
-func OutcomeWord(of compare.Outcome) string { return strings.TrimPrefix(outcomeWords[of], "is ") }
-
-// outcomeWords are outcomes in common words, as verbs.
-var outcomeWords = map[compare.Outcome]string{compare.Holds: "passes", compare.Breached: "fails", compare.Undecided: "is undecided"}
+// outcomeVerbs are outcomes as verbs.
+var outcomeVerbs = map[compare.Outcome]string{compare.Holds: "holds", compare.Breached: "is breached", compare.Undecided: "is undecided"}
 
 // decisionSection is a table of the gates that end a run, with remarks on each.
 func decisionSection(t text) {
@@ -120,50 +117,53 @@ func errorSentence(r *answer.Report) string {
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
 }
 
-// gateAnswers are the gates in at most two sentences, those that do not hold first. There are none without gates.
-func gateAnswers(r *answer.Report) []string {
-	if len(r.Decisions) == 0 {
-		return nil
-	}
-	ordered := slices.Clone(r.Decisions)
+// gateClaims are the gates in at most two claims, those that do not hold first. There are none without gates.
+func gateClaims(r *answer.Report) (all []Claim) {
 	rank := map[compare.Outcome]int{compare.Breached: 0, compare.Undecided: 1, compare.Holds: 2}
-	slices.SortStableFunc(ordered, func(a, b compare.Decision) int { return rank[a.Outcome] - rank[b.Outcome] })
-	first, rest := ordered[0], ordered[1:]
-	lines := []string{gateSentence(r, first) + settleWords(r, first)}
-	switch {
-	case len(rest) == 1:
-		lines = append(lines, gateSentence(r, rest[0])+settleWords(r, rest[0]))
-	case len(rest) > 1:
-		lines = append(lines, "Of the other gates "+OutcomesInWords(rest)+".")
-	case first.Doubts != nil:
-		doubt, _, _ := strings.Cut(first.Doubts[0], ": ")
-		lines = append(lines, fmt.Sprintf("Doubted: %s. Without this doubt: %s.", doubt, first.Doubted))
-	case first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
-	case first.Outcome != compare.Holds:
-		lines = append(lines, decisionLines(r, first)[2:]...)
+	ordered := slices.SortedStableFunc(slices.Values(r.Decisions), func(a, b compare.Decision) int { return rank[a.Outcome] - rank[b.Outcome] })
+	for _, d := range ordered {
+		all = append(all, gateOf(r, d, settleWords(r, d)))
 	}
-	return lines[:min(len(lines), 2)]
+	switch len(all) {
+	case 0, 2:
+		return all
+	case 1:
+	default:
+		return append(all[:1:1], Claim{Form: gatesClaim, Of: all[1:]}.fill(sentenceWords{"outcomes": OutcomesInWords(ordered[1:])}))
+	}
+	first, second := ordered[0], all[0]
+	second.Amount = nil
+	switch {
+	case first.Doubts != nil:
+		second.Form, second.Relation = gateDoubt, compare.Verdict(first.Doubted)
+		second.Reason, _, _ = strings.Cut(first.Doubts[0], ": ")
+		return append(all, second.fill(sentenceWords{"doubt": second.Reason, "outcome": string(first.Doubted)}))
+	case first.Outcome == compare.Holds || first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
+	case len(decisionLines(r, first)) > 2:
+		second.Form, second.Reason, second.Sentence = gateRemark, first.Why, decisionLines(r, first)[2]
+		return append(all, second)
+	}
+	return all
 }
 
-// gateSentence is a gate with its outcome and the change: "The gate “p99 < +5%” passes: +2.5 % (-1.0 to +6.1), 4.1 ms with b
-// (envoy with access log on) instead of 4.0 ms with a (envoy)."
-func gateSentence(r *answer.Report, d compare.Decision) string {
+// gateOf is a gate with its outcome and change: "The gate “p99 < +5%” holds: +2.5 % (-1.0 to +6.1), 4.1 ms with b (envoy) instead of
+// 4.0 ms with a." settle is the time that would decide it.
+func gateOf(r *answer.Report, d compare.Decision, settle string) Claim {
 	side := func(name string) string {
 		if of := r.Setup.Variants[name]; len(of) <= mostVariant {
 			return sideWords(name, of)
 		}
 		return name
 	}
-	s := fmt.Sprintf("The gate “%s” %s: ", gateWords(d), outcomeWords[d.Outcome])
+	c := Claim{Form: gateClaim, Subject: d.Treatment, Baseline: d.Baseline, Metric: d.Metric, Relation: compare.Verdict(d.Outcome), Amount: d.Change, Unit: d.Unit}
+	words := sentenceWords{"gate": gateWords(d), "outcome": outcomeVerbs[d.Outcome], "settle": settle, "sides": side(d.Treatment) + " against " + side(d.Baseline)}
 	if d.Change != nil {
-		s += ChangeWords(d) + ", "
+		words["change"] = ChangeWords(d) + ", "
 	}
 	if q := quantityOf(d.Metric); d.A != nil && d.B != nil {
-		s += fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), side(d.Treatment), rough(*d.A*q.scale), q.unitText(), side(d.Baseline))
-	} else {
-		s += fmt.Sprintf("%s against %s", side(d.Treatment), side(d.Baseline))
+		words["sides"] = fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), side(d.Treatment), rough(*d.A*q.scale), q.unitText(), side(d.Baseline))
 	}
-	return s + "."
+	return c.fill(words)
 }
 
 // settleWords are the time that would decide an undecided gate: " About 3 more minutes would settle it: `--max-time 12m`."
@@ -236,7 +236,7 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
 func decisionLines(r *answer.Report, d compare.Decision) []string {
-	lines := []string{gateSentence(r, d), fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
+	lines := []string{gateOf(r, d, "").Sentence, fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
 	for _, doubt := range d.Doubts {
 		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
 	}

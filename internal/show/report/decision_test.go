@@ -58,7 +58,7 @@ func TestDecisionUnderDoubt(t *testing.T) {
 
 func TestDecisionFormats(t *testing.T) {
 	opening := func(outcome compare.Outcome) string {
-		return "The gate “CPU/request, data plane < +2%” " + map[compare.Outcome]string{compare.Breached: "fails: ", compare.Holds: "passes: ", compare.Undecided: "is undecided: "}[outcome]
+		return "The gate “CPU/request, data plane < +2%” " + map[compare.Outcome]string{compare.Breached: "is breached: ", compare.Holds: "holds: ", compare.Undecided: "is undecided: "}[outcome]
 	}
 	for _, c := range []struct {
 		more      float64
@@ -66,8 +66,8 @@ func TestDecisionFormats(t *testing.T) {
 		outcome   compare.Outcome
 		text, xml string
 	}{
-		{0.1, 8, compare.Breached, "The gate “CPU/request, data plane < +2%” fails: ", `failures="1"`},
-		{0, 8, compare.Holds, "The gate “CPU/request, data plane < +2%” passes: ", `failures="0"`},
+		{0.1, 8, compare.Breached, "The gate “CPU/request, data plane < +2%” is breached: ", `failures="1"`},
+		{0, 8, compare.Holds, "The gate “CPU/request, data plane < +2%” holds: ", `failures="0"`},
 		{0, 3, compare.Undecided, "The gate “CPU/request, data plane < +2%” is undecided: ", `skipped="1"`},
 	} {
 		r := gated(t, c.more, c.blocks)
@@ -162,7 +162,7 @@ func TestCommentFormat(t *testing.T) {
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
 	must.OK(t, f.Write(&b, r))
-	for _, want := range []string{"### tare: 1 gate fails\n", "gate fails\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| CPU/request, data plane &lt; +2% | fails | ",
+	for _, want := range []string{"### tare: 1 gate breached\n", "gate breached\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| CPU/request, data plane &lt; +2% | breached | ",
 		"- No pair from 2 blocks (2, 4): rate-missed (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
@@ -185,7 +185,7 @@ func TestCommentOfSeveralGates(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "The gate “CPU/request, data plane < +2%” fails: ") || !strings.Contains(lines[1], "” is undecided: ") || len(lines) != 3 {
+	if lines := report.Answer(r); !strings.HasPrefix(lines[0], "The gate “CPU/request, data plane < +2%” is breached: ") || !strings.Contains(lines[1], "” is undecided: ") || len(lines) != 3 {
 		t.Errorf("%q", lines)
 	}
 	opening, _, _ := strings.Cut(got, "<details>")

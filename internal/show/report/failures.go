@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // failureMetrics are the columns of the table of failures.
@@ -39,26 +40,34 @@ func failuresSection(t text) {
 	t.byTreatment(columns)
 }
 
-// rangeOf is the mean of a metric with its range over the trials, "74 (28 to 99)": an interval of a few trials would reach
-// beyond 100 %.
-func rangeOf(r *answer.Report, tr compare.Treatment, name string, scale float64) string {
-	mean, known := tr.Metrics[name]
-	if !known {
-		return none
-	}
+// rangeOver is the mean of a metric over the trials of a treatment, with their range: an interval of a few trials would reach beyond
+// 100 %. One trial has no range.
+func rangeOver(r *answer.Report, tr compare.Treatment, name string) stats.Interval {
+	mean := stats.Interval{Estimate: tr.Metrics[name].Estimate}
 	var all []float64
 	for _, t := range r.Trials {
 		if x, known := t.Metrics[name]; known && t.Valid && t.Treatment == tr.ID {
-			all = append(all, x*scale)
+			all = append(all, x)
 		}
 	}
-	digits := max(0, 2-magnitude(mean.Estimate*scale))
-	number := func(x float64) string { return short(x, digits) }
-	s := number(mean.Estimate * scale)
-	if len(all) < 2 || number(slices.Min(all)) == number(slices.Max(all)) {
-		return s
+	if len(all) > 1 {
+		mean.Low, mean.High = new(slices.Min(all)), new(slices.Max(all))
 	}
-	return fmt.Sprintf("%s (%s to %s)", s, number(slices.Min(all)), number(slices.Max(all)))
+	return mean
+}
+
+// rangeOf is the mean of a metric with its range over the trials: "74 (28 to 99)".
+func rangeOf(r *answer.Report, tr compare.Treatment, name string, scale float64) string {
+	if _, known := tr.Metrics[name]; !known {
+		return none
+	}
+	i := rangeOver(r, tr, name)
+	digits := max(0, 2-magnitude(i.Estimate*scale))
+	number := func(x float64) string { return short(x*scale, digits) }
+	if !i.Known() || number(*i.Low) == number(*i.High) {
+		return number(i.Estimate)
+	}
+	return fmt.Sprintf("%s (%s to %s)", number(i.Estimate), number(*i.Low), number(*i.High))
 }
 
 // short writes a number with three digits, and as many decimals as given, or a whole number as it is.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -102,7 +101,7 @@ func ladderClaims(v view) (all []Claim) {
 		all = append(all, v.ladderClaim(l))
 	}
 	if len(v.r.Ladders) == 1 {
-		all = append(all, plain(ladderClaim, stepsAnswer(v, v.r.Ladders[0]))...)
+		all = append(all, stepClaims(v, v.r.Ladders[0])...)
 	}
 	return all
 }
@@ -138,10 +137,10 @@ func (v view) ladderClaim(l compare.Ladder) Claim {
 	return v.costOf(tr, subject, subject, v.stepName(first), costs{total: whole}, "", totalsOf(v, tr)).Claim
 }
 
-// stepsAnswer names the largest steps, and those without a shown difference with their intervals: "The most expensive: http
-// +322 ±90 µs. Too small to measure here: stats (at most 51 µs). Not settled: access-log (-169 to +224 µs)." A step is
-// too small if all of its interval is smaller than every shown step. It is "" without a step.
-func stepsAnswer(v view, l compare.Ladder) string {
+// stepClaims are the largest steps, and those without a shown difference with their intervals, in one claim: "The most expensive:
+// http +322 ±90 µs. Too small to measure here: stats (at most 51 µs). Not settled: access-log (-169 to +224 µs)." A step is too
+// small if all of its interval is smaller than every shown step. There is none without a step.
+func stepClaims(v view, l compare.Ladder) []Claim {
 	q := quantityOf(answerCost)
 	steps := slices.DeleteFunc(slices.Clone(costOfLadder(l).Increments), func(c compare.Increment) bool { return c.Judged() == nil })
 	size := func(c compare.Increment) float64 { return c.Judged().Estimate }
@@ -152,30 +151,27 @@ func stepsAnswer(v view, l compare.Ladder) string {
 			smallest = of
 		}
 	}
-	var large, small, open []string
+	all := []Claim{{Form: stepsLarge}, {Form: stepsSmall}, {Form: stepsOpen}}
 	for _, c := range steps {
 		of, name := *c.Judged(), v.stepName(c.Treatment)
+		at, words := 0, name+" "+increment(&of, q.scale)+q.unitText()
 		switch {
-		case c.Verdict == compare.Higher:
-			large = append(large, name+" "+increment(&of, q.scale)+q.unitText())
-		case c.Verdict == compare.Lower || !of.Known():
+		case c.Verdict == compare.Higher && len(all[0].Of) < 3:
+		case isShown(c.Verdict) || !of.Known():
+			continue
 		case max(-*of.Low, *of.High) < smallest:
-			small = append(small, fmt.Sprintf("%s (at most %s)", name, threeDigits(max(-*of.Low, *of.High)*q.scale)))
+			at, words = 1, fmt.Sprintf("%s (at most %s)", name, threeDigits(max(-*of.Low, *of.High)*q.scale))
 		default:
 			d := max(0, 2-magnitude(max(-*of.Low, *of.High)*q.scale))
-			open = append(open, fmt.Sprintf("%s (%s to %s%s)", name, signed(*of.Low*q.scale, d), signed(*of.High*q.scale, d), q.unitText()))
+			at, words = 2, fmt.Sprintf("%s (%s to %s%s)", name, signed(*of.Low*q.scale, d), signed(*of.High*q.scale, d), q.unitText())
 		}
+		all[at].Of = append(all[at].Of, Claim{Subject: c.Treatment, Baseline: c.Before, Metric: answerCost, Relation: c.Verdict, Amount: &of, Sentence: words})
 	}
-	var sentences []string
-	for _, list := range []struct {
-		form  string
-		steps []string
-	}{{"The most expensive: %s.", large[:min(len(large), 3)]}, {"Too small to measure here: %s.", small}, {"Not settled: %s.", open}} {
-		if len(list.steps) > 0 {
-			sentences = append(sentences, fmt.Sprintf(list.form, strings.Join(firstOf(list.steps, mostAnswers), ", ")))
-		}
+	all = slices.DeleteFunc(all, func(c Claim) bool { return c.Of == nil })
+	for i, c := range all {
+		all[i] = c.fill(sentenceWords{})
 	}
-	return strings.Join(sentences, " ")
+	return together(stepsClaim, all...)
 }
 
 // increment writes "+12.3 ±0.4".

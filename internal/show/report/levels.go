@@ -14,15 +14,20 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// crossingAnswer is a sentence where the cheapest of several treatments depends on the level: at each level those that no other is
-// shown to be cheaper than. Otherwise it is "".
-func crossingAnswer(v view) string {
+// crossingClaims are one claim where the cheapest of several treatments depends on the level: at each level those that no other is
+// shown to be cheaper than.
+func crossingClaims(v view) []Claim {
 	t := levelTableOf(v)
 	var least []string
+	c := Claim{Form: levelClaim, Metric: answerCost}
 	everywhere := printable.Texts(t.rows, func(r levelRow) string { return r.name })
 	for at, level := range t.levels {
-		if slices.ContainsFunc(t.rows, func(r levelRow) bool { return r.costs[at].Difference == nil || r.costs[at].Verdict != compare.Higher }) {
-			return ""
+		for _, r := range t.rows {
+			of := r.costs[at]
+			if of.Difference == nil || of.Verdict != compare.Higher {
+				return nil
+			}
+			c.Of = append(c.Of, partOf(of, r.name+" "+amountWithin(*of.Difference, quantityOf(answerCost))))
 		}
 		names, from, to := t.cheapest(at)
 		words := fmt.Sprintf("%s (%s)", strings.Join(names, " or "), betweenWords(from, to))
@@ -33,9 +38,9 @@ func crossingAnswer(v view) string {
 		everywhere = slices.DeleteFunc(everywhere, func(name string) bool { return !slices.Contains(names, name) })
 	}
 	if least == nil || len(everywhere) > 0 {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Least CPU added to a request: %s.", strings.Join(least, "; "))
+	return []Claim{c.fill(sentenceWords{"least": strings.Join(least, "; ")})}
 }
 
 // betweenWords are two CPU times in a sentence: "253 to 304 µs".

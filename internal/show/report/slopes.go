@@ -37,46 +37,40 @@ var slopeItems = map[string]string{
 	experiment.BackgroundChangesFactor:  "change per second",
 }
 
-// slopeAnswers writes the cost of each item of a background in a line. Of several meshes, and of several levels of the other
-// factors, it has the first. A figure that lies on no line is left out.
-func slopeAnswers(v view) []string {
-	var options, sentences []string
-	costs, curved := map[string][]string{}, map[string]bool{}
+// slopeClaims are the costs of each item of a background in one claim. Of several meshes, and of several levels of the other factors,
+// it has the first. A figure that lies on no line is left out.
+func slopeClaims(v view) []Claim {
+	var claims []Claim // an option each
+	of := map[string]int{}
 	first := map[string]compare.Slope{}
 	for _, s := range v.r.Slopes {
 		if !s.IsBackground() {
 			continue
 		}
-		if _, known := first[s.Option]; !known {
-			first[s.Option] = s
-			options = append(options, s.Option)
+		f, known := first[s.Option]
+		if !known {
+			f, first[s.Option], of[s.Option] = s, s, len(claims)
+			claims = append(claims, Claim{Form: slopeNone, Subject: s.Mesh, Reason: s.Option})
 		}
-		switch f := first[s.Option]; {
+		c := &claims[of[s.Option]]
+		switch {
 		case s.Mesh != f.Mesh || fmt.Sprint(s.Factors) != fmt.Sprint(f.Factors):
 		case len(s.Warnings) > 0: // no line
-			curved[s.Option] = true
-		case s.PerItem.Excludes(0):
+			if c.Form == slopeNone {
+				c.Form = slopeCurved
+			}
+		case s.PerItem.Excludes(0) && len(c.Of) < mostSlopes:
 			name, part, has := strings.Cut(quantityOf(s.Metric).name, ", ")
 			if has {
 				name += " (" + part + ")"
 			}
-			costs[s.Option] = append(costs[s.Option], slopeAmount(s)+" of "+name)
+			c.Form, c.Of = slopeClaim, append(c.Of, Claim{Subject: s.Mesh, Metric: s.Metric, Amount: &s.PerItem, Unit: s.Unit + " each", Reason: s.Option, Sentence: slopeAmount(s) + " of " + name})
 		}
 	}
-	for _, option := range options {
-		sentence := fmt.Sprintf("No cost of a %s is shown", slopeItems[option])
-		switch {
-		case costs[option] == nil && curved[option]:
-			sentence = fmt.Sprintf("The cost of a %s depends on their number", slopeItems[option])
-		case costs[option] != nil:
-			sentence = fmt.Sprintf("Each %s of %s adds %s", slopeItems[option], first[option].Mesh, printable.And(costs[option][:min(len(costs[option]), mostSlopes)]))
-		}
-		sentences = append(sentences, sentence+".")
+	for i, c := range claims {
+		claims[i] = c.fill(sentenceWords{"item": slopeItems[c.Reason], "subject": c.Subject, "costs": printable.And(sentencesOf(c.Of))})
 	}
-	if sentences == nil {
-		return nil
-	}
-	return []string{strings.Join(sentences, " ")}
+	return together(slopeClaim, claims...)
 }
 
 // mostSlopes is the number of metrics in a sentence about an item.

@@ -33,9 +33,12 @@ func TestSlopesOfBackground(t *testing.T) {
 		slope("clusters", "memory_mib/data", 100, between(1, 2, 3)),
 	}}
 	r.Setup.Background = "Simulated: the proxies"
-	lines := slopeAnswers(newView(r))
+	lines := sentencesOf(slopeClaims(newView(r)))
 	if want := "Each simulated proxy of istiod adds 459 µcores (415 to 503) of CPU (control plane) and 137 µs (97 to 177) of push to all proxies (p50). No cost of a change per second is shown."; len(lines) != 1 || lines[0] != want {
 		t.Errorf("got  %q\nwant %q", lines, want)
+	}
+	if of := slopeClaims(newView(r))[0].Of[0].Of; len(of) != 2 || of[0].Amount.Estimate != 459e-6 || of[1].Metric != "push_last_ms/p50" {
+		t.Errorf("parts %+v", of)
 	}
 	var out bytes.Buffer
 	p := newPage(Options{}, false, "")
@@ -43,11 +46,11 @@ func TestSlopesOfBackground(t *testing.T) {
 	must.OK(t, p.writeTo(&out, "report"))
 	must.Contain(t, out.String(), "10–300", "+459 ±44 µcores", "Simulated: the proxies.")
 	r.Slopes[4].Warnings = []figures.Warning{{Code: "not-a-line"}}
-	if lines := slopeAnswers(newView(r)); !strings.HasSuffix(lines[0], " The cost of a change per second depends on their number.") {
+	if lines := sentencesOf(slopeClaims(newView(r))); !strings.HasSuffix(lines[0], " The cost of a change per second depends on their number.") {
 		t.Errorf("a figure that lies on no line has the answer %q", lines)
 	}
 	r.Slopes = r.Slopes[5:]
-	if lines := slopeAnswers(newView(r)); lines != nil {
+	if lines := sentencesOf(slopeClaims(newView(r))); lines != nil {
 		t.Errorf("an option of a mesh has the answer %q", lines)
 	}
 	p = newPage(Options{}, false, "")

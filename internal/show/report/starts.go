@@ -1,20 +1,21 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // startMetrics are the metrics of the table of starts, without their parts.
 var startMetrics = []string{metric.StartTime, metric.StopTime, metric.StopLost}
 
-// startSentences are the sentences about parts of a start.
-var startSentences = []struct{ part, form string }{
-	{"app", "A started application answers after %s."}, {"through", "Requests are answered through its sidecar, or without one, after %s."},
-}
+// startParts are the claims about parts of a start.
+var startParts = []struct {
+	part string
+	form ClaimForm
+}{{"app", startApp}, {"through", startThrough}}
 
 // startsSection is the table of starts and stops of a pod.
 func startsSection(t text) {
@@ -30,23 +31,26 @@ func startsSection(t text) {
 	}
 }
 
-// startAnswers are the times of a start.
-func startAnswers(v view) (lines []string) {
-	for _, of := range startSentences {
-		if values, known := v.each(func(tr compare.Treatment) (string, bool) {
-			e, least := tr.Metrics[metric.Of(metric.StartTime, of.part)], tr.Metrics[metric.Of(metric.StartLeast, of.part)]
+// startClaims are the times of a start.
+func startClaims(v view) (all []Claim) {
+	for _, of := range startParts {
+		each := v.each(func(tr compare.Treatment) (c Claim) {
+			name, bound := metric.Of(metric.StartTime, of.part), metric.Of(metric.StartLeast, of.part)
+			e, least := tr.Metrics[name], tr.Metrics[bound]
 			switch {
 			case e.N == 0:
-				return "", false
+				return c
 			case least.N == e.N:
-				within := e
-				within.Low = least.Low
-				return boundWords(least.Estimate, e.Estimate) + rangeWords(within), true
+				within := stats.Interval{Estimate: least.Estimate, Low: least.Low, High: e.High}
+				c = part(tr, bound, within, boundWords(least.Estimate, e.Estimate)+rangeWords(within))
+				c.AtMost = &e.Estimate
+				return c
 			}
-			return rough(e.Estimate) + " ms" + rangeWords(e), true
-		}); known {
-			lines = append(lines, fmt.Sprintf(of.form, values))
+			return part(tr, name, e.Interval, rough(e.Estimate)+" ms"+rangeWords(e.Interval))
+		})
+		if each != nil {
+			all = append(all, Claim{Form: of.form, Of: each}.fill(sentenceWords{}))
 		}
 	}
-	return lines
+	return all
 }

@@ -11,31 +11,28 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// failureAnswers are the shares of failed requests in one sentence, each with the range over the trials, and the expectations that did
-// not hold in another, of runs with faults or expectations.
-func failureAnswers(v view) (lines []string) {
-	shares, some := v.each(func(tr compare.Treatment) (string, bool) {
-		switch failed := tr.Metrics[metric.ErrorRatio]; {
-		case failed.N == 0 || !hasFailures(v.r, tr):
-			return "", false
-		case failed.Estimate == 0:
-			return "none", false
+// failureClaims are the failed requests of each treatment in one claim, with the range over the trials, and the expectations that did not
+// hold in another, of runs with faults or expectations.
+func failureClaims(v view) (all []Claim) {
+	shares := v.each(func(tr compare.Treatment) (c Claim) {
+		if tr.Metrics[metric.ErrorRatio].N == 0 || !hasFailures(v.r, tr) {
+			return c
 		}
-		mean, between, _ := strings.Cut(rangeOf(v.r, tr, metric.ErrorRatio, 100), " (")
-		return strings.TrimSuffix(mean+" % ("+between, " ("), true
+		c = part(tr, metric.ErrorRatio, rangeOver(v.r, tr, metric.ErrorRatio), "none")
+		if c.Amount.Estimate > 0 {
+			mean, between, _ := strings.Cut(rangeOf(v.r, tr, metric.ErrorRatio, 100), " (")
+			c.Sentence = strings.TrimSuffix(mean+" % ("+between, " (")
+		}
+		return c
 	})
-	switch {
-	case some:
-		lines = append(lines, whileFaults(v, "Requests that failed", "requests failed")+": "+shares+".")
-	case shares != "":
-		lines = append(lines, whileFaults(v, "No request failed", "no request failed")+", with any treatment.")
+	if shares != nil {
+		form := map[bool]ClaimForm{true: failureClaim, false: failureNone}[some(shares)]
+		all = append(all, Claim{Form: form, Of: shares}.fill(sentenceWords{"requests": whileFaults(v, "Requests that failed", "requests failed"), "none": whileFaults(v, "No request failed", "no request failed")}))
 	}
-	if s := expectationsAnswer(v); s != "" {
-		lines = append(lines, s)
-	}
-	return lines
+	return append(all, targetClaims(v)...)
 }
 
 // whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server were removed, requests failed". Without
@@ -57,42 +54,46 @@ func hasFailures(r *answer.Report, tr compare.Treatment) bool {
 	return faults || slices.ContainsFunc(r.Expectations, func(e answer.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
 }
 
-// expectationsAnswer lists the expectations that did not hold in every trial, each with its treatments. It is "" without
+// targetClaims are the expectations that did not hold in every trial in one claim, each with its treatments. There is none without
 // expectations.
-func expectationsAnswer(v view) string {
-	total, order := 0, []string{}
-	open := map[bool]map[string][]string{false: {}, true: {}} // treatments by target, of those missed and those undecided
+func targetClaims(v view) []Claim {
+	all := map[ClaimForm][]Claim{targetMissed: nil, targetOpen: nil}
+	total := 0
 	for _, e := range v.r.Expectations {
 		tr := v.treatment(e.Treatment)
 		if e.N == 0 || tr.Control {
 			continue
 		}
-		if !slices.Contains(order, e.Expect) {
-			order = append(order, e.Expect)
-		}
 		if total++; e.Held < e.N {
-			of := open[e.Held+e.Undecided == e.N]
-			of[e.Expect] = append(of[e.Expect], with(v.label.describe(tr.Factors)))
-		}
-	}
-	var sentences []string
-	for _, undecided := range []bool{false, true} {
-		n, parts := 0, []string{}
-		for _, expect := range order {
-			if treatments := open[undecided][expect]; treatments != nil {
-				n += len(treatments)
-				parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), printable.And(firstOf(treatments, mostAnswers))))
+			c := Claim{Subject: tr.ID, Metric: e.Expect, Relation: "missed", Amount: &stats.Interval{Estimate: float64(e.Held)}, Unit: fmt.Sprintf("of %d trials", e.N), Sentence: with(v.label.describe(tr.Factors))}
+			form := targetMissed
+			if e.Held+e.Undecided == e.N {
+				form, c.Relation = targetOpen, compare.Verdict(compare.Undecided)
 			}
-		}
-		if n > 0 {
-			words := map[bool]string{false: "missed", true: "undecided, because what was observed does not exclude either"}[undecided]
-			sentences = append(sentences, fmt.Sprintf("%d of %s %s: %s.", n, printable.Counted(total, "target"), words, strings.Join(parts, "; ")))
+			all[form] = append(all[form], c)
 		}
 	}
-	if sentences == nil && total > 0 {
-		return "Every target was met in every trial."
+	var claims []Claim
+	for _, form := range []ClaimForm{targetMissed, targetOpen} {
+		treatments := map[string][]string{}
+		var targets, parts []string
+		for _, c := range all[form] {
+			if treatments[c.Metric] == nil {
+				targets = append(targets, c.Metric)
+			}
+			treatments[c.Metric] = append(treatments[c.Metric], c.Sentence)
+		}
+		for _, expect := range targets {
+			parts = append(parts, fmt.Sprintf("“%s” %s", targetWords(expect), printable.And(firstOf(treatments[expect], mostAnswers))))
+		}
+		if n := len(all[form]); n > 0 {
+			claims = append(claims, Claim{Form: form, Of: all[form]}.fill(sentenceWords{"open": fmt.Sprint(n), "all": printable.Counted(total, "target"), "targets": strings.Join(parts, "; ")}))
+		}
 	}
-	return strings.Join(sentences, " ")
+	if claims == nil && total > 0 {
+		claims = []Claim{Claim{Form: targetsMet}.fill(sentenceWords{})}
+	}
+	return together(targetClaim, claims...)
 }
 
 // target is a comparison of an expectation: a metric, a sign, a value, and a window.

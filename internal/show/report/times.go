@@ -32,7 +32,7 @@ func timeClaims(v view) (claims []Claim) {
 		}
 	}
 	if len(all) == 0 && v.imported() {
-		return plain(knownClaim, knownAnswers(v)...)
+		return knownClaims(v)
 	}
 	if len(all) == 1 {
 		tr := v.treatment(all[0].Subject)
@@ -44,29 +44,34 @@ func timeClaims(v view) (claims []Claim) {
 			}
 		}
 	}
-	return append(ranking(v, all, func(all []row) string {
-		return fmt.Sprintf("Response times against %s, least first:", all[0].base)
+	return append(ranking(all, func(all []row) Claim {
+		return Claim{Form: rankedTimes, Subject: all[0].Baseline}.fill(sentenceWords{"base": all[0].base})
 	}), claims...)
 }
 
-// knownAnswers are the figures of treatments without a baseline: "hey: the median service time is 1.10 ms, with 25000 answers per
+// knownClaims are the figures of treatments without a baseline: "hey: the median service time is 1.10 ms, with 25000 answers per
 // second, and 0 % of the requests fail."
-func knownAnswers(v view) (lines []string) {
+func knownClaims(v view) (all []Claim) {
 	for _, tr := range v.r.Treatments {
-		value := func(name, form string) string {
-			if _, known := tr.Metrics[name]; !known {
-				return ""
+		if tr.Baseline != "" || tr.Control || len(all) == 2 {
+			continue
+		}
+		c := Claim{Form: knownClaim, Subject: tr.ID}
+		add := func(name, form string) bool {
+			e, known := tr.Metrics[name]
+			if q := quantityOf(name); known {
+				c.Of = append(c.Of, part(tr, name, e.Interval, fmt.Sprintf(form, short(e.Estimate*q.scale, mostDigits))))
 			}
-			q := quantityOf(name)
-			return fmt.Sprintf(form, short(tr.Metrics[name].Estimate*q.scale, mostDigits))
+			return known
 		}
 		for _, t := range answerTimes {
-			if time := value(t.metric, "%s"); time != "" && tr.Baseline == "" && !tr.Control && len(lines) < 2 {
-				lines = append(lines, fmt.Sprintf("%s: the %s is %s%s%s%s.", v.label.describe(tr.Factors), t.name, time, quantityOf(t.metric).unitText(),
-					value(metric.Rate, ", with %s answers per second"), value(metric.ErrorRatio, ", and %s %% of the requests fail")))
+			if add(t.metric, "%s"+quantityOf(t.metric).unitText()) {
+				add(metric.Rate, "with %s answers per second")
+				add(metric.ErrorRatio, "and %s %% of the requests fail")
+				all = append(all, c.fill(sentenceWords{"subject": v.label.describe(tr.Factors), "name": t.name}))
 				break
 			}
 		}
 	}
-	return lines
+	return all
 }

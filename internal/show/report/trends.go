@@ -13,29 +13,31 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// trendAnswers is a sentence about what still changes at the end of a soak.
-func trendAnswers(v view) []string {
-	var changing []string
-	steady := 0
+// trendClaims are the trends at the end of a soak in one claim: those that change, or else the steady ones.
+func trendClaims(v view) []Claim {
+	var changing, steady []Claim
 	for _, x := range v.r.Trends {
+		c := Claim{Subject: x.Treatment, Metric: x.Metric, Relation: compare.Verdict(x.Verdict), Amount: &x.PerHour, Unit: x.Unit + " an hour",
+			Sentence: fmt.Sprintf("%s of %s is %s", metricName(x.Metric), v.label.describe(v.treatment(x.Treatment).Factors), x.Verdict)}
 		switch x.Verdict {
 		case answer.StillGrowing, answer.StillFalling:
 			if part, _ := metric.PartOf(metric.Memory, x.Metric); part == "total" && len(changing) > 0 {
 				continue // its planes are named
 			}
-			changing = append(changing, fmt.Sprintf("%s of %s is %s by %s", metricName(x.Metric), v.label.describe(v.treatment(x.Treatment).Factors), x.Verdict, slopeWords(v, x)))
+			c.Sentence += " by " + slopeWords(v, x)
+			changing = append(changing, c)
 		case answer.Steady:
-			steady++
+			steady = append(steady, c)
 		}
 	}
 	if len(v.r.Trends) == 0 {
 		return nil
 	}
-	length := soakLength(v.r)
+	words := sentenceWords{"time": soakLength(v.r), "changing": strings.Join(firstOf(sentencesOf(changing), 3), "; "), "steady": fmt.Sprint(len(steady)), "all": printable.Counted(len(v.r.Trends), "trend")}
 	if changing == nil {
-		return []string{fmt.Sprintf("At the end of a soak of %s no figure is shown to grow: %d of %s are steady.", length, steady, printable.Counted(len(v.r.Trends), "trend"))}
+		return []Claim{Claim{Form: trendNone, Of: steady}.fill(words)}
 	}
-	return []string{fmt.Sprintf("At the end of a soak of %s: %s.", length, strings.Join(firstOf(changing, 3), "; "))}
+	return []Claim{Claim{Form: trendClaim, Of: changing}.fill(words)}
 }
 
 // trendsSection has the trends of a soak. A short text leaves out the parts of a treatment that do not change.

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // doubt is a reason to distrust the first result, by the warning about it.
@@ -56,51 +57,46 @@ const fewRepetitions = 3
 
 // doubtsOf are the main reason to distrust the first result, and a line of those that every report has where they are true:
 // a late generator, few repetitions.
-func doubtsOf(v view) (lines []string) {
-	if none := unmeasured(v); none != "" {
-		lines = append(lines, none)
-	}
+func doubtsOf(v view) []Claim {
+	all := unmeasured(v)
 	w, d := mainWarning(v)
 	if d != nil {
-		lines = append(lines, doubtWords(v, w, d.form))
+		all = append(all, Claim{Form: doubtClaim, Reason: w.Code, Sentence: doubtWords(v, w, d.form)})
 	}
-	always := []string{fewWords(v)}
+	always := few(v)
 	if d == nil || w.Code != "generator-late" {
-		always = []string{lateWords(v), fewWords(v)}
+		always = append(late(v), always...)
 	}
-	if s := strings.TrimSpace(strings.Join(always, " ")); s != "" {
-		lines = append(lines, s)
-	}
-	return lines
+	return append(all, together(doubtClaim, always...)...)
 }
 
 // unmeasured names the treatments without a valid trial among others that have some: their absence is no result.
-func unmeasured(v view) string {
-	var names []string
+func unmeasured(v view) []Claim {
+	c := Claim{Form: unmeasuredClaim}
 	for _, tr := range v.r.Treatments {
 		ran := slices.ContainsFunc(v.r.Trials, func(t figures.Trial) bool { return t.Treatment == tr.ID })
 		if tr.N == 0 && ran && !tr.Control {
-			names = append(names, v.label.describe(tr.Factors))
+			c.Of = append(c.Of, Claim{Subject: tr.ID, Sentence: v.label.describe(tr.Factors)})
 		}
 	}
-	if names == nil || len(names) == len(v.r.Treatments) {
-		return ""
+	if c.Of == nil || len(c.Of) == len(v.r.Treatments) {
+		return nil
 	}
-	return "Not measured, since no trial is valid: " + strings.Join(firstOf(names, mostAnswers), ", ") + "."
+	return []Claim{c.fill(sentenceWords{})}
 }
 
-// lateWords is the share of the trials whose generator sent late, "" if none did. It is part of their response times.
-func lateWords(v view) string {
+// late is the share of the trials whose generator sent late, if any did. It is part of their response times.
+func late(v view) []Claim {
 	for _, w := range v.r.Warnings {
 		if w.Code == "generator-late" && w.Trials > 0 {
-			return doubtWords(v, w, generatorLate)
+			return []Claim{{Form: doubtClaim, Reason: w.Code, Amount: &stats.Interval{Estimate: float64(w.Trials)}, Unit: "trials", Sentence: doubtWords(v, w, generatorLate)}}
 		}
 	}
-	return ""
+	return nil
 }
 
-// fewWords is a warning of few repetitions, or of few valid trials of a treatment. It is "" for others.
-func fewWords(v view) string {
+// few is a doubt of few repetitions, or of few valid trials of a treatment.
+func few(v view) []Claim {
 	n, some := v.r.Count.Blocks, ""
 	for _, tr := range v.r.Treatments {
 		if 1 < tr.N && tr.N < n && tr.N <= fewRepetitions {
@@ -108,9 +104,9 @@ func fewWords(v view) string {
 		}
 	}
 	if v.r.Method != compare.Paired || n <= 1 || n > fewRepetitions {
-		return ""
+		return nil
 	}
-	return fmt.Sprintf("Only %s repetitions%s: repeat with more before you rely on small differences.", numberWord(n), some)
+	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n), "some": some})}
 }
 
 // mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.
@@ -153,14 +149,16 @@ func aboutCapacity(v view) bool { return len(capacityClaims(v)) > 0 }
 
 // trustClaims are the share of the trials that counts, and the smallest effect that they could show.
 func trustClaims(v view) []Claim {
-	s := TrialsUsed(v.r) + "."
-	if withheld := WithheldTimes(v.r); withheld != "" {
-		s += " " + capital(withheld) + "."
+	all := []Claim{Claim{Form: trustClaim, Amount: &stats.Interval{Estimate: float64(v.r.Count.Used)}, Unit: fmt.Sprintf("of %s", printable.Counted(v.r.Count.Planned, "trial"))}.fill(sentenceWords{"words": TrialsUsed(v.r)})}
+	for _, c := range []struct {
+		form          ClaimForm
+		metric, words string
+	}{{withheldClaim, answerMedian, capital(WithheldTimes(v.r))}, {smallestClaim, answerCost, SmallestWords(v.r)}} {
+		if c.words != "" {
+			all = append(all, Claim{Form: c.form, Metric: c.metric}.fill(sentenceWords{"words": c.words}))
+		}
 	}
-	if smallest := SmallestWords(v.r); smallest != "" {
-		s += " " + smallest + "."
-	}
-	return plain(trustClaim, s)
+	return together(trustClaim, all...)
 }
 
 // SmallestWords are the differences in CPU that the trials could not show: "Differences in CPU per request of less than 101 µs
@@ -185,10 +183,10 @@ func aboutCPU(v view) bool {
 	if len(v.r.Decisions) > 0 {
 		return slices.ContainsFunc(v.r.Decisions, func(d compare.Decision) bool { return metric.Base(d.Metric) == metric.CPUPerRequest })
 	}
-	return len(failureAnswers(v))+len(changeAnswers(v))+len(startAnswers(v))+len(boundaryAnswers(v)) == 0
+	return len(failureClaims(v))+len(changeClaims(v))+len(startClaims(v))+len(boundaryClaims(v)) == 0
 }
 
-// WithheldTimes are the response times that no figure has: "response times of 60 trials are left out: the generator
+// WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: the generator
 // sent late". It is "" if there are none.
 func WithheldTimes(r *answer.Report) string {
 	for _, w := range r.Warnings {
@@ -208,7 +206,7 @@ func WithheldTimes(r *answer.Report) string {
 		case r.Count.Used:
 			of = "all trials"
 		}
-		return fmt.Sprintf("response times of %s are left out: %s", of, cause(w.Code))
+		return fmt.Sprintf("response times of %s are withheld: %s", of, cause(w.Code))
 	}
 	return ""
 }

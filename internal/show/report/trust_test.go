@@ -64,11 +64,11 @@ func TestUnmeasured(t *testing.T) {
 		}
 	})
 	r := reportOf(t, s)
-	if got, want := unmeasured(newView(r)), "Not measured, since no trial is valid: envoy."; got != want {
-		t.Errorf("%q, want %q", got, want)
+	if got, want := unmeasured(newView(r)), "Not measured, since no trial is valid: envoy."; len(got) != 1 || got[0].Sentence != want {
+		t.Errorf("%+v, want %q", got, want)
 	}
-	if got := unmeasured(newView(reportOf(t, small(nil)))); got != "" {
-		t.Errorf("all are measured: %q", got)
+	if got := unmeasured(newView(reportOf(t, small(nil)))); got != nil {
+		t.Errorf("all are measured: %+v", got)
 	}
 }
 

@@ -115,7 +115,7 @@ func cellsOf(v view, c compare.Comparison) ComparisonWords {
 		if d.Metric == c.Metric && d.Treatment == c.Treatment && d.Baseline == c.Baseline && d.Change != nil {
 			w.Difference, w.Interval, _ = strings.Cut(changeInterval(d), " (")
 			w.Difference = spaced(w.Difference, growthMark(d.MemoryGrowth))
-			w.Interval, w.Ratio, w.RatioInterval, w.Verdict = strings.TrimSuffix(w.Interval, ")"), none, "", "the gate "+outcomeWords[d.Outcome]
+			w.Interval, w.Ratio, w.RatioInterval, w.Verdict = strings.TrimSuffix(w.Interval, ")"), none, "", "the gate "+outcomeVerbs[d.Outcome]
 			return w
 		}
 	}

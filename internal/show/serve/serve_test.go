@@ -98,8 +98,8 @@ func TestListOfGates(t *testing.T) {
 		study answertest.Study
 		want  string
 	}{
-		{answertest.AB(0, 8), `<b class="good" aria-hidden="true">✓</b> 1 gate passes; all 24 trials valid`},
-		{answertest.AB(0.1, 8), `<b class="bad" aria-hidden="true">!</b> 1 gate fails; all 24 trials valid`},
+		{answertest.AB(0, 8), `<b class="good" aria-hidden="true">✓</b> 1 gate holds; all 24 trials valid`},
+		{answertest.AB(0.1, 8), `<b class="bad" aria-hidden="true">!</b> 1 gate breached; all 24 trials valid`},
 		{answertest.AB(0, 3), `<b class="bad" aria-hidden="true">!</b> 1 gate undecided; `},
 	} {
 		runs := t.TempDir()

@@ -144,7 +144,7 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     const inside = (v) => Math.max(bounds[0], Math.min(bounds[1], v));
     return {
       id: "boundary", title: "When the gate was decided",
-      caption: `The change after each pair of blocks. The gate fails when the whole interval is ${outside} the limit, and passes when none of it is${of.detect ? ", or none beyond the limit and what --detect adds" : ""}. The interval is wider than others: it is right however often one looks (95 % on each side).`,
+      caption: `The change after each pair of blocks. The gate is breached when the whole interval is ${outside} the limit, and holds when none of it is${of.detect ? ", or none beyond the limit and what --detect adds" : ""}. The interval is wider than others: it is right however often one looks (95 % on each side).`,
       columns: ["gate", "treatment", "pairs", `change ${unit}`, "low", "high", "outcome"],
       rows: looks.map((l) => [of.gate, name(of.treatment), l.pairs, l.estimate, l.low, l.high, l.outcome]),
       options: [{ name: "gate", label: "Gate", value: String(nth), values: all.map((o, i) => ({ value: String(i), label: `${o.gate}, ${name(o.treatment)}` })) }],

@@ -46,6 +46,7 @@ if (live) {
   const show = (s) => {
     at("place").textContent = [...s.place, s.bad ? `${s.bad} invalid or failed` : "", s.left ? `${s.left} left` : ""].filter(Boolean).join(" · ");
     at("headline").textContent = s.headline ?? "No difference yet: the first interval needs 3 blocks";
+    at("answer").replaceChildren(...s.answer.map((line) => make("p", line)));
     const bounds = s.rows.flatMap((r) => [r.low ?? 0, r.high ?? 0]);
     const low = Math.min(...bounds, 0), high = Math.max(...bounds, 0);
     at("rows").replaceChildren(...s.rows.map((r) => row(head(r.treatment), cells(r), make("td", r.text), interval(r, low, high))));
