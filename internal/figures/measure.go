@@ -48,6 +48,8 @@ type Trial struct {
 	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
 	// ControlTimes are stages of a control plane, as it counts them.
 	ControlTimes []result.ControlTime `json:"control_times,omitempty"`
+	// HandPhases are the times between changes by hand.
+	HandPhases []HandPhase `json:"hand_phases,omitempty"`
 }
 
 // Measured is a trial with the figures that its report does not list.
@@ -115,6 +117,7 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 				Valid: r.Valid && r.Error == "", Error: r.Error, Metrics: f.values,
 				Warnings: append(append([]Warning{}, recorded(r)...), f.warnings...),
 				Trends:   f.shown(trends), ChangeParts: changeParts(r), ControlTimes: r.ControlTimes,
+				HandPhases: handPhases(r, o.File(r.ID, result.LatencyFile)),
 			}}
 			return nil
 		}))

@@ -193,7 +193,7 @@ var rows = []Row{
 		Headline: whole, Source: Generator, Title: "errors", Heads: [2]string{"errors", "%"}, HeadScale: 100, Percent: true},
 	{Name: RequestsLost, Unit: "1", Better: LowerIsBetter, Doc: "number of requests that failed",
 		Source: Generator, Title: "failed requests", Heads: [2]string{"failed", "requests"}},
-	{Name: LongestOutage, Unit: "s", Better: LowerIsBetter, Doc: "longest run of seconds in each of which more than a thousandth of the requests failed",
+	{Name: LongestOutage, Unit: "s", Better: LowerIsBetter, Doc: "longest run of seconds in each of which more than a thousandth of the requests failed, and more than usually",
 		Source: LatencyLog, Title: "longest run of seconds with failures", Heads: [2]string{"run of seconds", "with failures"}},
 	{Name: Recovery, Unit: "s", Better: LowerIsBetter, Doc: "longest time from a fault to the last failed request before the next fault, in whole seconds",
 		Source: LatencyLog, Title: "time to recover", Heads: [2]string{"time to", "recover, s"}},

@@ -75,12 +75,12 @@ type Outcome struct {
 }
 
 // LongestOutage is the longest run of seconds in which more than a thousandth
-// of the requests failed, in seconds.
+// of the requests failed, and more than usual, in seconds.
 func (t Trial) LongestOutage() float64 {
-	longest, run := 0, 0
+	longest, run, usual := 0, 0, t.usual()
 	for _, s := range t.Seconds {
 		run++
-		if !s.bad() {
+		if !s.bad(usual) {
 			run = 0
 		}
 		longest = max(longest, run)
@@ -131,23 +131,48 @@ func (t Trial) recovered(from, to float64, next bool) (float64, bool) {
 	if last >= len(t.Seconds) {
 		return 0, false
 	}
-	end := from
+	end, usual := from, t.usual()
 	for i := first; i <= last; i++ {
-		if t.Seconds[i].bad() {
+		if t.Seconds[i].bad(usual) {
 			end = float64(i + 1)
 		}
 	}
-	return end - from, !t.Seconds[last].bad()
+	return end - from, !t.Seconds[last].bad(usual)
 }
 
-// tolerated is the max share of failed requests in a second without an outage.
-const tolerated = 0.001
+const (
+	// tolerated is the max share of failed requests in a second without an outage.
+	tolerated = 0.001
+	// mostUsual is the max share of failed requests in a second that shows what fails all the time.
+	mostUsual = 0.1
+	// spread is the number of standard deviations by which a second differs from the usual share by chance.
+	spread = 4
+)
 
-// bad reports whether a second is part of an outage: more than a thousandth of its
-// requests failed. A second without requests is not.
-func (s Second) bad() bool {
-	n := s.all()
-	return n > 0 && float64(n-s.OK) > tolerated*float64(n)
+// usual is the share of requests that fail all the time, such as at random, before the first fault or, without faults, in all
+// seconds. It is zero if more than half of the seconds are outages themselves.
+func (t Trial) usual() float64 {
+	seconds := t.Seconds
+	if len(t.Faults) > 0 {
+		seconds = seconds[:min(len(seconds), max(0, int(t.Faults[0].At)-underWay))]
+	}
+	all, failed, calm := int64(0), int64(0), 0
+	for _, s := range seconds {
+		if n := s.all(); float64(n-s.OK) <= mostUsual*float64(n) {
+			all, failed, calm = all+n, failed+n-s.OK, calm+1
+		}
+	}
+	if all == 0 || 2*calm < len(seconds) {
+		return 0
+	}
+	return float64(failed) / float64(all)
+}
+
+// bad reports whether a second is part of an outage: more than a thousandth of its requests failed, and more than by chance with the
+// usual share. A second without requests is not.
+func (s Second) bad(usual float64) bool {
+	n := float64(s.all())
+	return n > 0 && n-float64(s.OK) > max(tolerated*n, n*usual+spread*math.Sqrt(n*usual*(1-usual)))
 }
 
 func (s Second) all() int64 { return s.OK + s.Status + s.Other }

@@ -190,6 +190,35 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// Requests that fail at random, 3 of 100, are no outage, and hide none.
+func TestRandomErrorsAreNoOutage(t *testing.T) {
+	random := []int64{1, 3, 2, 0, 4, 3, 1, 2, 5, 2} // of 60
+	for name, c := range map[string]struct {
+		more     map[int]int64
+		faults   []Fault
+		longest  float64
+		recovers float64 // negative: no fault
+	}{
+		"alone":               {nil, nil, 0, -1},
+		"with an outage":      {map[int]int64{4: 30, 5: 40}, nil, 2, -1},
+		"most of the time":    {map[int]int64{1: 30, 2: 30, 3: 30, 4: 30, 5: 30, 6: 30}, nil, 10, -1},
+		"a fault that does":   {map[int]int64{6: 30, 7: 20}, []Fault{{At: 6, Heal: 8, Healed: true}}, 2, 2},
+		"a fault that is nil": {nil, []Fault{{At: 6, Heal: 8, Healed: true}}, 0, 0},
+	} {
+		trial := Trial{Faults: c.faults}
+		for i, failed := range random {
+			failed += c.more[i]
+			trial.Seconds = append(trial.Seconds, Second{OK: 60 - failed, Status: failed})
+		}
+		if got := trial.LongestOutage(); got != c.longest {
+			t.Errorf("%s: the longest outage is %v s, want %v", name, got, c.longest)
+		}
+		if got, ok := trial.Recovery(false); ok != (c.recovers >= 0) || ok && got != c.recovers {
+			t.Errorf("%s: recovery after %v s, %v, want %v", name, got, ok, c.recovers)
+		}
+	}
+}
+
 func TestSyntax(t *testing.T) {
 	for text, want := range map[string]struct {
 		column int

@@ -65,20 +65,24 @@ func quantile(q float64) func(Trial, []Second, bool) (float64, error) {
 	return latency(func(h *hdrhistogram.Histogram) float64 { return float64(h.ValueAtPercentile(q)) })
 }
 
-// latency merges the histograms of the seconds: percentiles are never averaged.
-func latency(figure func(*hdrhistogram.Histogram) float64) func(Trial, []Second, bool) (float64, error) {
-	return func(_ Trial, in []Second, _ bool) (float64, error) {
-		var sum *hdrhistogram.Histogram
-		for _, s := range in {
-			if s.Latency == nil {
-				continue
-			}
-			if sum == nil {
-				sum = hdrhistogram.Import(s.Latency.Export())
-				continue
-			}
+// Latencies merges the response times of seconds: percentiles are never averaged. It is nil without an answer with 2xx.
+func Latencies(of []Second) (sum *hdrhistogram.Histogram) {
+	for _, s := range of {
+		switch {
+		case s.Latency == nil:
+		case sum == nil:
+			sum = hdrhistogram.Import(s.Latency.Export())
+		default:
 			sum.Merge(s.Latency)
 		}
+	}
+	return sum
+}
+
+// latency is a figure of the response times of the seconds.
+func latency(figure func(*hdrhistogram.Histogram) float64) func(Trial, []Second, bool) (float64, error) {
+	return func(_ Trial, in []Second, _ bool) (float64, error) {
+		sum := Latencies(in)
 		if sum == nil || sum.TotalCount() == 0 {
 			return 0, fmt.Errorf("no request was answered in this time")
 		}

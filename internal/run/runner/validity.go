@@ -64,6 +64,8 @@ const (
 	pressureShare = 0.5
 	// throttleShare is the share of throttled time that causes a warning.
 	throttleShare = 0.001
+	// mostThrottled are named in a warning.
+	mostThrottled = 3
 )
 
 var (
@@ -116,7 +118,7 @@ const (
 // checks run on every measured trial. If a code has two rows, the more severe one is
 // first. If it applies, the second is skipped.
 var checks = []validityCheck{
-	{"changed-by-hand", changedByHand, "to measure it, make it a fault of the experiment (docs/reference/faults.md), or a setting of the service", invalidates, nil},
+	{"changed-by-hand", changedByHand, "the report has the figures between changes by `tare services`, and the faults that repeat them; a setting of the service holds in each trial", invalidates, nil},
 	{"rate-missed", rateMissed, "lower the rate, raise connections, or measure capacity with rate: max", invalidates, nil},
 	{"rate-exceeded", rateExceeded, "raise phases.warmup, or lower the rate: the load must have no backlog when the measure phase begins", invalidates, nil},
 	{"requests-not-conserved", notConserved, "record.json has every count (balance); docs/reference/conservation.md lists the causes", invalidates, nil},
@@ -132,6 +134,7 @@ var checks = []validityCheck{
 	{"foreign-starves", foreignStarves, "lower the rate, add nodes, or stop the other workloads: they compete with the trial for a full node", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance directory", invalidates, nil},
 	{"restarted", restarted, "see its log in the trial's provenance directory, or raise its memory limit", invalidates, nil},
+	{"throttled", generatorThrottled, "raise or remove the CPU limit of the load generator: its pauses are in the response times", withholds, latencies},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
 	{"throttling-unknown", throttlingUnknown, "use platform.meter: node-agent, check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
 	{"readings-shifted", readingsGrosslyShifted, "reduce other load on the machine, or raise phases.measure: CPU and requests cover different intervals", withholds, cpus},
@@ -458,19 +461,40 @@ func restarted(s seen) string {
 	return strings.Join(who, "; ")
 }
 
+// throttledTime is the time for which CPU limits stopped a container of the trial, and its share of the measure phase.
+func throttledTime(task result.TaskUsage) (held time.Duration, share float64) {
+	wall := task.End.At.Sub(task.Start.At)
+	if task.Start.Throttled == nil || task.End.Throttled == nil || wall <= 0 || task.Ended || task.Missing != "" ||
+		!slices.Contains([]metric.Plane{metric.App, metric.Data, metric.Control, metric.Load}, task.Plane) {
+		return 0, 0
+	}
+	held = time.Duration(*task.End.Throttled - *task.Start.Throttled)
+	return held, float64(held) / float64(wall)
+}
+
 func throttled(s seen) string {
-	var who []string
+	shares, who := map[string]float64{}, map[string]string{}
 	for _, task := range s.record.Tasks {
-		wall := task.End.At.Sub(task.Start.At)
-		if task.Start.Throttled == nil || task.End.Throttled == nil || wall <= 0 || task.Ended || task.Missing != "" || task.Plane == metric.Foreign {
-			continue
-		}
-		held := *task.End.Throttled - *task.Start.Throttled
-		if share := float64(held) / float64(wall); share > throttleShare {
-			who = append(who, fmt.Sprintf("%s for %v (%.1f %% of the time)", task.ID, time.Duration(held).Round(time.Millisecond), 100*share))
+		if held, share := throttledTime(task); share > throttleShare {
+			shares[task.ID] = share
+			who[task.ID] = fmt.Sprintf("%s %.1f %% of the time (%v)", task.ID, 100*share, held.Round(time.Millisecond))
 		}
 	}
-	return named("throttled by CPU limits: ", who)
+	if len(who) == 0 {
+		return ""
+	}
+	most := printable.Texts(printable.MostFirst(shares), func(id string) string { return who[id] })
+	return "throttled by CPU limits: " + printable.Listed(most, mostThrottled)
+}
+
+// generatorThrottled finds a generator that was stopped for so long that response times have its pauses.
+func generatorThrottled(s seen) string {
+	for _, task := range s.record.Tasks {
+		if _, share := throttledTime(task); task.Plane == metric.Load && share > grossly*throttleShare {
+			return throttled(s)
+		}
+	}
+	return ""
 }
 
 // throttlingUnknown checks containers only: local processes have no CPU limits.

@@ -199,7 +199,26 @@ func TestChecks(t *testing.T) {
 		{"restarted before", func(t *trial) {
 			t.journal.record.Tasks[0].Start.Restarts, t.journal.record.Tasks[0].End.Restarts = 2, 2
 		}, "", "", warns},
-		{"throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app for 15ms (0.1 % of the time)", warns},
+		{"throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 15*time.Millisecond) }, "throttled", "echo-0/app 0.1 % of the time (15ms)", warns},
+		{"a throttled pod of the cluster itself", func(t *trial) {
+			t.journal.record.Tasks = append(t.journal.record.Tasks, result.TaskUsage{Task: mesh.Task{ID: "node/agent", Plane: metric.Platform}})
+			held(&t.journal.record.Tasks[2], 5*time.Second)
+		}, "", "", warns},
+		{"several throttled, the longest first", func(t *trial) {
+			for i, back := range []time.Duration{20, 3000, 40, 2000} {
+				u := result.TaskUsage{Task: mesh.Task{ID: fmt.Sprintf("echo-%d/app", i), Plane: metric.App}}
+				held(&u, back*time.Millisecond)
+				t.journal.record.Tasks = append(t.journal.record.Tasks, u)
+			}
+		}, "throttled", "limits: echo-1/app 30.0 % of the time (3s), echo-3/app 20.0 % of the time (2s), echo-2/app 0.4 % of the time (40ms) and 1 more", warns},
+		{"a throttled generator", func(t *trial) {
+			t.journal.record.Tasks = append(t.journal.record.Tasks, result.TaskUsage{Task: mesh.Task{ID: "load-0/load", Plane: metric.Load}})
+			held(&t.journal.record.Tasks[2], 4500*time.Millisecond)
+		}, "throttled", "load-0/load 45.0 % of the time (4.5s)", withholds},
+		{"a generator throttled once", func(t *trial) {
+			t.journal.record.Tasks = append(t.journal.record.Tasks, result.TaskUsage{Task: mesh.Task{ID: "load-0/load", Plane: metric.Load}})
+			held(&t.journal.record.Tasks[2], 90*time.Millisecond)
+		}, "throttled", "load-0/load 0.9 % of the time (90ms)", warns},
 		{"hardly throttled", func(t *trial) { held(&t.journal.record.Tasks[0], 9*time.Millisecond) }, "", "", warns},
 		{"a container whose throttling is unknown", func(t *trial) { t.journal.record.Tasks[0].Namespace = "shop" }, "throttling-unknown", "echo-0/app", warns},
 		{"slices overrun", func(t *trial) { overrun(t, 200) }, "slices-overrun", "2.0 %, limit 1 %", warns},

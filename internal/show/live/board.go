@@ -73,7 +73,8 @@ type Trial struct {
 	Phases   []span
 	Search   *result.Search // the probe under way
 	Last     *result.Progress
-	Errors   int64 // in the measure phase
+	Errors   int64         // in the measure phase
+	Total    *result.Total // of the measure phase, once it is recorded
 	Rate     series
 	P50, P99 series
 	Planes   map[string]*series // cores
@@ -224,6 +225,7 @@ func (b *Board) ofTrial(t *Trial, e result.Event) {
 		}
 	case result.KindDone:
 		t.phase("", e.Time)
+		t.Total = e.Total
 		if t.Status == Running {
 			t.Status = Valid
 		}

@@ -396,13 +396,16 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	if p.AskedRate > 0 {
 		asked = fmt.Sprintf("%.0f", p.AskedRate)
 	}
-	errors := onRight(fmt.Sprint(t.Errors), w)
-	if t.Errors > 0 {
-		errors = d.painter.colored(red, errors)
-	}
-	done, p50, p99 := "–", "–", "–" // another treatment had the load
+	failed, done, p50, p99 := t.Errors, "–", "–", "–" // another treatment had the load
 	if p.HasLoad() {
 		done, p50, p99 = fmt.Sprintf("%.0f", p.WhileLoaded()), ms(p.P50MS), ms(p.P99MS)
+	}
+	if t.Total != nil { // the last second of a phase is seldom a whole one
+		failed, done = t.Total.Errors, fmt.Sprintf("%.0f", t.Total.Rate)
+	}
+	errors := onRight(fmt.Sprint(failed), w)
+	if failed > 0 {
+		errors = d.painter.colored(red, errors)
 	}
 	line += onRight(asked, w+1) + onRight(done, w) + errors + onRight(p50, w)
 	if wide {

@@ -327,6 +327,23 @@ func TestReportsAreMadeBetweenTrials(t *testing.T) {
 	}
 }
 
+// The rate and the errors of a trial that has ended are those of its report, not of its last second.
+func TestEndedTrialHasTheRateOfItsReport(t *testing.T) {
+	p := plan.Plan{Treatments: []plan.Treatment{{ID: "none"}}, Trials: []plan.Trial{{ID: "001", Treatment: "none", Block: 1, Ordinal: 1}}}
+	b := NewBoard(p)
+	for _, e := range []result.Event{{Kind: result.KindTrial}, {Kind: result.KindPhase, Phase: measurePhase},
+		{Kind: result.KindProgress, Progress: &result.Progress{AskedRate: 60, Rate: 54, P50MS: 1, P99MS: 2}}, {Kind: result.KindDone, Total: &result.Total{Rate: 60, Errors: 7}}} {
+		e.Time, e.Trial = t0, "001"
+		if b.Apply(e); e.Kind == result.KindProgress {
+			must.Contain(t, strings.Join(drawing{painter{true}, b, look{width: 80, follow: true}, t0}.loadLines(), "\n"), " 54 ")
+		}
+	}
+	d := drawing{painter{true}, b, look{width: 80, treatment: "none", block: 1}, t0}
+	if line := strings.Fields(d.loadLine(b.trial("001"), 8, true)); len(line) < 4 || line[2] != "60" || line[3] != "7" {
+		t.Errorf("%q", line)
+	}
+}
+
 // Names and messages of others cannot move the cursor or color the screen.
 func TestControlsAreNotDrawn(t *testing.T) {
 	p := plan.Plan{Experiment: "x\x1b[2Jy", Blocks: 1, Treatments: []plan.Treatment{{ID: "a\x1b[31m"}}, Trials: []plan.Trial{{ID: "001", Treatment: "a\x1b[31m", Block: 1, Ordinal: 1}}}

@@ -72,6 +72,7 @@ var causes = map[string]string{
 	"not-interleaved": "measured one after another", "unequal-meshes": "features differ between meshes", "no-floor": "noise not measured",
 	"no-baseline": "no run without a mesh", "aa-differs": "the baseline differs from itself", "too-few-requests": "too few requests for a high percentile",
 	"task-missing": "a process was missing", "restarted": "a process restarted", "readings-shifted": "CPU was read late",
+	"throttled":      "CPU limits stopped containers",
 	"slices-shifted": "the load started late", "clock-stepped": "the clock was set",
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -96,6 +97,19 @@ func (p *page) item(s string) {
 		return
 	}
 	p.folded(s, "  ", "    ")
+}
+
+// code are lines to copy.
+func (p *page) code(lines []string) {
+	if p.markdown {
+		lines = slices.Concat([]string{"```yaml"}, lines, []string{"```", ""})
+	}
+	for _, line := range lines {
+		if !p.markdown {
+			line = "    " + line
+		}
+		writeLine(p.out, line)
+	}
 }
 
 // note is a paragraph in small print.

@@ -41,7 +41,7 @@ func sectionsOf(r *answer.Report) []shortSection {
 		figures = []shortSection{{differencesRank, 14, differencesSection}, {2, 20, treatmentsSection}}
 	}
 	return slices.Concat([]shortSection{
-		{1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {1, 14, failuresSection}, {2, 14, changesSection}, {2, 10, changePartsSection}, {2, 12, controlTimesSection}, {2, 14, startsSection}, {1, 24, backgroundSlopesSection}, {2, 14, boundariesSection},
+		{1, 20, byHandSection}, {1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {1, 14, failuresSection}, {2, 14, changesSection}, {2, 10, changePartsSection}, {2, 12, controlTimesSection}, {2, 14, startsSection}, {1, 24, backgroundSlopesSection}, {2, 14, boundariesSection},
 	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {warningsRank, 8, warningsSection}})
 }
 

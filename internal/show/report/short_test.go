@@ -139,3 +139,20 @@ func TestAnswerWithFailures(t *testing.T) {
 		}
 	}
 }
+
+// A mark stays in the short text, also beside a figure without an interval.
+func TestShortTextKeepsMarks(t *testing.T) {
+	late := []figures.Warning{{Code: "generator-late"}}
+	for _, c := range []struct {
+		warnings    []figures.Warning
+		short, long string
+	}{{nil, "349", "349 ±?"}, {late, "349!", "349 ±?!"}} {
+		tr := compare.Treatment{ID: "none", N: 2, Metrics: map[string]compare.Estimate{metric.Rate: {Interval: stats.Interval{Estimate: 349}, N: 2, Warnings: c.warnings}}}
+		for short, want := range map[bool]string{true: c.short, false: c.long} {
+			v := view{r: &answer.Report{Treatments: []compare.Treatment{tr}}, short: short}
+			if got := v.treatmentColumn(metric.Rate, v.r.Treatments).cells[0]; got != want {
+				t.Errorf("short %v: %q, want %q", short, got, want)
+			}
+		}
+	}
+}

@@ -19,7 +19,7 @@ import (
 // sections of the text, in order. A section writes nothing if the report has
 // nothing for it.
 var sections = []func(text){
-	answerSection, headerSection, decisionSection, trendsSection, ladderSection, configurationsSection, treatmentsSection, requestsSection, failuresSection, changesSection, changePartsSection, controlTimesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
+	answerSection, headerSection, byHandSection, decisionSection, trendsSection, ladderSection, configurationsSection, treatmentsSection, requestsSection, failuresSection, changesSection, changePartsSection, controlTimesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
 	floorSection, smallestSection, partsSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
@@ -191,13 +191,13 @@ func (v view) estimate(e compare.Estimate, scale float64) string {
 	return figure(e.Interval, scale, warned(e.Warnings, "no-spread"))
 }
 
-// treatmentColumn is a column of one metric of treatments. A short text has no legend, so no marks.
+// treatmentColumn is a column of one metric of treatments. A short text has no legend, so no unknown intervals.
 func (v view) treatmentColumn(name string, of []compare.Treatment) column {
 	return metricColumn(name, func(scale float64) (cells []string) {
 		for _, tr := range of {
 			s := cell(tr, name, scale)
 			if v.short {
-				s = strings.TrimSuffix(strings.TrimSuffix(s, mark), " ±"+unknown)
+				s = strings.Replace(s, " ±"+unknown, "", 1)
 			}
 			cells = append(cells, spaced(s, growing(tr, name)))
 		}

@@ -18,6 +18,7 @@ func TestMainDoubt(t *testing.T) {
 	few := figures.Warning{Code: "too-few-requests", Message: "latency_ms/p99 has 90 requests"}
 	late := figures.Warning{Code: "generator-late", Trials: 8, Message: "the generator sent late"}
 	unequal := figures.Warning{Code: "unequal-meshes", Message: "the meshes have different features: reference lacks mutual TLS"}
+	throttled := figures.Warning{Code: "throttled", Trials: 6, Message: "throttled by CPU limits: load-0/load 45.0 % of the time (4.5s), echo-0/app 30.1 % of the time (3s) (trial 2-envoy, for one)"}
 	turns := figures.Warning{Code: "not-interleaved", Message: "the meshes (2) were measured one after another"}
 	for _, c := range []struct {
 		name, want, title string
@@ -25,6 +26,7 @@ func TestMainDoubt(t *testing.T) {
 	}{
 		{"none that matters", "", "Too few requests for a high percentile", []figures.Warning{few}},
 		{"late, not about a highest rate", "The load generator sent late in 8 of 12 trials: response times may contain it.", "The generator sent late", []figures.Warning{late}},
+		{"throttled", "CPU limits stopped load-0/load 45.0 % of the time, echo-0/app 30.1 % of the time in 6 of 12 trials: response times contain the pauses.", "CPU limits stopped containers", []figures.Warning{unequal, throttled}},
 		{"unequal", "Unequal work: reference lacks mutual TLS.", "Features differ between meshes", []figures.Warning{few, unequal}},
 		{"the heaviest first", "The meshes were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
 	} {
