@@ -48,7 +48,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 					return err
 				}
 			}
-			for _, flag := range []string{"set", "mesh", "blocks", "measure", "detect"} {
+			for _, flag := range []string{"set", "mesh", "kubeconfig", "context", "blocks", "measure", "detect"} {
 				if len(args) == 0 && cmd.Flags().Changed(flag) {
 					return hint.Usage(fmt.Errorf("--%s needs an experiment file", flag), "give the file: tare doctor FILE")
 				}
@@ -73,6 +73,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 		},
 	}
 	o.Register(cmd)
+	o.RegisterCluster(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")

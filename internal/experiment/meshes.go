@@ -56,6 +56,7 @@ func meshRows() []fieldRow {
 		{"meshes", "Settings of each mesh, by name, and variants: meshes under names of their own, usable as levels.", nil, nil},
 		{"meshes.*.from", "Makes the entry a variant of this mesh or variant, with its definition and settings.", nil, nil},
 		{"meshes.*.version", "Version; default: the definition's. On local: one that tare can download.", nil, nil},
+		{"meshes.*.revision", "Revision, or revision tag, of a mesh that tare did not install, on kubernetes.", nil, nil},
 		{"meshes.*.profile", "Size, on kubernetes. dev: small; ha: production advice, needs three nodes.", mesh.ProfileDev, enum(mesh.ProfileNames()...)},
 		{"meshes.*.hub", "Registry of the mesh's images, on kubernetes; default: the charts'.", nil, nil},
 		{"meshes.*.charts", "Directory of charts, instead of repositories, on kubernetes.", nil, nil},
@@ -144,9 +145,11 @@ type MeshOptions struct {
 	// From makes the entry a variant: the name of a mesh, or of another variant, whose definition and settings it inherits.
 	From    string `yaml:"from,omitempty" json:"from,omitempty"`
 	Version string `yaml:"version,omitempty" json:"version,omitempty"` // empty: the definition's
-	Profile string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
-	Hub     string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
-	Charts  string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
+	// Revision, or revision tag, of a mesh that tare did not install. On Kubernetes.
+	Revision string `yaml:"revision,omitempty" json:"revision,omitempty"`
+	Profile  string `yaml:"profile,omitempty" json:"profile,omitempty"` // dev (default) or ha. On Kubernetes.
+	Hub      string `yaml:"hub,omitempty" json:"hub,omitempty"`         // of images, empty for the mesh's own. On Kubernetes.
+	Charts   string `yaml:"charts,omitempty" json:"charts,omitempty"`   // directory on this machine in place of repositories. On Kubernetes.
 	// Sidecar makes the entry a mesh of its own: a sidecar that is any program. Local.
 	Sidecar *OwnProxy `yaml:"sidecar,omitempty" json:"sidecar,omitempty"`
 	// Gateway is one proxy between the load and the entry: any program, or with From the proxy of that mesh. Local.
@@ -236,7 +239,7 @@ func (v meshRules) checkName(path, name string) {
 
 // localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
 func (v meshRules) localOptions(path string, d mesh.Definition) {
-	for _, field := range []string{"profile", "hub", "charts", "values", "withCLI", "image", "resources.requests"} {
+	for _, field := range []string{"revision", "profile", "hub", "charts", "values", "withCLI", "image", "resources.requests"} {
 		v.onClusters(path + "." + field)
 	}
 	if d.Local == nil {
@@ -273,6 +276,9 @@ func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes
 		v.report(path, "remove it", "mesh %s has no options", name)
 		return
 	}
+	if o.Revision != "" && k.Revisions == nil {
+		v.report(v.field(path, "revision"), "remove it", "mesh %s has no revisions", name)
+	}
 	if _, err := k.Complete(o.Settings()); err != nil {
 		v.report(path, hint.Of(err), "%v", err)
 	}
@@ -281,7 +287,7 @@ func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes
 
 // Settings are the choices as the definition takes them.
 func (o MeshOptions) Settings() mesh.Settings {
-	return mesh.Settings{Version: o.Version, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
+	return mesh.Settings{Version: o.Version, Revision: o.Revision, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
 }
 
 func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {

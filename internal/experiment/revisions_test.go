@@ -42,8 +42,24 @@ func TestNotInterleavedByRevision(t *testing.T) {
 	for text, want := range map[string]string{
 		"meshes: {x: {from: istio-ambient, options: {telemetry: \"false\"}}}\nfactors: {mesh: [istio-ambient, x]}\n": "meshes istio-ambient and x have their control planes in the same namespace, istio-system",
 		"meshes: {x: {from: istio, withCLI: true}}\nfactors: {mesh: [istio, x]}\n":                                   "the treatments cannot be interleaved: the program of mesh x installs no revisions",
+		"meshes: {x: {from: istio, revision: stable}}\nfactors: {mesh: [istio, x]}\n":                                "measured before or after others of its mesh",
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+"platform: {kind: kubernetes}\norder: interleaved\n"+text), withMeshes())
+		must.Fail(t, err, want, text)
+	}
+}
+
+// The revision of a mesh that tare did not install belongs to clusters, and to meshes with revisions.
+func TestRevisionOfOthers(t *testing.T) {
+	e := must.Get(experiment.Parse("x.yaml", []byte(header+"platform: {kind: kubernetes}\nmeshes: {old: {from: istio, revision: 1-29}, new: {from: old, revision: canary}}\nfactors: {mesh: [none, old, new]}\n"), withMeshes()))(t)
+	if got := []string{e.MeshSettings("old").Settings().Revision, e.MeshSettings("new").Settings().Revision}; !slices.Equal(got, []string{"1-29", "canary"}) {
+		t.Errorf("%v", got)
+	}
+	for text, want := range map[string]string{
+		"platform: {kind: kubernetes}\nmeshes: {istio-ambient: {revision: a}}\nfactors: {mesh: [istio-ambient]}\n": "mesh istio-ambient has no revisions",
+		"meshes: {envoy: {revision: a}}\nfactors: {mesh: [envoy]}\n":                                               "meshes.envoy.revision",
+	} {
+		_, err := experiment.Parse("x.yaml", []byte(header+text), withMeshes())
 		must.Fail(t, err, want, text)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -49,6 +50,9 @@ func (e *Experiment) Definition(name string, all map[string]mesh.Definition) (me
 		}
 	}
 	if besideItself(e, name) && d.Kubernetes != nil && d.Kubernetes.Revisions != nil {
+		if e.MeshSettings(name).Revision != "" {
+			return d, hint.New("write order: random", "a revision that tare did not install is measured before or after others of its mesh, and not beside them")
+		}
 		return d.AsRevision()
 	}
 	return d, nil
@@ -73,6 +77,7 @@ func (e *Experiment) MeshSettings(name string) MeshOptions {
 		o := e.Meshes[n]
 		all.From = o.From
 		all.Version, all.Profile = cmp.Or(o.Version, all.Version), cmp.Or(o.Profile, all.Profile)
+		all.Revision = cmp.Or(o.Revision, all.Revision)
 		all.Hub, all.Charts = cmp.Or(o.Hub, all.Hub), cmp.Or(o.Charts, all.Charts)
 		all.Program, all.Concurrency = cmp.Or(o.Program, all.Program), cmp.Or(o.Concurrency, all.Concurrency)
 		all.Image, all.Resources = cmp.Or(o.Image, all.Image), o.Resources.over(all.Resources)

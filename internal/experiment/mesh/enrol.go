@@ -16,10 +16,12 @@ import (
 
 // Settings are a user's options for a mesh on Kubernetes. The zero value has the definition's defaults.
 type Settings struct {
-	Version string            // of the mesh, empty for the definition's
-	Profile string            // empty: the default one
-	Hub     string            // of images, empty for the definition's
-	Options map[string]string // by name, where absent ones have their default
+	Version string // of the mesh, empty for the definition's
+	// Revision, or revision tag, of a mesh that tare did not install. Empty: the one that injects by default, or the only one.
+	Revision string
+	Profile  string            // empty: the default one
+	Hub      string            // of images, empty for the definition's
+	Options  map[string]string // by name, where absent ones have their default
 	// Proxy are settings of the sidecars. They go over the definition's and the profile's values.
 	Proxy ProxySettings
 	// Values go over everything else, by release.

@@ -25,6 +25,13 @@ import (
 type foreign struct {
 	version    string // labels app.kubernetes.io/version of its workloads, or tags of their images, or empty
 	autoscaler string // describes an autoscaler that can change the replicas, or empty
+	// others are the labels of pods of revisions that trials do not use.
+	others []labels.Set
+}
+
+// OtherRevision reports whether a pod with labels is the control plane of a revision of the mesh that trials do not use.
+func (m *Mesh) OtherRevision(of map[string]string) bool {
+	return m.foreign != nil && slices.ContainsFunc(m.foreign.others, func(s labels.Set) bool { return s.AsSelector().Matches(labels.Set(of)) })
 }
 
 // ofControlPlane are the kinds of changes that restart, stop or replace a control plane.
@@ -39,22 +46,34 @@ func (a adopter) adopt(ctx context.Context) (*foreign, error) {
 	if a.foreign != nil || a.cluster.DryRun() || !a.installable() {
 		return a.foreign, nil
 	}
-	if _, ours, err := a.installed(ctx); ours || err != nil {
+	_, ours, err := a.installed(ctx)
+	if err != nil || ours && a.requested.Revision == "" {
 		return nil, err
 	}
 	running, err := a.running(ctx)
-	if err != nil || len(running) == 0 {
+	switch {
+	case err != nil:
 		return nil, err
+	case a.requested.Revision != "" && (ours || len(running) == 0):
+		return nil, hint.New("remove revision: a run installs and names its own", "revision %s of mesh %s: no control plane that tare did not install runs in namespace %s",
+			a.requested.Revision, a.definition.Name, a.k.Namespace)
+	case len(running) == 0:
+		return nil, nil
 	}
 	if acts := slices.DeleteFunc(slices.Clone(a.options.Changes), func(kind string) bool { return !slices.Contains(ofControlPlane, kind) }); len(acts) > 0 {
 		return nil, hint.New("run these changes on a cluster whose mesh the run installs", "tare did not install mesh %s, which runs in namespace %s, and does not change its control plane: %s",
 			a.definition.Name, a.k.Namespace, strings.Join(acts, ", "))
 	}
-	marks, err := a.injected(ctx)
+	injects, err := a.injector(ctx)
 	if err != nil {
 		return nil, err
 	}
 	f := &foreign{}
+	if a.requested.Revision != "" {
+		if running, f.others, err = a.behind(ctx, injects.service, running); err != nil {
+			return nil, err
+		}
+	}
 	var workloads []mesh.Workload
 	var versions []string
 	for _, o := range running {
@@ -70,19 +89,25 @@ func (a adopter) adopt(ctx context.Context) (*foreign, error) {
 		}
 	}
 	f.version = strings.Join(versions, ", ")
-	a.k.Workloads, a.k.Enrolment.Namespace.Labels, a.foreign = workloads, marks, f
+	a.k.Workloads, a.k.Enrolment.Namespace.Labels, a.foreign = workloads, injects.labels, f
 	return f, nil
 }
 
-// running returns the definition's workloads that exist in the mesh's namespace. Without one of that name, the Deployments of
-// revisions count, whose names are followed by "-" and the revision.
+// running returns the definition's workloads that exist in the mesh's namespace. Without one of that name, or if a revision is
+// requested, the Deployments of revisions count, whose names are followed by "-" and the revision.
 func (a adopter) running(ctx context.Context) (found []*unstructured.Unstructured, err error) {
 	for _, w := range a.k.Workloads {
 		names := []string{w.Name}
-		if _, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace)); cluster.IsNotFound(err) {
-			if names, err = a.revisionsOf(ctx, w); err != nil {
+		_, err := a.cluster.Get(ctx, RefOf(w, a.k.Namespace))
+		if absent := cluster.IsNotFound(err); absent || a.requested.Revision != "" {
+			revisions, err := a.revisionsOf(ctx, w)
+			if err != nil {
 				return nil, err
 			}
+			if absent {
+				names = nil
+			}
+			names = append(names, revisions...)
 		}
 		for _, name := range names {
 			o, err := a.cluster.Get(ctx, RefOf(mesh.Workload{Kind: w.Kind, Name: name}, a.k.Namespace))
@@ -132,46 +157,81 @@ func versionOfWorkload(o *unstructured.Unstructured) string {
 	return tag
 }
 
-// injected returns the labels with which the mesh's webhooks select a namespace: the definition's if one of them selects those,
-// or else the labels of the only selector.
-func (a adopter) injected(ctx context.Context) (map[string]string, error) {
-	known := a.k.Enrolment.Namespace.Labels
-	if len(known) == 0 || len(a.k.Webhooks) == 0 {
+// injector is a webhook of the mesh: labels of a namespace that it selects, and the Service that it calls.
+type injector struct {
+	labels  labels.Set
+	service string
+}
+
+// injector returns the webhook that injects into the trials' namespaces: the one of the requested revision or revision tag, or else
+// one that selects the definition's labels, or else the only one.
+func (a adopter) injector(ctx context.Context) (injector, error) {
+	known := injector{labels: a.k.Enrolment.Namespace.Labels}
+	if len(known.labels) == 0 || len(a.k.Webhooks) == 0 {
 		return known, nil // by annotations, or without a webhook
 	}
-	var selectors []labels.Set
+	var all []injector
 	selected := false
 	err := a.cluster.Retry(ctx, "list the webhooks of the mesh", func(ctx context.Context) error {
-		all, err := a.cluster.Typed().AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
+		list, err := a.cluster.Typed().AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return err
 		}
-		selectors, selected = nil, false
-		for _, w := range all.Items {
+		all, selected = nil, false
+		for _, w := range list.Items {
 			for _, hook := range w.Webhooks {
-				if hook.ClientConfig.Service == nil || hook.ClientConfig.Service.Namespace != a.k.Namespace || !selects(hook.ObjectSelector, nil) {
+				service := hook.ClientConfig.Service
+				if service == nil || service.Namespace != a.k.Namespace || !selects(hook.ObjectSelector, nil) {
 					continue
 				}
-				selected = selected || selects(hook.NamespaceSelector, known)
-				if least := leastLabels(hook); least != nil && !slices.ContainsFunc(selectors, func(o labels.Set) bool { return maps.Equal(o, least) }) {
-					selectors = append(selectors, least)
+				selected = selected || selects(hook.NamespaceSelector, known.labels)
+				if least := leastLabels(hook); least != nil && !slices.ContainsFunc(all, func(o injector) bool { return maps.Equal(o.labels, least) }) {
+					all = append(all, injector{least, service.Name})
 				}
 			}
 		}
 		return nil
 	})
-	switch {
+	names := printable.Texts(all, func(o injector) string { return o.labels.String() })
+	revision := a.requested.Revision
+	switch i := slices.IndexFunc(all, func(o injector) bool { return slices.Contains(slices.Collect(maps.Values(o.labels)), revision) }); {
 	case err != nil:
-		return nil, err
+		return known, err
+	case revision != "" && i >= 0:
+		return all[i], nil
+	case revision != "":
+		return known, hint.New("its webhooks select namespaces with "+strings.Join(names, " or "), "mesh %s has no revision or revision tag %s", a.definition.Name, revision)
 	case selected:
 		return known, nil
-	case len(selectors) == 1:
-		return selectors[0], nil
-	case len(selectors) == 0:
-		return nil, fmt.Errorf("no webhook of mesh %s selects a namespace with %s", a.definition.Name, labels.Set(known))
+	case len(all) == 1:
+		return all[0], nil
+	case len(all) == 0:
+		return known, fmt.Errorf("no webhook of mesh %s selects a namespace with %s", a.definition.Name, known.labels)
 	}
-	return nil, hint.New("make one of the revisions the default of new namespaces",
-		"the webhooks of mesh %s select namespaces with %s", a.definition.Name, strings.Join(printable.Texts(selectors, labels.Set.String), " or "))
+	return known, hint.New(fmt.Sprintf("choose one in the experiment: meshes: {%s: {revision: NAME}}", a.definition.Name),
+		"the webhooks of mesh %s select namespaces with %s", a.definition.Name, strings.Join(names, " or "))
+}
+
+// behind returns the workloads whose pods a Service selects: the control plane of one revision among several. others are the labels
+// of the other pods.
+func (a adopter) behind(ctx context.Context, service string, all []*unstructured.Unstructured) (found []*unstructured.Unstructured, others []labels.Set, err error) {
+	o, err := a.cluster.Get(ctx, cluster.Ref{Kind: cluster.KindService, Namespace: a.k.Namespace, Name: service})
+	if err != nil {
+		return nil, nil, err
+	}
+	selector, _, _ := unstructured.NestedStringMap(o.Object, "spec", "selector")
+	for _, w := range all {
+		of, _, _ := unstructured.NestedStringMap(w.Object, "spec", "template", "metadata", "labels")
+		if len(selector) > 0 && labels.SelectorFromSet(selector).Matches(labels.Set(of)) {
+			found = append(found, w)
+		} else if len(of) > 0 {
+			others = append(others, of)
+		}
+	}
+	if found == nil {
+		return nil, nil, fmt.Errorf("service %s of mesh %s selects the pods of none of its workloads", service, a.definition.Name)
+	}
+	return found, others, nil
 }
 
 // leastLabels returns the fewest labels of a namespace that a webhook selects. They are nil without a label that it requires.

@@ -48,6 +48,19 @@ func TestDoctorLooksAtTheCluster(t *testing.T) {
 	}
 }
 
+// The flags of the cluster are in place of the file's fields, as those of run.
+func TestDoctorOfAnotherCluster(t *testing.T) {
+	file := must.File(t, t.TempDir(), "x.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: 1\nplatform: {kind: kubernetes, kubeconfig: /nowhere/else}\n")
+	none := filepath.Join(t.TempDir(), "elsewhere")
+	out, err := call(t, "doctor", file, "--kubeconfig", none, "--all")
+	must.Contain(t, out, "FAIL  cluster", none)
+	if err == nil || strings.Contains(out, "/nowhere/else") {
+		t.Errorf("%v in\n%s", err, out)
+	}
+	_, err = call(t, "doctor", "--kubeconfig", none)
+	must.Fail(t, err, "--kubeconfig needs an experiment file")
+}
+
 // A real cluster passes for an administrator. A user without permissions gets the list of the missing ones.
 func TestKubernetesDoctor(t *testing.T) {
 	path := clustertest.Kubeconfig(t)

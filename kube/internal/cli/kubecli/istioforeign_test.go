@@ -3,6 +3,7 @@ package kubecli
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,12 +13,13 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
 )
 
-// An Istio of revision "stable", applied by kubectl from rendered charts, is measured as it is. Its objects are afterwards what
-// they were, and no hint removes it.
+// An Istio of revisions "stable" and "next", applied by kubectl from rendered charts, is measured as it is, each revision by its name.
+// Its objects are afterwards what they were, and no hint removes it.
 func TestKubernetesIstioByOthers(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:others"
@@ -26,8 +28,11 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 	empty := objectsIn(t, c)
 	definition := must.Get(mesh.Load("istio"))(t)
 	version := os.Getenv("TARE_TEST_ISTIO_TAG")
-	m := must.Get(meshes.New(c, definition, mesh.Settings{Version: version, Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"},
-		Values: map[string]map[string]any{"istiod": {"revision": "stable"}}}, meshes.Options{Charts: charts}))(t)
+	revision := func(name string) *meshes.Mesh {
+		return must.Get(meshes.New(c, definition, mesh.Settings{Version: version, Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"},
+			Values: map[string]map[string]any{"istiod": {"revision": name}}}, meshes.Options{Charts: charts}))(t)
+	}
+	m := revision("stable")
 	rendered := must.Get(m.Rendered(t.Context()))(t)
 	owner := &byHand{cluster: c, kubeconfig: kubeconfig}
 	owner.kubectl(t, "", "create", "namespace", "istio-system")
@@ -50,10 +55,15 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 		}
 	}
 	must.Contain(t, must.Get(call(t, "mesh", "verify", "istio", "--kubeconfig", kubeconfig))(t), "runs, not installed by tare", "istiod-stable")
+	next := must.Get(revision("next").Rendered(t.Context()))(t)["istiod"].Manifest
+	owner.kubectl(t, next, "apply", "--server-side", "-n", "istio-system", "-f", "-")
+	defer owner.kubectl(t, next, "delete", "--ignore-not-found", "-n", "istio-system", "-f", "-")
+	istiod.Name = "istiod-next"
+	must.OK(t, c.WaitReady(t.Context(), nil, istiod))
 	c.Rediscover()
 	before, changed := objectsIn(t, c), resourceVersions(t, c)
 	text := fmt.Sprintf(istioExperiment, kubeconfig, image, "echo", version, charts, "", "")
-	_, records, _ := measured(t, bin, text)
+	_, records, dir := measured(t, bin, text, "meshes.istio.revision=stable", "meshes.next={from: istio, revision: next}", "factors.mesh=[none, istio, next]")
 	for _, r := range records {
 		if !usable(r) {
 			t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)
@@ -63,6 +73,10 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 			t.Errorf("%s: %d sidecars: %+v", r.ID, got, r.Tasks)
 		}
 		verifiedAs(t, r, under)
+		pods := must.Get(os.ReadFile(filepath.Join(dir, result.TrialsDir, r.ID, result.ProvenanceDir, "pods.yaml")))(t)
+		if want := map[string]string{"istio": "stable", "next": "next"}[r.Treatment]; under && !strings.Contains(string(pods), "istio.io/rev: "+want+"\n") {
+			t.Errorf("%s: no pod is of revision %s", r.ID, want)
+		}
 	}
 	nothingAdded(t, c, before)
 	if after := resourceVersions(t, c); !slices.Equal(after, changed) {
