@@ -6,7 +6,7 @@ import (
 	"errors"
 	"net"
 	"net/url"
-	"strings"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,7 +51,7 @@ func (r requests) hint(err error) string {
 	}{
 		{apierrors.IsUnauthorized(err), "the credentials have expired or belong to another cluster: log in again, and check them with `kubectl" + name + " auth whoami`"},
 		{isPlugin(err), "log in again; if a run was interrupted, then `tare cluster cleanup" + name + "`"},
-		{IsQuota(err), "the namespace's ResourceQuota is exceeded: `kubectl" + name + " describe quota --all-namespaces`"},
+		{isRefused(err), hints[kindOf("", err.Error())]},
 		{apierrors.IsForbidden(err), HintPermissions},
 		{meta.IsNoMatchError(err), "the cluster has no such kind: install its CustomResourceDefinition first"},
 		{isCertificate(err), "the kubeconfig's certificate authority did not sign the server's certificate: it may belong to an earlier cluster of that name"},
@@ -64,13 +64,13 @@ func (r requests) hint(err error) string {
 	return ""
 }
 
-// IsQuota reports whether a ResourceQuota was exceeded. The API server returns the same status for a missing permission.
-func IsQuota(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+// isRefused reports whether an admission plugin refused an object.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) && slices.Contains(refusals, kindOf("", err.Error()))
 }
 
 // IsForbidden reports whether an RBAC permission is missing.
-func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && !IsQuota(err) }
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && !isRefused(err) }
 
 func isCertificate(err error) bool {
 	var unknown x509.UnknownAuthorityError

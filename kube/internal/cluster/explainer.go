@@ -72,6 +72,8 @@ var hints = map[string]string{
 	reasonTooLarge:               "the namespace's ResourceQuota is smaller than one pod: set smaller platform.resources, or raise it",
 	reasonUnset:                  "the namespace's ResourceQuota needs requests and limits of every pod: set them in platform.resources",
 	reasonLimitRange:             "the namespace's LimitRange refuses these resources: set platform.resources within it",
+	reasonStandard:               "the namespace's pod security standard refuses the pod: correct its securityContext, or use a namespace with another standard",
+	reasonAdmission:              "an admission plugin of the API server refuses it, for the reason in its message",
 	reasonForbidden:              HintPermissions,
 	reasonInvalid:                "the API server refuses the pod. Are requests above limits? A limit below the mesh's own request needs `requests` beside `limits`",
 	reasonWebhook:                "an admission webhook of the cluster refused or failed: perhaps the injector of a mesh is not ready",
@@ -88,6 +90,8 @@ const (
 	reasonTooLarge   = "pod above quota"
 	reasonUnset      = "resources not set"
 	reasonLimitRange = "limit range"
+	reasonStandard   = "pod security standard"
+	reasonAdmission  = "admission"
 	reasonForbidden  = "forbidden"
 	reasonWebhook    = "webhook"
 	reasonInvalid    = "invalid"
@@ -100,10 +104,21 @@ var synonyms = map[string]string{"ImagePullBackOff": "ErrImagePull", "ImageInspe
 
 // permanentKinds are reasons that no waiting cures: the applied object causes them.
 var permanentKinds = map[string]bool{"InvalidImageName": true, "ErrImageNeverPull": true, reasonNoImage: true, reasonNoProgram: true, reasonInvalid: true,
-	reasonTooLarge: true, reasonUnset: true, reasonLimitRange: true}
+	reasonTooLarge: true, reasonUnset: true, reasonLimitRange: true, reasonStandard: true}
+
+// refusals are the kinds by which an admission plugin refuses an object. The API server returns the same status for a missing permission.
+var refusals = []string{reasonQuota, reasonTooLarge, reasonUnset, reasonLimitRange, reasonStandard}
+
+// noFiles is the end of the log of a container that found no inotify instance or no file descriptor left.
+const noFiles = "too many open files"
+
+const hintFiles = "the node has no inotify instance left (fs.inotify.max_user_instances is 128 by default, and a sidecar takes about three), or the container no file: raise that setting of the node with sysctl, or use fewer pods"
 
 func (e explanation) hint() string {
 	for _, r := range e.reasons {
+		if strings.Contains(strings.Join(r.log, "\n"), noFiles) {
+			return hintFiles
+		}
 		if h := hints[r.kind]; h != "" {
 			return h
 		}
@@ -249,10 +264,14 @@ func kindOf(kubeReason, message string) string {
 		return reasonUnset
 	case limitRange.MatchString(message):
 		return reasonLimitRange
+	case strings.Contains(message, "violates PodSecurity"):
+		return reasonStandard
 	case strings.Contains(message, "failed calling webhook"), strings.Contains(message, "admission webhook"):
 		return reasonWebhook
-	case strings.Contains(message, "is forbidden:"):
+	case strings.Contains(message, "is forbidden: User "):
 		return reasonForbidden
+	case strings.Contains(message, "is forbidden:"):
+		return reasonAdmission
 	case kubeReason == "FailedCreate" && strings.Contains(message, " is invalid: "):
 		return reasonInvalid
 	}

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
@@ -87,6 +89,9 @@ func TestExplanations(t *testing.T) {
 		tooLarge = "exceeded quota: small, requested: limits.cpu=2, used: limits.cpu=0, limited: limits.cpu=1500m"
 		full     = "exceeded quota: small, requested: limits.cpu=1, used: limits.cpu=1, limited: limits.cpu=1500m"
 		unset    = "failed quota: small: must specify limits.cpu for: app"
+		security = `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "app" must set securityContext.allowPrivilegeEscalation=false)`
+		class    = "no PriorityClass with name fast was found"
+		user     = `User "system:serviceaccount:kube-system:replicaset-controller" cannot create resource "pods"`
 		ranged   = "maximum cpu usage per Container is 100m, but limit is 2"
 		refused  = "replicaset cart-1: FailedCreate: Error creating: a pod is forbidden: "
 	)
@@ -113,6 +118,9 @@ func TestExplanations(t *testing.T) {
 		"quota is full":  {nil, created(full), []string{refused + full}, "platform.resources", false},
 		"quota, not set": {nil, created(unset), []string{refused + unset}, "platform.resources", true},
 		"limit range":    {nil, created(ranged), []string{refused + ranged}, "LimitRange", true},
+		"pod security":   {nil, created(security), []string{refused + security}, "pod security standard", true},
+		"no such class":  {nil, created(class), []string{refused + class}, "admission plugin", false},
+		"no permission":  {nil, created(user), []string{refused + user}, "RBAC", false},
 		"invalid":        {nil, []corev1.Event{invalid}, []string{`replicaset cart-1: FailedCreate: Error creating: a pod is invalid: spec.initContainers[0].resources.requests: Invalid value: "100m": must be less than or equal to cpu limit of 50m`}, "`requests` beside `limits`", true},
 	} {
 		k := serve(t, map[string]any{
@@ -159,6 +167,31 @@ func TestRetry(t *testing.T) {
 	_, err := c.Nodes(t.Context())
 	if !IsForbidden(err) || calls != 1 || hint.Of(err) != HintPermissions || !strings.HasPrefix(err.Error(), "list the nodes: ") {
 		t.Errorf("%v, hint %q after %d calls", err, hint.Of(err), calls)
+	}
+}
+
+// A sidecar that finds no inotify instance left names the setting of the node.
+func TestHintOfInotify(t *testing.T) {
+	for line, want := range map[string]string{"Error: failed to create fsnotify watcher: too many open files": "fs.inotify.max_user_instances", "panic": "log"} {
+		e := explanation{reasons: []reason{{kind: "CrashLoopBackOff", log: []string{"info", line}}}}
+		if got := e.hint(); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", line, got)
+		}
+	}
+}
+
+// An object that an admission plugin refuses needs no permission: the API server has one status for both.
+func TestRefusedIsNotForbidden(t *testing.T) {
+	for message, want := range map[string]string{
+		`exceeded quota: small, requested: pods=1, used: pods=3, limited: pods=3`: "ResourceQuota",
+		`maximum cpu usage per Container is 100m, but limit is 2`:                 "LimitRange",
+		`violates PodSecurity "restricted:latest": runAsNonRoot != true`:          "pod security standard",
+		`User "jo" cannot create resource "pods" in API group ""`:                 "RBAC",
+	} {
+		err := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "cart", errors.New(message))
+		if got := (requests{}).hint(err); !strings.Contains(got, want) || IsForbidden(err) != (want == "RBAC") {
+			t.Errorf("%s: hint %q, a missing permission: %v", message, got, IsForbidden(err))
+		}
 	}
 }
 
