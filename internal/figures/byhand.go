@@ -14,7 +14,7 @@ type HandPhase struct {
 	From    float64            `json:"from"` // seconds of the measure phase
 	To      float64            `json:"to"`
 	Changes []result.ByHand    `json:"changes,omitempty"` // that it begins with
-	Metrics map[string]float64 `json:"metrics"`           // what is unknown is absent
+	Metrics map[string]float64 `json:"metrics"`           // known ones
 }
 
 // handGap is the time up to which changes belong together: the replicas of a service are changed one after another.

@@ -487,7 +487,7 @@ func throttled(s seen) string {
 	return "throttled by CPU limits: " + printable.Listed(most, mostThrottled)
 }
 
-// generatorThrottled finds a generator that was stopped for so long that response times have its pauses.
+// generatorThrottled finds a generator whose pauses are a part of the response times.
 func generatorThrottled(s seen) string {
 	for _, task := range s.record.Tasks {
 		if _, share := throttledTime(task); task.Plane == metric.Load && share > grossly*throttleShare {

@@ -270,6 +270,44 @@ blocks: 1
 	}
 }
 
+// A load worker of three that ends in the measure phase is named. Its trial is invalid, and the next one has new workers, which
+// start together.
+func TestKubernetesWorkerLost(t *testing.T) {
+	r := experimentOnKubernetes(t, `
+factors: {rate: [60], connections: [6]}
+load: {workers: 3}
+phases: {warmup: 3s, measure: 7s, drain: 2s, idle: {cpu: 100, deadline: 1s}}
+validity: {rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
+blocks: 2
+`)
+	lost := ""
+	all := r.records(t, console.Incomplete, func() {
+		pods := r.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll)
+		list := must.Get(pods.List(t.Context(), metav1.ListOptions{LabelSelector: "tare.dev/service=load,batch.kubernetes.io/job-completion-index=1"}))(t)
+		if len(list.Items) != 1 {
+			t.Fatalf("%d second workers", len(list.Items))
+		}
+		lost = list.Items[0].Namespace + "/" + list.Items[0].Name
+		now := int64(0)
+		must.OK(t, r.cluster.Typed().CoreV1().Pods(list.Items[0].Namespace).Delete(t.Context(), list.Items[0].Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	})
+	if len(all) != 2 || all[0].Valid || !usable(all[1]) || all[1].Load == nil {
+		t.Fatalf("want an invalid and a valid trial: %+v", all)
+	}
+	i := slices.IndexFunc(all[0].Warnings, func(w result.Warning) bool { return w.Code == "task-died" })
+	if i < 0 || !strings.Contains(all[0].Warnings[i].Message, "load-1 of pod "+lost) {
+		t.Errorf("the worker %s is not named: %+v", lost, all[0].Warnings)
+	}
+	if _, tasks := usedBy(all[1], metric.Load); tasks != 3 {
+		t.Errorf("%d workers in the second trial, want 3", tasks)
+	}
+	if l := all[1].Load; l.Workers != 3 || l.SkewUS == nil || *l.SkewUS > 20_000 {
+		t.Errorf("the workers do not start together: %+v", l)
+	} else {
+		t.Logf("the first and the last of %d workers start %.0f µs apart", l.Workers, *l.SkewUS)
+	}
+}
+
 // The Faces topology, with gRPC and idle services. The API server is paused for 13 s of the measure
 // phase, longer than one attempt of a request lasts.
 func TestKubernetesFacesWithoutAPIServer(t *testing.T) {

@@ -267,13 +267,20 @@ func (e *entryPoint) close() error {
 	return errors.Join(failed...)
 }
 
-// Cautions implements [platform.Warner].
+// Warnings implements [platform.Warner].
 func (e *entryPoint) Warnings() (all []platform.Warning) {
 	if ns := e.spec.Topology.Namespace; ns != "" && !e.options.InPlace {
 		all = append(all, platform.Warning{
 			Code:    "original-runs",
 			Message: "the application in namespace " + ns + ", the original of the copy, runs too: no figure includes its CPU, and it disturbs all figures",
 			Hint:    "measure while it is idle, or on another cluster by application: {manifests: …}",
+		})
+	}
+	if first, now := e.options.placements.compare(e.pods); first != now {
+		all = append(all, platform.Warning{
+			Code:    "placement-differs",
+			Message: fmt.Sprintf("pods share nodes as [%s], and in the first such trial as [%s]: calls cross other nodes", now, first),
+			Hint:    "was a node cordoned, lost or added? platform.affinity: labels, or factors.placement, fixes the nodes",
 		})
 	}
 	if !e.options.portForward() {

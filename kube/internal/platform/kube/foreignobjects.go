@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
@@ -24,7 +25,8 @@ type foreignObjects struct {
 type podTemplate struct {
 	labels     map[string]string
 	containers []string
-	added      []string // those that a variant adds
+	added      []string                       // those that a variant adds
+	limits     map[string]corev1.ResourceList // by container
 }
 
 // add records a Service, or a workload and its pod template.
@@ -61,13 +63,27 @@ func templateOf(o map[string]any) (t podTemplate) {
 	for _, field := range []string{"initContainers", "containers"} {
 		list, _, _ := unstructured.NestedSlice(o, "spec", field)
 		for _, c := range list {
-			if one, ok := c.(map[string]any); ok {
-				name, _, _ := unstructured.NestedString(one, "name")
-				t.containers = append(t.containers, name)
+			if fields, ok := c.(map[string]any); ok {
+				var one corev1.Container
+				one.Name, _, _ = unstructured.NestedString(fields, "name")
+				if resources, ok, _ := unstructured.NestedMap(fields, "resources"); ok {
+					_ = runtime.DefaultUnstructuredConverter.FromUnstructured(resources, &one.Resources) // the API server refuses others
+				}
+				t.add(one)
 			}
 		}
 	}
 	return t
+}
+
+func (t *podTemplate) add(containers ...corev1.Container) {
+	if t.limits == nil {
+		t.limits = map[string]corev1.ResourceList{}
+	}
+	for _, c := range containers {
+		t.containers = append(t.containers, c.Name)
+		t.limits[c.Name] = c.Resources.Limits
+	}
 }
 
 func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {

@@ -142,7 +142,6 @@ func (m manifests) ports(s app.Service) []corev1.ContainerPort {
 func (m manifests) loadJob() *batchv1.Job {
 	n, mode, never := int32(m.options.Workers), batchv1.IndexedCompletion, int32(0)
 	pod := m.workerPod()
-	generatorImage(m).addTo(&pod, m.container(copyContainer, 0))
 	m.place(&pod, loadService, true)
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: podLabels(loadService)}, Spec: pod}
 	m.enrolment.markLoad(&template)
@@ -168,19 +167,18 @@ func (m manifests) workerPod() corev1.PodSpec {
 	pod := restrictedPod(c)
 	pod.Volumes = append(pod.Volumes, tokenVolume())
 	pod.RestartPolicy = corev1.RestartPolicyNever
+	generatorImage(m).addTo(&pod, m.container(copyContainer, 0))
 	return pod
 }
 
-// containersOf lists the containers in the manifest of a service's pods, or of the load's.
-func (m manifests) containersOf(service string) ([]string, error) {
+// podOf is the pod of a service's manifest, or of the load's.
+func (m manifests) podOf(service string) (corev1.PodSpec, error) {
 	if service == loadService {
-		if _, ok := generatorImage(m).separate(); ok {
-			return []string{copyContainer, loadContainer}, nil
-		}
-		return []string{loadContainer}, nil
+		return m.workerPod(), nil
 	}
-	if _, ok := m.spec.Topology.Service(service); !ok {
-		return nil, fmt.Errorf("no service %s", service)
+	s, ok := m.spec.Topology.Service(service)
+	if !ok {
+		return corev1.PodSpec{}, fmt.Errorf("no service %s", service)
 	}
-	return []string{appContainer}, nil
+	return m.servicePod(s), nil
 }

@@ -1,6 +1,10 @@
 package kube
 
 import (
+	"slices"
+	"strings"
+	"sync"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -130,4 +134,40 @@ func (p *Platform) checkPlacement(spec platform.Spec) error {
 		return hint.New(cluster.HintPermissions, "placement %s needs the nodes of the cluster, and the permission to list nodes is missing", placement)
 	}
 	return hint.New("use a cluster with more nodes, or fewer services", "placement %s needs %d nodes, and pods can be scheduled on %d", placement, need, has)
+}
+
+// placements are how pods of a run share nodes, of the first trial of each kind: by its services and replicas.
+type placements struct {
+	mu    sync.Mutex
+	first map[string]string
+}
+
+// compare returns how the pods of the first trial with as many pods of each service shared nodes, and how these do:
+// "echo load, echo" are two nodes.
+func (p *placements) compare(pods *trialPods) (first, now string) {
+	if p == nil {
+		return "", ""
+	}
+	var all []string
+	nodes := map[string][]string{}
+	for _, pod := range pods.all() {
+		if service := pods.serviceOf(pod); service != "" && pod.Spec.NodeName != "" {
+			all = append(all, service)
+			nodes[pod.Spec.NodeName] = append(nodes[pod.Spec.NodeName], service)
+		}
+	}
+	var groups []string
+	for _, of := range nodes {
+		slices.Sort(of)
+		groups = append(groups, strings.Join(of, " "))
+	}
+	slices.Sort(groups)
+	slices.Sort(all)
+	kind, now := strings.Join(all, " "), strings.Join(groups, ", ")
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, known := p.first[kind]; !known {
+		p.first[kind] = now
+	}
+	return p.first[kind], now
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 )
 
 // bareNodes creates ready nodes without a kubelet: the scheduler binds pods to them, which never start.
@@ -181,4 +182,32 @@ func labelledFor(roles []string, node, role string) bool {
 		}
 	}
 	return false
+}
+
+// A placement that differs from the first trial with the same services and replicas is a warning: after a cordon the load is
+// beside the application.
+func TestPlacementDiffers(t *testing.T) {
+	o := New(Options{Cluster: clustertest.Serve(t, nil)}, nil).options
+	warned := func(nodes ...string) (codes []string) {
+		var pods []*corev1.Pod
+		for i, service := range []string{"echo", "echo", "load"}[:len(nodes)] {
+			pod := podOf("n", fmt.Sprint("pod-", i), service)
+			pod.Spec.NodeName = nodes[i]
+			pods = append(pods, pod)
+		}
+		of := &trial{options: &o, namespace: "n", spec: platformtest.Spec(t, noMesh(t), 2, "echo")}
+		for _, w := range (&entryPoint{trial: of, pods: &trialPods{trial: of, store: storeOf(t, pods...)}}).Warnings() {
+			codes = append(codes, w.Code+": "+w.Message)
+		}
+		return codes
+	}
+	for _, same := range [][]string{{"a", "b", "c"}, {"c", "a", "b"}, {"a", "b"}, {"b", "a"}} { // another trial has no load in the cluster
+		if got := warned(same...); got != nil {
+			t.Errorf("%v: %v", same, got)
+		}
+	}
+	got := warned("a", "b", "b")
+	if len(got) != 1 || !strings.HasPrefix(got[0], "placement-differs: pods share nodes as [echo, echo load], and in the first such trial as [echo, echo, load]") {
+		t.Errorf("%v", got)
+	}
 }

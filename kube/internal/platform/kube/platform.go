@@ -104,6 +104,8 @@ type Options struct {
 	meshNamespaces []string
 	// calls between services that were reported.
 	calls string
+	// placements of the trials so far.
+	placements *placements
 	// InUse allows a cluster that is in use or is not marked as disposable.
 	InUse bool
 	// Report receives progress of long waits, and nil discards it.
@@ -136,6 +138,7 @@ func New(o Options, nodes []Node) *Platform {
 	o.Affinity = cmp.Or(o.Affinity, affinityAuto)
 	o.Expose = cmp.Or(o.Expose, exposeNodePort)
 	o.Workers = max(1, o.Workers)
+	o.placements = &placements{first: map[string]string{}}
 	if o.Report == nil {
 		o.Report = func(string) {}
 	}

@@ -77,16 +77,25 @@ func (z ztunnel) read(c mesh.Counter) (sum float64) {
 // podsOf is a store with pods, each written "namespace/name key=value".
 func podsOf(t *testing.T, texts ...string) *podStore {
 	t.Helper()
-	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	var pods []*corev1.Pod
 	for _, text := range texts {
 		where, label, _ := strings.Cut(text, " ")
 		namespace, name, _ := strings.Cut(where, "/")
 		key, value, _ := strings.Cut(label, "=")
-		must.OK(t, store.Add(&corev1.Pod{
+		pods = append(pods, &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{key: value}},
 			Spec:       corev1.PodSpec{NodeName: "node"},
 			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "istio-proxy"}}},
-		}))
+		})
+	}
+	return storeOf(t, pods...)
+}
+
+func storeOf(t *testing.T, pods ...*corev1.Pod) *podStore {
+	t.Helper()
+	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	for _, pod := range pods {
+		must.OK(t, store.Add(pod))
 	}
 	return &podStore{informer: fixedInformer{store: store}}
 }

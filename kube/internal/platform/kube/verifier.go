@@ -36,12 +36,16 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 	if err := v.monitor.Err(); err != nil {
 		return done, fmt.Errorf("verify: %w", err)
 	}
+	limits := v.checkLimits()
+	if done.Checks = []check.Check{limits}; !limits.OK { // throttled probes would fail without the reason
+		return done, nil
+	}
 	v.prober.probe = v.spec.Completed(probe, v.prober.entry.Entry())
 	answers, err := v.checkAnswers(ctx)
 	if err != nil {
 		return done, fmt.Errorf("verify: %w", err)
 	}
-	done.Checks = []check.Check{answers, v.checkContainers()}
+	done.Checks = append(done.Checks, answers, v.checkContainers())
 	if !v.enrolment.enrolled || !answers.OK {
 		return done, nil
 	}
@@ -80,8 +84,8 @@ func (v *verifier) checkContainers() check.Check {
 	pods := v.pods.all()
 	proxies := v.sidecars()
 	for _, pod := range pods {
-		want, err := v.containersOf(pod)
-		got := containerNames(pod)
+		manifest, err := v.manifestOf(pod)
+		want, got := manifest.containers, containerNames(pod)
 		if err != nil {
 			continue // a gateway of the mesh in the namespace
 		}
@@ -126,16 +130,23 @@ func (v *verifier) sidecars() (containers []string) {
 	return containers
 }
 
-// containersOf are the containers of a pod's manifest, before injection.
-func (v *verifier) containersOf(pod *corev1.Pod) ([]string, error) {
-	if v.foreign != nil && pod.Labels[labelService] == "" {
+// manifestOf is the manifest of a pod, before injection.
+func (v *verifier) manifestOf(pod *corev1.Pod) (t podTemplate, err error) {
+	if v.othersWrote(pod) {
 		t, ok := v.foreign.template(pod)
 		if !ok {
-			return nil, fmt.Errorf("pod %s is not of the chart", pod.Name)
+			return t, fmt.Errorf("pod %s is not of the chart", pod.Name)
 		}
-		return t.containers, nil
+		return t, nil
 	}
-	return manifests{v.trial}.containersOf(pod.Labels[labelService])
+	spec, err := manifests{v.trial}.podOf(pod.Labels[labelService])
+	t.add(slices.Concat(spec.InitContainers, spec.Containers)...)
+	return t, err
+}
+
+// othersWrote reports whether a pod is of an application that others wrote, and not of the load.
+func (v *verifier) othersWrote(pod *corev1.Pod) bool {
+	return v.foreign != nil && pod.Labels[labelService] == ""
 }
 
 // containerNames are the names of a pod's containers, init containers first.
