@@ -272,3 +272,51 @@ meshes:
 		t.Errorf("no warning names the treatment: %+v, %s", c.Difference, c.Verdict)
 	}
 }
+
+// The real Redis over plain TCP, behind sidecars that forward connections and one proxy of known cost.
+func TestRedisBehindProxies(t *testing.T) {
+	t.Parallel()
+	python := programtest.Installed(t, "python3", "apt install python3")
+	redis, libraries := programtest.Server(t, "redis-server")
+	haproxy, _ := programtest.Server(t, "haproxy")
+	dir := t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
+	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
+kind: Experiment
+metadata: {name: redis}
+application:
+  command: [%q, --port, "${port}", --bind, 127.0.0.1, --protected-mode, "no", --save, ""]
+  env: {LD_LIBRARY_PATH: %q}
+  exchange: {send: "PING\r\n", expect: "+PONG\r\n"}
+factors: {mesh: [none, haproxy, envoy-tcp, plain, weight], protocol: [tcp], rate: [100], connections: [4]}
+load: {arrivals: constant}
+order: interleaved
+control: false
+blocks: 4
+phases: {warmup: 1s, measure: 2s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
+meshes:
+  haproxy: {program: %q, environment: {LD_LIBRARY_PATH: %[2]q}}
+`, redis, libraries, haproxy)
+	for _, mode := range []string{"plain", "weight"} {
+		text += fmt.Sprintf("  %s: {gateway: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
+	}
+	r, _ := undisturbed(t, must.File(t, dir, "redis.yaml", text))
+	for _, id := range []string{"haproxy", "envoy-tcp", "plain", "weight"} {
+		d := differenceOf(t, r, id, "cpu_us_per_request/data").Difference
+		if *d.Low <= 0 {
+			t.Errorf("%s: %.0f [%.0f, %.0f] µs", id, d.Estimate, *d.Low, *d.High)
+		}
+	}
+	const burnt = 200.0
+	plain, weight := differenceOf(t, r, "plain", "cpu_us_per_request/data").Difference, differenceOf(t, r, "weight", "cpu_us_per_request/data").Difference
+	if low, high := *weight.Low-*plain.High, *weight.High-*plain.Low; high < burnt || low > burnt*1.5 {
+		t.Errorf("measured %.0f to %.0f µs, burnt %.0f", low, high, burnt)
+	}
+	env := []string{"PATH=" + filepath.Dir(redis) + string(filepath.ListSeparator) + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + libraries}
+	stdout, _, code := tareWith(t, dir, env, "weigh", "--plain", "--time", "10s", "--rate", "100", "--protocol", "tcp", "--data", "PING\r\n", "--expect-body", "+PONG\r\n",
+		"--", "redis-server", "--port", "{port}", "--protected-mode", "no", "--save", "")
+	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, "envoy-tcp") {
+		t.Errorf("weigh: exit code %d\n%s", code, stdout)
+	}
+}

@@ -71,6 +71,9 @@ func (f *loadFlags) speak(p *load.Profile) error {
 	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
 		p.Protocol = cmp.Or(p.Protocol, "tcp")
 	}
+	if p.Protocol == load.ProtocolTCP && len(p.BodyHas) == 1 {
+		p.Answer, p.BodyHas = []byte(p.BodyHas[0]), nil
+	}
 	return nil
 }
 

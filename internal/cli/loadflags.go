@@ -102,7 +102,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Var(&f.html, "html", "write the result as a page to this `file`, too")
 	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate that meets this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
-	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain; may be repeated")
+	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain, and of tcp:// the whole answer; may be repeated")
 	flags.StringArrayVar(&f.profile.JSONHas, "expect-json", nil, "`field` that every JSON answer must have, such as data.id; may be repeated")
 	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")

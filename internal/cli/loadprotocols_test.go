@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -121,6 +122,31 @@ func TestLoadWebSocket(t *testing.T) {
 	must.Contain(t, out, "100 % ok", "WebSocket")
 	if _, err := runLoadCommand(t, "ws"+strings.TrimPrefix(hello(t), "http"), "-n", "5", "-c", "1"); exitCode(err) != 1 || !strings.Contains(err.Error(), "websocket refused: status 200 OK") {
 		t.Error(err)
+	}
+}
+
+func TestLoadTCP(t *testing.T) {
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			c, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				for lines := bufio.NewScanner(c); lines.Scan(); {
+					_, _ = fmt.Fprintf(c, "+%s\r\n", strings.Replace(lines.Text(), "I", "O", 1))
+				}
+			}()
+		}
+	}()
+	target := "tcp://" + listener.Addr().String()
+	out := must.Get(runLoadCommand(t, target, "--data", "PING\r\n", "--expect-body", "+PONG\r\n", "-n", "20", "-c", "2"))(t)
+	must.Contain(t, out, "100 % ok")
+	if _, err := runLoadCommand(t, target, "--data", "PANG\r\n", "--expect-body", "+PONG\r\n", "-n", "5", "-c", "1"); exitCode(err) != console.Gate {
+		t.Errorf("another answer: %v", err)
 	}
 }
 

@@ -70,6 +70,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --path /items --ready /healthz -- ./server --listen 127.0.0.1:{port}
   tare weigh --mesh consul --mesh envoy -- node server.js      # reads the variable PORT
   tare weigh --protocol grpc -- ./grpc-server --port {port}    # its health check
+  tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' --sidecar haproxy -- redis-server --port {port}
   tare weigh --tls -- node https.js      # speaks TLS itself: sidecars forward its connections
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
   tare weigh --sidecar nginx --option mtls=true -- ./server {port}
@@ -111,7 +112,8 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Image, "image", "", "`image` of tare-agent, on a cluster (default: the image of this version)")
 	f.StringVar(&o.Path, "path", "", "`path` of the requests, or the gRPC method (default /, and the gRPC health check)")
 	f.StringVar(&o.Ready, "ready", "", "`path` that is answered with 2xx or 3xx once the program serves (default: any answer)")
-	f.StringVar(&o.Protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc or websocket (an echo)")
+	f.StringVar(&o.Protocol, "protocol", app.HTTP1, "protocol of the program: http1, http2, grpc, websocket (an echo) or tcp, with --data and --expect-body")
+	f.StringVar(&o.Expect, "expect-body", "", "--protocol tcp: the whole answer to --data, as `text`")
 	f.BoolVar(&o.TLS, "tls", false, "the program speaks TLS itself (default: probed)")
 	registerRequest(f, &o.Method, &o.data, &o.Headers)
 	f.StringArrayVar(&o.Meshes, "mesh", []string{"envoy"}, "compare with this `mesh` of tare list meshes, or a file with a definition; may be repeated (on a cluster istio)")

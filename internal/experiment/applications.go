@@ -29,7 +29,7 @@ func (e *Experiment) ApplicationVariant(name string) ApplicationVariant {
 		v := e.Applications[n]
 		all.From = v.From
 		all.URL, all.Dir, all.Ready = cmp.Or(v.URL, all.URL), cmp.Or(v.Dir, all.Dir), cmp.Or(v.Ready, all.Ready)
-		all.TLS = v.TLS || all.TLS
+		all.TLS, all.Exchange = v.TLS || all.TLS, cmp.Or(v.Exchange, all.Exchange)
 		all.Env = over(all.Env, v.Env)
 		if len(v.Command) > 0 {
 			all.Command = v.Command
@@ -244,6 +244,9 @@ func ownRows(under string) []fieldRow {
 func besideRows(under string) []fieldRow {
 	return []fieldRow{
 		{under + "tls", "The command speaks TLS itself, with any certificate: sidecars forward its connections as tcp.", nil, nil},
+		{under + "exchange", "Request of a program with protocol tcp.", nil, nil},
+		{under + "exchange.send", "Bytes of every request, as text.", nil, nil},
+		{under + "exchange.expect", "Its whole answer, as text. Any other is an error.", nil, nil},
 		{under + "prefix", "Words before the command: a program that starts it, such as [opentelemetry-instrument].", nil, nil},
 		{under + "beside", "Processes beside the program, which start before it and end with the trial. They count as plane data.", nil, nil},
 		{under + "beside[].name", "DNS label. ${NAME.port}, ${NAME.host} and ${NAME.url} are its address, in the program's command and env.", nil, form(label{}.describe)},

@@ -54,8 +54,8 @@ type Profile struct {
 	// grpc: unary calls. A target's path is the method. The body is one message: that
 	// of Body, or one whose field 1 has RequestSize bytes.
 	//
-	// tcp: the body, min one byte, is sent unchanged and must come back. A target is
-	// tcp://host:port, over TLS tls://host:port, or an http or https URL of which only
+	// tcp: the body, min one byte, is sent unchanged, and its answer is Answer or the same bytes.
+	// A target is tcp://host:port, over TLS tls://host:port, or an http or https URL of which only
 	// host and port count. ExpectSize has no effect.
 	//
 	// websocket: the body is one message, text if it is valid UTF-8. A target is ws://host:port/path,
@@ -132,6 +132,8 @@ type Profile struct {
 	Headers []string `json:"headers,omitempty"`
 	// Body is the request's body, in place of RequestSize filler bytes.
 	Body []byte `json:"body,omitempty"`
+	// Answer is the whole answer to each request of protocol tcp. Empty: the bytes of the request.
+	Answer []byte `json:"answer,omitempty"`
 	// ConnectTo replaces the addresses of hosts, and the first that applies counts.
 	// Requests and certificates keep the host of the URL. Several addresses of one name are used
 	// in turn. An address that cannot be connected to is skipped for a second.

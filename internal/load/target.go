@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
-// Protocol tcp: a request is a number of bytes, and its answer is the same bytes.
+// Protocol tcp: a request is a number of bytes, and its answer is known: the same bytes, or others.
 
 // schemeTCP and schemeTLS are the schemes of a target of protocol tcp, plain and over TLS.
 const (

@@ -29,6 +29,15 @@ type Request struct {
 	Method  string
 	Headers []string
 	Body    []byte
+	Expect  string // protocol tcp: the whole answer
+}
+
+// exchange is the request of protocol tcp.
+func (r Request) exchange() app.Exchange {
+	if r.Expect == "" {
+		return app.Exchange{}
+	}
+	return app.Exchange{Send: string(r.Body), Expect: r.Expect}
 }
 
 // load returns the field load, and the level of the factor route for a request that is only a path.
@@ -41,6 +50,13 @@ func (r Request) load(protocol string) (l weighLoad, route []string, err error) 
 		l.header(name, strings.TrimSpace(value))
 	}
 	switch {
+	case protocol == app.TCP:
+		if len(r.Body) == 0 || r.Expect == "" {
+			return l, nil, hint.Usage(errors.New("--protocol tcp needs a request and its whole answer"), `write --data $'PING\r\n' --expect-body $'+PONG\r\n'`)
+		}
+		return l, nil, nil
+	case r.Expect != "":
+		return l, nil, hint.Usage(errors.New("--expect-body is of --protocol tcp"), "write load.checks in an experiment file, for other protocols")
 	case r.Method == "" && len(r.Body) == 0:
 		if r.Path != "" {
 			route = []string{r.Path}

@@ -16,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
@@ -177,13 +178,14 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 	s.start = max(s.start, time.Since(began))
 	p := load.Profile{Targets: d.Entry(), Protocol: treatment.Levels.Protocol, Connections: treatment.Levels.Connections,
 		Warmup: searchTime / 5, Measure: searchTime, Drain: time.Second, Timeout: 10 * time.Second, Workers: 1, Rate: rate, ExpectSize: -1}
-	if entry, _ := topology.Service(topology.EntryName()); entry.Secure() {
+	entry, _ := topology.Service(topology.EntryName())
+	if entry.Secure() {
 		p.TLS = &load.TLS{Insecure: true}
 	}
-	if p, err = runner.WithRequests(p, &s.study.Experiment.Load, d.Entry()); err != nil {
+	if p, err = runner.WithRequests(p, &s.study.Experiment.Load, entry, d.Entry()); err != nil {
 		return 0, err
 	}
-	if d.Host != "" {
+	if d.Host != "" && p.Protocol != app.TCP {
 		p.Headers = append([]string{"Host: " + d.Host}, p.Headers...) // a Host of the file replaces it
 	}
 	verified, err := d.Verifier.Verify(ctx, platform.Probe{Load: p, ErrorRatio: s.study.Experiment.Validity.ErrorRatio})
@@ -234,7 +236,7 @@ func (s *search) notef(format string, args ...any) {
 
 // searchHint is the hint of a check in terms of the flags of weigh, and of the directory of the logs.
 func searchHint(text, logs string) string {
-	text = strings.NewReplacer("factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers", "--path is a path, and -H 'Host: NAME' a Host, that it answers with status 2xx", "the trial's provenance directory", logs).Replace(text)
+	text = strings.NewReplacer("factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers", "--path is a path, and -H 'Host: NAME' a Host, that it answers with status 2xx", "exchange has the request and its whole answer", "--data is the request and --expect-body its whole answer", "the trial's provenance directory", logs).Replace(text)
 	return inFlags(text)
 }
 

@@ -154,7 +154,7 @@ func (w *WeighStudy) adapt(err error) bool {
 	return false
 }
 
-// secure makes the load speak TLS with the program, and replaces a mesh that nobody chose by one that forwards connections.
+// secure makes the load speak TLS with the program.
 func (w *weighFile) secure(o Weigh) {
 	if !o.TLS && !strings.HasPrefix(o.URL, "https://") {
 		return
@@ -165,6 +165,11 @@ func (w *weighFile) secure(o Weigh) {
 	} else {
 		w.Application.TLS = o.URL == ""
 	}
+	w.forwarding(o)
+}
+
+// forwarding replaces a mesh that nobody chose by one that forwards connections.
+func (w *weighFile) forwarding(o Weigh) {
 	if i := slices.Index(w.Factors.Mesh, "envoy"); i >= 0 && !o.MeshChosen {
 		w.Factors.Mesh[i] = "envoy-tcp"
 	}
@@ -303,7 +308,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 	if o.Cold {
 		w.Phases.Prewarm = new(experiment.Duration)
 	}
-	w.Application.Ready = o.Ready
+	w.Application.Ready, w.Application.Exchange = o.Ready, o.exchange()
 	path := o.Path
 	if o.Protocol == "grpc" && path != "" && !strings.HasPrefix(path, "/") { // as grpcurl names methods
 		path = "/" + path
@@ -332,6 +337,9 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 	w.Metadata.Name = label("weigh-" + name)
 	err := errors.Join(invalid, w.addMeshes(o.Meshes), w.addSidecars(o.Sidecars), w.addGateways(o.Gateways, o.Config), w.addVariant(o), w.choose(o))
 	w.secure(o)
+	if o.Protocol == app.TCP {
+		w.forwarding(o)
+	}
 	return w, err
 }
 

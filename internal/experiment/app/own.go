@@ -68,7 +68,7 @@ func uses(marked Addresses, mark string, words []string, variables map[string]st
 // own reports mistakes in a program of the user, and fields that apply to others only.
 func (v validation) own(at string, s Service) {
 	if !s.IsOwn() {
-		for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "ready": s.Ready != "", "tls": s.TLS, "prefix": len(s.Prefix) > 0, "beside": len(s.Beside) > 0} {
+		for name, has := range map[string]bool{"env": s.Env != nil, "dir": s.Dir != "", "ready": s.Ready != "", "tls": s.TLS, "exchange": s.Exchange != (Exchange{}), "prefix": len(s.Prefix) > 0, "beside": len(s.Beside) > 0} {
 			if has {
 				v.report(join(at, name), "it needs a command", "add command: [PROGRAM, ARGUMENT, …]")
 			}
@@ -76,10 +76,15 @@ func (v validation) own(at string, s Service) {
 		return
 	}
 	if !reflect.DeepEqual(s.Behavior, Behavior{}) {
-		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, tls, prefix, beside, protocol, replicas and calls")
+		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, tls, exchange, prefix, beside, protocol, replicas and calls")
 	}
-	if s.Protocol == TCP {
-		v.report(join(at, "protocol"), "one's own program cannot have protocol tcp: the load expects an echo", "write http1, http2 or grpc")
+	switch known := s.Exchange.Send != "" && s.Exchange.Expect != ""; {
+	case s.Protocol == TCP && !known:
+		v.report(join(at, "exchange"), "the load does not know what to send to a program with protocol tcp, and its answer", `write exchange: {send: "PING\r\n", expect: "+PONG\r\n"}`)
+	case s.Protocol != TCP && s.Protocol != "" && s.Exchange != (Exchange{}):
+		v.report(join(at, "exchange"), "it is of protocol tcp, and the protocol is "+s.Protocol, "write protocol tcp, or remove it")
+	case s.Protocol == TCP && s.Ready != "":
+		v.report(join(at, "ready"), "a program with protocol tcp has no path", "remove it: the program is ready when it answers the exchange")
 	}
 	if s.Secure() && s.Protocol != "" && s.Protocol != HTTP1 && s.Protocol != HTTP2 {
 		v.report(join(at, "tls"), "a program with TLS of its own speaks http1 or http2, and the protocol is "+s.Protocol, "let it serve without TLS, or measure it with http1 or http2")
@@ -115,10 +120,18 @@ type Own struct {
 	// TLS: the program speaks TLS itself, with any certificate. Sidecars forward its connections as they are. A URL of https
 	// means the same.
 	TLS bool `yaml:"tls,omitempty" json:"tls,omitempty"`
+	// Exchange is the request of protocol tcp.
+	Exchange Exchange `yaml:"exchange,omitempty" json:"exchange,omitzero"`
 	// Prefix are words before the command: a program that starts it, with its own arguments.
 	Prefix []string `yaml:"prefix,flow,omitempty" json:"prefix,omitempty"`
 	// Beside are processes outside the path of requests, which start before the program and end with the trial.
 	Beside []BesideProcess `yaml:"beside,omitempty" json:"beside,omitempty"`
+}
+
+// Exchange is a request to a program of protocol tcp, and its whole answer.
+type Exchange struct {
+	Send   string `yaml:"send" json:"send"`
+	Expect string `yaml:"expect" json:"expect"`
 }
 
 // BesideProcess is a process beside a program of the user, such as a collector. Its usage belongs to the data plane.

@@ -112,6 +112,34 @@ func TestEchoFailures(t *testing.T) {
 	}
 }
 
+// An answer that is known in advance, as Redis has it. Neither one that begins alike counts, nor the request itself.
+func TestKnownAnswer(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{"+PONG\r\n": "", "+POND\r\n": "wrong body", "PING\r\n": "wrong body", "+PO": "half a response"} {
+		p := profile(tcpTarget(t, func(c net.Conn) {
+			for {
+				if _, err := io.ReadFull(c, make([]byte, len("PING\r\n"))); err != nil {
+					return
+				}
+				if _, _ = io.WriteString(c, answer); len(answer) < 4 {
+					return
+				}
+			}
+		}))
+		p.Protocol, p.Body, p.Answer, p.Warmup, p.Tail = load.ProtocolTCP, []byte("PING\r\n"), []byte("+PONG\r\n"), 0, 0
+		p.Measure, p.Drain = brief, 10*time.Second
+		r := mustRun(t, atRate(p, 50, 10))
+		if good := r.Classes[load.OK]; r.Requests == 0 || want == "" && good != r.Requests || want != "" && r.Errors[want] != r.Requests {
+			t.Errorf("answer %q: %v, %v of %d", answer, r.Classes, r.Errors, r.Requests)
+		}
+	}
+	p := profile("http://127.0.0.1:1")
+	p.Answer = []byte("x")
+	if err := p.Validate(); err == nil || !strings.Contains(err.Error(), "only tcp has it") {
+		t.Errorf("over HTTP: %v", err)
+	}
+}
+
 func TestEchoRefusesWhatItCannotDo(t *testing.T) {
 	for _, test := range []struct {
 		change      func(*load.Profile)

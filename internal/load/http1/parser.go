@@ -24,7 +24,7 @@ const (
 	atChunkData
 	atChunkEnd // the CRLF after a chunk's data
 	atTrailer
-	atEcho // protocol tcp: every byte that was sent comes back, and nothing else
+	atEcho // protocol tcp: the expected bytes, and nothing else
 	atDone
 )
 
@@ -47,7 +47,9 @@ type Parser struct {
 	bareLine    bool // the trailer line before ended in a bare line feed
 
 	Memo *HeaderMemo // the last header, nil if not remembered
-	Echo []byte      // protocol tcp: the sent bytes, which must come back, nil for HTTP
+	Echo []byte      // protocol tcp: the whole answer, nil for HTTP
+
+	Unlike load.Failure // protocol tcp: of another answer
 
 	KeepCookies bool     // values of Set-Cookie are of interest
 	Cookies     []string // those values

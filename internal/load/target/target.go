@@ -33,7 +33,8 @@ type Target struct {
 	Path      int                // of the profile's paths
 	Bodily    bool               // answers have a body: the method is not HEAD
 	WebSocket *websocket.Request // the same for WebSocket, nil for another protocol
-	Echo      []byte             // the request where protocol tcp expects it back, nil for HTTP
+	Echo      []byte             // the whole answer that protocol tcp expects, nil for HTTP
+	Unlike    load.Failure       // of another one
 	Varying   *http1.Varying     // the request, if it differs from send to send, nil if Request is all of them
 	Cookies   []*http.Cookie     // of the request itself, in a load with cookies of users
 	Origin    int                // of the profile's origins
@@ -68,8 +69,11 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		}
 		switch {
 		case p.Protocol == load.ProtocolTCP:
-			t.Echo = echoed(body)
-			t.Request = t.Echo
+			t.Request = echoed(body)
+			t.Echo, t.Unlike = t.Request, load.FailureWrongEcho
+			if len(p.Answer) > 0 {
+				t.Echo, t.Unlike = p.Answer, load.FailureWrongBody
+			}
 		case texts != nil:
 			t.Varying = http1.BuildVarying(u, &call, texts)
 		default:

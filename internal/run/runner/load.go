@@ -186,6 +186,7 @@ func (lr *loadRun) base() load.Profile {
 	if entry.Secure() {
 		p.TLS = &load.TLS{Insecure: true}
 	}
+	addExchange(&p, entry)
 	if p.Protocol == app.WebSocket {
 		addWebSocket(&p, lr.setup.Experiment.Load.WebSocket, entry)
 	}

@@ -42,10 +42,18 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 	addStream(p, &requests[0])
 }
 
-// WithRequests is a profile that sends the requests of an experiment to the roots, without placeholders in its headers.
-func WithRequests(p load.Profile, l *experiment.Load, roots []string) (load.Profile, error) {
+// WithRequests is a profile that sends the requests of an experiment to the roots of an entry, without placeholders in its headers.
+func WithRequests(p load.Profile, l *experiment.Load, entry app.Service, roots []string) (load.Profile, error) {
 	addRequests(&p, l, roots)
+	addExchange(&p, entry)
 	return withSecrets(p, l)
+}
+
+// addExchange sends the request of a program with protocol tcp.
+func addExchange(p *load.Profile, entry app.Service) {
+	if x := entry.Exchange; p.Protocol == app.TCP && x.Send != "" {
+		p.Body, p.Answer, p.RequestSize = []byte(x.Send), []byte(x.Expect), 0
+	}
 }
 
 // addWebSocket sets the messages of p, and the answers of tare's own service. A program of the user has answers of its own.

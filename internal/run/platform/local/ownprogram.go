@@ -205,6 +205,14 @@ func (o *ownPrograms) adopt(ctx context.Context, p *pod, s app.Service) error {
 func ready(ctx context.Context, p *pod) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
+	if p.protocol == app.TCP {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.app.String())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		return exchangeTCP(ctx, conn, p)
+	}
 	if p.protocol == app.GRPC {
 		over := &http.Transport{DisableKeepAlives: true, Protocols: protocols(2)}
 		return anyStatus(rpc.Healthy(ctx, over, p.app.String()))

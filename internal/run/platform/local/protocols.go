@@ -94,14 +94,18 @@ func probeGRPC(ctx context.Context, r *request) (a check.Answer, err error) {
 	return check.Answer{Status: "grpc-0", Bytes: &size, SHA256: hex.EncodeToString(sum[:])}, nil
 }
 
-// probeTCP sends bytes, at least one, and expects them back.
+// probeTCP sends the bytes of a request, at least one, and expects its answer.
 func probeTCP(ctx context.Context, r *request) (a check.Answer, err error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", r.url.Host)
 	if err != nil {
 		return a, err
 	}
 	defer conn.Close()
-	return a, echoed(ctx, conn, bytes.Repeat([]byte("x"), max(len(r.body), 1)))
+	if len(r.load.Answer) > 0 {
+		return a, answered(ctx, conn, r.body, r.load.Answer)
+	}
+	sent := bytes.Repeat([]byte("x"), max(len(r.body), 1))
+	return a, answered(ctx, conn, sent, sent)
 }
 
 // probeWebSocket opens a connection. A service of tare must also send its message back, but that
@@ -201,14 +205,16 @@ func protocols(version int) *http.Protocols {
 	return &p
 }
 
-func exchangeTCP(ctx context.Context, conn net.Conn, _ *pod) error {
-	if err := echoed(ctx, conn, []byte("tare\n")); err != nil {
-		return fmt.Errorf("no echo: %w", err)
+func exchangeTCP(ctx context.Context, conn net.Conn, p *pod) error {
+	sent, want := "tare\n", "tare\n"
+	if x := p.own.Exchange; x.Send != "" {
+		sent, want = x.Send, x.Expect
 	}
-	return nil
+	return answered(ctx, conn, []byte(sent), []byte(want))
 }
 
-func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
+// answered sends bytes and reads as many as the answer has.
+func answered(ctx context.Context, conn net.Conn, sent, want []byte) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return err
@@ -219,13 +225,13 @@ func echoed(ctx context.Context, conn net.Conn, sent []byte) error {
 		_, err := conn.Write(sent)
 		wrote <- err
 	})()
-	got := make([]byte, len(sent))
-	_, err := io.ReadFull(conn, got)
-	if err := errors.Join(err, <-wrote); err != nil {
-		return err
+	got := make([]byte, len(want))
+	n, err := io.ReadFull(conn, got)
+	if failed := errors.Join(err, <-wrote); failed != nil && n == 0 {
+		return failed
 	}
-	if !bytes.Equal(got, sent) {
-		return fmt.Errorf("the %d bytes came back changed", len(sent))
+	if got = got[:n]; !bytes.Equal(got, want) {
+		return fmt.Errorf("%.60q is the answer to %.60q, %.60q is expected", got, sent, want)
 	}
 	return nil
 }

@@ -138,7 +138,10 @@ func (v *verifier) probe(ctx context.Context, probe platform.Probe, requests []r
 		if v.layout.proxied() && v.layout.spec.Protocol(s) == app.WebSocket {
 			c.Hint = "the sidecars must forward upgrades to WebSocket: where .Inbound.WebSocket and .WebSocket of an outbound service are true in the mesh definition"
 		}
-		if s.IsOwn() {
+		switch {
+		case s.IsOwn() && v.layout.spec.Protocol(s) == app.TCP:
+			c.Hint = "exchange has the request and its whole answer, which is the same behind a proxy; the program's log is in the trial's provenance directory"
+		case s.IsOwn():
 			c.Hint = "factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers; its log is in the trial's provenance directory"
 		}
 	}
