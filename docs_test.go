@@ -101,7 +101,7 @@ var generated = regexp.MustCompile(`(?s)<!-- (?:glossary|packages|layers|metrics
 
 // mostWords bounds what a reader has to read: some half of the 39,387 words that the pages once had. It counts the
 // hand-written words below docs, without the dated observations, the generated cli.md and generated parts.
-const mostWords = 24800
+const mostWords = 25300
 
 func TestWordsOfDocs(t *testing.T) {
 	sum, parts := 0, 0
