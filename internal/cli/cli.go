@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"os"
 	"path/filepath"
 	"slices"
@@ -43,6 +45,7 @@ func Main(kubernetes *Kubernetes) int {
 
 func (c *CommandLine) main() int {
 	defer routine.Report()
+	log.SetOutput(libraryLog{os.Stderr})
 	collectLess()
 	keepPipes()
 	ctx, kill, stop := interrupts(os.Stderr, c.first)
@@ -52,6 +55,16 @@ func (c *CommandLine) main() int {
 	s := &streams{end: func() { end(console.ErrNoReader) }}
 	c.Out, c.Err, c.kill = s.watch(os.Stdout), s.watch(os.Stderr), kill
 	return s.code(c.Run(ctx, os.Args[1:]))
+}
+
+// libraryLog is the log of libraries without what net/http writes about servers of other protocols, whose error has a hint.
+type libraryLog struct{ io.Writer }
+
+func (l libraryLog) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), "Unsolicited response received on idle HTTP channel") {
+		return len(p), nil
+	}
+	return l.Writer.Write(p)
 }
 
 // New returns a command line on a console.

@@ -5,12 +5,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -42,6 +44,8 @@ var listings = []listing{
 		[]string{"METER", "DESCRIPTION"}, meterRows},
 	{"faults", "faults that an experiment can inject",
 		[]string{"FAULT", "REQUIRED", "OPTIONAL", "DESCRIPTION"}, faultRows},
+	{"examples", "experiments inside the program, for run, plan and doctor",
+		[]string{"EXAMPLE", "DESCRIPTION"}, exampleRows},
 	{"metrics", "all metrics",
 		[]string{"METRIC", "UNIT", "BETTER", "MEANING", "PARTS"}, metricRows},
 }
@@ -266,6 +270,29 @@ func metricRows(*session.Program) (rows [][]string) {
 			name, parts = metric.Of(r.Name, r.Parts[0]), ""
 		}
 		rows = append(rows, []string{name, cmp.Or(r.Unit, "1"), r.Better.String(), r.Doc, cmp.Or(parts, "-")})
+	}
+	return rows
+}
+
+// sentenceEnd ends the first sentence of a comment.
+var sentenceEnd = regexp.MustCompile(`[.?:](?:\s|$)`)
+
+// exampleRows have the first sentence of each example.
+func exampleRows(*session.Program) (rows [][]string) {
+	for _, name := range examples.Names() {
+		data, _ := examples.Read(name)
+		var comment []string
+		for line := range strings.Lines(string(data)) {
+			if !strings.HasPrefix(line, "#") {
+				break
+			}
+			comment = append(comment, strings.Fields(strings.TrimPrefix(line, "#"))...)
+		}
+		about := strings.Join(comment, " ")
+		if at := sentenceEnd.FindStringIndex(about); at != nil {
+			about = about[:at[0]+1]
+		}
+		rows = append(rows, []string{name, about})
 	}
 	return rows
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -25,6 +26,7 @@ func TestList(t *testing.T) {
 		"generators": {len(c.Generators), "tare  open, closed  built in  response time: from the scheduled start to the last byte"},
 		"platforms":  {len(c.Platforms), "local"},
 		"meters":     {len(session.ClusterMeters), "kubelet  counters"},
+		"examples":   {len(examples.Names()), "quickstart  What does a pair of Envoy sidecars with mTLS add to one small service?"},
 		"faults":     {len(experiment.FaultKinds()), "terminate  -  grace  SIGTERM"},
 		"metrics":    {len(metric.Rows()), "cpu_us_per_request  us  lower  CPU time per answered request  app, data, "},
 	}

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -31,7 +30,7 @@ func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, err
 	data, err := strict.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(file) == "" && filepath.Base(file) == file {
 		if !slices.Contains(examples.Names(), file) {
-			help := "name a file, or one of the examples: " + strings.Join(examples.Names(), ", ")
+			help := "name a file, or an example of `tare list examples`"
 			if near, ok := strict.Nearest(file, examples.Names()); ok {
 				help = "did you mean the example `" + near + "`?"
 			}

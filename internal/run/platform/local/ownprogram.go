@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -144,7 +145,7 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 			}
 		}
 		var refused *net.OpError
-		if !errors.As(err, &refused) {
+		if !errors.As(err, &refused) && !notHTTP(err) {
 			elsewhere = time.Time{}
 		} else if elsewhere.IsZero() && time.Since(listed) > listenPause {
 			if listed = time.Now(); len(listening(process.PID)) > 0 {
@@ -152,7 +153,11 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 			}
 		}
 		if !elsewhere.IsZero() && time.Since(elsewhere) > o.elsewhere || time.Since(began) > o.limit {
-			return wait.Stop(notReady(id, process, p.app, "write ${port} in the command, or let the program read the variable PORT", time.Since(began), err))
+			late := notReady(id, process, p.app, "write ${port} in the command, or let the program read the variable PORT", time.Since(began), err)
+			if notHTTP(err) {
+				late = hint.Wrap(late, "it accepts connections and does not answer in HTTP: choose another --protocol, or in a file factors: {protocol: [tcp]} if it returns the bytes that it gets; "+hint.Of(late))
+			}
+			return wait.Stop(late)
 		}
 		return err
 	})
@@ -160,6 +165,13 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
 	}
 	return err
+}
+
+// notHTTP reports whether a connection was accepted, and closed or answered in another protocol.
+func notHTTP(err error) bool {
+	return errors.Is(err, io.EOF) || slices.ContainsFunc([]string{"malformed HTTP", "server closed idle connection", "readLoopPeekFail"}, func(words string) bool {
+		return strings.Contains(err.Error(), words) // errors of net/http without a type
+	})
 }
 
 // notReady is the error of a process that does not serve in time at the address that is expected, if one is known. Advice is for

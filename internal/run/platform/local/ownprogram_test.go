@@ -69,6 +69,13 @@ if mode == "slow":
     time.sleep(1)
 if mode == "elsewhere":
     port = 0
+if mode in ("closes", "greets"):
+    import socket
+    s = socket.create_server(("127.0.0.1", port))
+    while True:
+        c, _ = s.accept()
+        if mode == "greets": c.sendall(b"220 hello\r\n")
+        c.close()
 if mode == "daemon":
     leave()
 if mode == "child" and os.fork() > 0: # a child serves
@@ -177,6 +184,8 @@ func TestOwnProgramThatFails(t *testing.T) {
 	}{
 		"crash":     {own(t, "crash"), time.Minute, []string{"app-0/app is gone", "exit status 3", "no database"}},
 		"elsewhere": {own(t, "elsewhere"), time.Minute, []string{"not ready", "it listens on 127.0.0.1:", "${port}", "PORT"}},
+		"closes":    {own(t, "closes"), time.Minute, []string{"not ready", "does not answer in HTTP", "protocol: [tcp]"}},
+		"greets":    {own(t, "greets"), time.Minute, []string{"not ready", "does not answer in HTTP"}},
 		"404":       {ready(own(t, "plain"), "/missing"), 10 * time.Second, []string{"GET /missing is answered with 404", "it wrote nothing"}},
 		"absent":    {app.Own{Command: []string{"./absent"}}, time.Minute, []string{"start app-0/app", "no such file"}},
 		"silent":    {app.Own{Command: []string{"sleep", "60"}}, time.Second, []string{"not ready", "connection refused", "sleep 60"}},
