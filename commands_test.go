@@ -164,6 +164,8 @@ var documented = map[string]done{
 	"tare weigh -- ./server --port {port}": {instead: "tare weigh --plain --time 15s --rate 100 -- tare-agent serve --listen 127.0.0.1:{port}"},
 	"tare weigh --gateway nginx --gateway envoy --gateway haproxy -- ./server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
+	"tare weigh --gateway nginx --path /v1/chat/completions --data '{\"model\": \"tare\", \"stream\": true}' -- tare-agent completions --listen 127.0.0.1:{port}": {
+		instead: "tare weigh --plain --time 15s --rate 20 --gateway 'python3 examples/proxy.py {listen} {upstream}' --path /v1/chat/completions --data '{\"stream\": true}' -- tare-agent completions --listen 127.0.0.1:{port} | grep 'gap between messages'"},
 	"tare weigh --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare load http://127.0.0.1:8080/ --rate 1000 --connections 16 --connection-rate 250":     {add: "-z 1s"},

@@ -128,6 +128,8 @@ type Load struct {
 	Think Think `yaml:"think,omitempty" json:"think,omitzero"`
 	// Profile changes the rate with time.
 	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
+	// Stream is "chunks" if each chunk of an answer is a message.
+	Stream string `yaml:"stream,omitempty" json:"stream,omitempty"`
 	// WebSocket describes the messages of protocol websocket.
 	WebSocket WebSocket `yaml:"webSocket,omitempty" json:"webSocket,omitzero"`
 }

@@ -37,6 +37,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.profile.steps[].from", "Multiple at the start of a ramp.", nil, times},
 		{"load.profile.steps[].to", "Multiple at its end.", nil, times},
 		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log. Relative to the experiment file.", nil, nil},
+		{"load.stream", "Messages of answers that stream. Events of text/event-stream, lines of newline-delimited JSON and messages of gRPC are recognised. chunks: each chunk of HTTP/1.1, or DATA frame of HTTP/2. Only the generator tare has their times.", nil, oneOf("stream", load.StreamChunks)},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
 		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", load.AnswerEcho, oneOf("answer", load.AnswerEcho, load.AnswerMessage, load.AnswerPong)},
 		{"load.webSocket.messages", "Messages that answer one, with answer message: a stream from the server.", 1, between(1, load.MaxSocketMessages, "")},

@@ -36,6 +36,31 @@ func requestFigures(f *figures, r *result.Record) {
 	}
 }
 
+// streamFigures are the times of messages, of answers that stream.
+func streamFigures(f *figures, r *result.Record) {
+	if r.Error != "" || r.Load == nil || r.Load.Stream == nil {
+		return
+	}
+	s := r.Load.Stream
+	for _, x := range []struct {
+		base string
+		of   result.MessageTimes
+	}{{metric.FirstByte, s.FirstByteMS}, {metric.FirstMessage, s.FirstMessageMS}, {metric.MessageGap, s.GapMS}} {
+		for _, q := range []struct {
+			part string
+			ms   float64
+			need int64
+		}{{"mean", x.of.Mean, 1}, {"p50", x.of.P50, needP50}, {"p90", x.of.P90, needP90}, {"p99", x.of.P99, needP99}} {
+			if x.of.Count >= q.need {
+				f.set(metric.Of(x.base, q.part), q.ms)
+			}
+		}
+	}
+	if seconds := measureSeconds(r.Load); seconds > 0 {
+		f.set(metric.MessageRate, float64(s.Messages)*dilution(r.Load, seconds)/seconds)
+	}
+}
+
 // setRoute sets the metric of a route that has one.
 func (f *figures) setRoute(base, path string, v float64) {
 	name := base + strings.TrimPrefix(path, "/")

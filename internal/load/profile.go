@@ -19,6 +19,9 @@ const (
 	Replay   = "replay"   // at given instants
 )
 
+// StreamChunks is a value of [Profile.Stream].
+const StreamChunks = "chunks"
+
 // Segment is a stretch of the schedule over which the rate goes in a straight
 // line from From to To (1/s): a step where they are equal, else a ramp.
 type Segment struct {
@@ -78,6 +81,9 @@ type Profile struct {
 	// directions. Otherwise a call sends all at once.
 	Messages   [][]byte `json:"messages,omitempty"`
 	RoundTrips bool     `json:"roundTrips,omitempty"`
+	// Stream is [StreamChunks] if each chunk of an answer is a message, or DATA frame of HTTP/2. Events of text/event-stream and
+	// lines of JSON are messages without it.
+	Stream string `json:"stream,omitempty"`
 	// WebSocket is the answer to a message, nil for an echo.
 	WebSocket *WebSocket `json:"webSocket,omitempty"`
 

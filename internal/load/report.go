@@ -130,10 +130,13 @@ type Report struct {
 	TLS        string `json:"tls,omitempty"`
 	TLSResumed int64  `json:"tlsResumed,omitempty"`
 
-	// Messages counts the messages of gRPC answers with any status. FirstMessageMS is
-	// the time from the send to the end of the first message, in ms, of calls with status 0.
+	// Messages counts the messages of answers with any status: of gRPC, and of answers that stream events, lines or chunks.
+	// FirstMessageMS is the time from the send to the end of the first message, in ms, of 2xx answers. MessageGapMS is the time
+	// between two messages of an answer, in ms, of messages that arrived in the measure window. Messages of one read arrive
+	// together.
 	Messages       int64     `json:"messages,omitempty"`
 	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
+	MessageGapMS   Quantiles `json:"message_gap_ms,omitzero"`
 	// RoundTripMS is the time from sending a message on a stream to the end of its answer,
 	// of Profile.RoundTrips, in ms. It counts answers in the measure window.
 	RoundTripMS Quantiles `json:"round_trip_ms,omitzero"`
@@ -218,6 +221,7 @@ type Distributions struct {
 	Handshake []byte `json:"handshake"`
 	Message   []byte `json:"message"`
 	RoundTrip []byte `json:"roundTrip,omitempty"`
+	Gap       []byte `json:"gap,omitempty"`
 	// Failed are the response times of failed requests, by class.
 	Failed map[string][]byte `json:"failed,omitempty"`
 	// Routes are the response times of successful requests, by path.

@@ -78,6 +78,7 @@ func (p Profile) Validate() error {
 	}
 	p.validateRetryIdle(&m)
 	m.refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
+	m.refuse(p.Stream != "" && p.Stream != StreamChunks, "stream %q is not %s", p.Stream, StreamChunks)
 	p.validateMessages(&m)
 	m.refuse(p.TLS != nil && (p.TLS.CertFile == "") != (p.TLS.KeyFile == ""), "a client certificate needs both a certificate and a key file")
 	m.refuse(protocols[p.Protocol] == "", "protocol %q: %w", p.Protocol, errors.ErrUnsupported)

@@ -55,7 +55,7 @@ func TestEveryMetricHasARow(t *testing.T) {
 func TestLists(t *testing.T) {
 	for _, c := range []struct{ got, want []string }{
 		{metric.From(metric.LatencyLog), []string{"latency_growth_ms_per_hour", "latency_ms", "service_ms", "lateness_us", "longest_outage_s", "recovery_s"}},
-		{metric.ResponseTimes(), []string{"latency_ms", "service_ms", "request_p50_ms", "request_p90_ms", "request_p99_ms"}},
+		{metric.ResponseTimes(), []string{"latency_ms", "service_ms", "first_byte_ms", "first_message_ms", "message_gap_ms", "request_p50_ms", "request_p90_ms", "request_p99_ms"}},
 		{metric.CPU(), []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "cpu_growth_us_per_hour", "mesh_ratio/cpu", "data_plane_ratio/cpu"}},
 		{metric.Sampled(), []string{"cpu_us_per_request", "cpu_cores", "cpu_cores_per_1000_rps", "memory_mib", "mesh_ratio", "data_plane_ratio", "node_cpu_cores"}},
 	} {

@@ -31,6 +31,10 @@ const (
 	RequestP90             = "request_p90_ms"
 	RequestP99             = "request_p99_ms"
 	RequestErrors          = "request_error_ratio"
+	FirstByte              = "first_byte_ms"
+	FirstMessage           = "first_message_ms"
+	MessageGap             = "message_gap_ms"
+	MessageRate            = "messages_per_s"
 	Lateness               = "lateness_us"
 	Traffic                = "bytes_per_s"
 	MeshRatio              = "mesh_ratio"
@@ -114,6 +118,7 @@ var (
 	flapParts    = ChangeNames(func(k ChangeKind) bool { return k.Shown == Version })
 	PushParts    = []string{"p50", "p99"}
 	StartParts   = []string{"app", "sidecar", "through", "outbound", "created", "scheduled", "initialized", "running", "ready"}
+	messageParts = []string{"mean", "p50", "p90", "p99"}
 	latencyParts = []string{"mean", "p50", "p90", "p99", "p99.9", "p99.99", "max"}
 )
 
@@ -164,6 +169,17 @@ var rows = []Row{
 	{Name: ServiceTime, Unit: "ms", Better: LowerIsBetter, Doc: "service time, from the actual send to the last byte",
 		Parts: latencyParts, Judged: ByRatio, Source: LatencyLog, SpeedSensitive: true,
 		Title: "service time, %s", Heads: [2]string{"service time", "%s, ms"}},
+	{Name: FirstByte, Unit: "ms", Better: LowerIsBetter, Doc: "of answers that stream: time from the actual send to the first byte",
+		Parts: messageParts, Beside: []string{"p50"}, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "first byte, %s", Heads: [2]string{"first byte", "%s, ms"}},
+	{Name: FirstMessage, Unit: "ms", Better: LowerIsBetter, Doc: "of answers that stream: time from the actual send to the end of the first message, which is an event, a line, a chunk, or a message of gRPC",
+		Parts: messageParts, Beside: []string{"p50"}, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "first message, %s", Heads: [2]string{"first message", "%s, ms"}},
+	{Name: MessageGap, Unit: "ms", Better: LowerIsBetter, Doc: "time between two messages of an answer",
+		Parts: messageParts, Beside: []string{"mean", "p99"}, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
+		Title: "gap between messages, %s", Heads: [2]string{"message gap", "%s, ms"}},
+	{Name: MessageRate, Unit: "1/s", Better: HigherIsBetter, Doc: "messages of all answers per second of the measure phase",
+		Beside: whole, Source: Generator, Title: "messages", Heads: [2]string{"messages", "per second"}},
 	{Name: RequestP50, Unit: "ms", Better: LowerIsBetter, Doc: "median response time by path or name of the request, if the load has several",
 		Routes: true, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
 		Title: "response time p50, %s", Heads: [2]string{"response time", "p50, ms"}},

@@ -364,9 +364,11 @@ type Load struct {
 	Statuses map[string]int64 `json:"statuses,omitempty"` // answers by status code
 	Errors   map[string]int64 `json:"errors,omitempty"`   // failures by kind
 	// Routes are figures by path or name of the request, if the load has several.
-	Routes   map[string]RouteTimes `json:"routes,omitempty"`
-	BytesIn  int64                 `json:"bytesIn"`  // bytes received in the window, headers included
-	BytesOut int64                 `json:"bytesOut"` // bytes sent in the window
+	Routes map[string]RouteTimes `json:"routes,omitempty"`
+	// Stream are the messages of answers, absent if no answer had two.
+	Stream   *Stream `json:"stream,omitempty"`
+	BytesIn  int64   `json:"bytesIn"`  // bytes received in the window, headers included
+	BytesOut int64   `json:"bytesOut"` // bytes sent in the window
 
 	WarmupSeconds  float64 `json:"warmupSeconds"`  // start of the window in `latency.hdr`, s from the log's start
 	MeasureSeconds float64 `json:"measureSeconds"` // length of the window, s
@@ -437,6 +439,23 @@ type RouteTimes struct {
 	P50MS    float64 `json:"p50MS,omitempty"`  // median of their response time, ms
 	P90MS    float64 `json:"p90MS,omitempty"`  // 90 % quantile of it, ms
 	P99MS    float64 `json:"p99MS,omitempty"`  // 99 % quantile of it, ms
+}
+
+// Stream are the messages of answers that stream: events, lines, chunks, or messages of gRPC.
+type Stream struct {
+	Messages       int64        `json:"messages"`       // messages of the answers to requests of the window
+	FirstByteMS    MessageTimes `json:"firstByteMs"`    // from the send to the first byte of a 2xx answer, ms
+	FirstMessageMS MessageTimes `json:"firstMessageMs"` // from the send to the end of its first message, ms
+	GapMS          MessageTimes `json:"gapMs"`          // between two messages of an answer, of messages that came in the window, ms
+}
+
+// MessageTimes is a distribution of times of messages, in ms.
+type MessageTimes struct {
+	Count int64   `json:"count"` // number of times
+	Mean  float64 `json:"mean"`  // their mean
+	P50   float64 `json:"p50"`   // their median
+	P90   float64 `json:"p90"`   // 90 % quantile
+	P99   float64 `json:"p99"`   // 99 % quantile
 }
 
 // Reading is one reading of one task. Counters are cumulative. The time is that

@@ -108,6 +108,9 @@ func TestGRPCStreaming(t *testing.T) {
 			if rest := r.ServiceMS.P50 - r.FirstMessageMS.P50; test.method == "Slow" && (rest < 0.8*streamPause.Seconds()*1e3 || r.FirstMessageMS.P50 > r.ServiceMS.P50) {
 				t.Errorf("first message after %v ms, status after %v ms", r.FirstMessageMS.P50, r.ServiceMS.P50)
 			}
+			if gap, want := r.MessageGapMS, 20*max(0, test.messages-1); gap.Count != want || test.method == "Slow" && gap.Mean < streamPause.Seconds()*1e3/(streamMessages-1) {
+				t.Errorf("%+v: %d gaps of %v ms, want %d", test, gap.Count, gap.Mean, want)
+			}
 		}
 	}
 }

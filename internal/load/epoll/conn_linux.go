@@ -5,6 +5,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
+	"github.com/tare-mesh/tare/internal/load/stream"
 	"github.com/tare-mesh/tare/internal/load/target"
 	"github.com/tare-mesh/tare/internal/load/websocket"
 )
@@ -45,6 +46,7 @@ type conn struct {
 	backoff, retryAt int64
 	awaited
 
+	arrived stream.Times // messages of the answer under way, not of HTTP/2
 	parser  http1.Parser
 	session *http2.Session // HTTP/2, nil for HTTP/1.1
 	calls   []streamCall   // by the session's streams

@@ -6,6 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/internal/load/stream"
 )
 
 // exchanger sends requests and reads answers on connections of HTTP/1.1 and echoes.
@@ -18,7 +19,7 @@ type exchanger struct {
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
 func (x *exchanger) send(c *conn) {
-	c.reached = true
+	c.reached, c.arrived = true, stream.Times{}
 	if c.messages != nil {
 		x.w.messages.send(c)
 		return
@@ -105,6 +106,7 @@ func (x *exchanger) feed(c *conn, b []byte) bool {
 		c.first = x.w.now
 	}
 	used, done, k := c.parser.Feed(b)
+	x.arrive(c, c.parser.Stream.Messages)
 	switch {
 	case k != load.FailureNone:
 		x.fail(c, k)
@@ -127,6 +129,15 @@ func (x *exchanger) feed(c *conn, b []byte) bool {
 	}
 	x.answered(c)
 	return true
+}
+
+// arrive notes the messages of the answer on c, now that it has n.
+func (x *exchanger) arrive(c *conn, n int) {
+	for c.arrived.Messages < n {
+		if gap := c.arrived.Arrive(x.w.now); gap >= 0 {
+			x.w.rec.MessageGap(x.w.now, gap)
+		}
+	}
 }
 
 // ended handles the end of the stream.
@@ -199,5 +210,6 @@ func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	c.carries = false
 	x.w.thinks.answered(c)
 	x.w.sleep.answered(x.w.now - c.sent)
-	x.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: c.first, End: x.w.now, Status: status, Kind: k, Path: c.what.target.Path, Retries: c.retries, Conn: c.index, Version: c.parser.Version})
+	x.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: c.first, End: x.w.now, Status: status, Kind: k, Path: c.what.target.Path,
+		Messages: c.arrived.Messages, Message: c.arrived.Message, Retries: c.retries, Conn: c.index, Version: c.parser.Version})
 }

@@ -116,6 +116,9 @@ func (m *multiplexer) settle(c *conn) {
 	for _, ns := range s.TakeTrips() {
 		m.w.rec.RoundTrip(m.w.now, ns)
 	}
+	for _, ns := range s.Gaps.Take() {
+		m.w.rec.MessageGap(m.w.now, ns)
+	}
 	m.finishStreams(c)
 	if s.Closing && s.Active == 0 {
 		m.w.places.countUnused(c)

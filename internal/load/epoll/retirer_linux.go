@@ -44,6 +44,7 @@ func (m *multiplexer) addSession(c *conn) {
 	}
 	c.session = http2.NewSession(&m.w.exchanges.expect, p.Streams, p.Protocol == load.ProtocolGRPC)
 	c.session.Streaming, c.session.KeepCookies, c.session.Versions = p.GRPCStream, p.Cookies, m.w.rec.Versions
+	c.session.Chunks = p.Stream == load.StreamChunks
 	c.calls = make([]streamCall, c.session.Size())
 }
 

@@ -53,7 +53,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	for i := range w.places.conns {
 		pl := &w.places.pools[assigned[i]]
 		w.places.conns[i] = conn{index: int32(i), socket: socket{fd: -1}, pool: pl,
-			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Unlike: pl.target.Unlike, KeepCookies: p.Cookies, Versions: w.rec.Versions}}
+			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Unlike: pl.target.Unlike, KeepCookies: p.Cookies, Versions: w.rec.Versions, Chunks: p.Stream == load.StreamChunks}}
 		c := &w.places.conns[i]
 		c.of = c
 		c.spent = float64(i) / float64(len(w.places.conns)) // so that they are not replaced at once

@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/stream"
 )
 
 // field is a header field that decides how the body is framed.
@@ -16,6 +17,7 @@ const (
 	fieldLength
 	fieldEncoding
 	fieldConnection
+	fieldType
 	fieldCookie
 	fieldVersion
 )
@@ -76,6 +78,8 @@ func (p *Parser) takeField() bool {
 		p.foreign = p.foreign || !equalFold(bytes.TrimLeft(p.value, " \t"), "chunked")
 	case fieldConnection:
 		p.takeConnection(p.value)
+	case fieldType:
+		p.streams = stream.KindOf(bytes.TrimLeft(p.value, " \t"))
 	case fieldCookie:
 		p.Cookies = append(p.Cookies, string(p.value))
 	case fieldVersion:
@@ -116,6 +120,10 @@ func fieldOf(name []byte) field {
 	case len("connection"):
 		if equalFold(name, "connection") {
 			return fieldConnection
+		}
+	case len("content-type"):
+		if equalFold(name, "content-type") {
+			return fieldType
 		}
 	}
 	return fieldOther

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/stream"
 )
 
 // maxChunkLine bounds a chunk's size line with its extensions, as net/http does.
@@ -58,6 +59,9 @@ type Parser struct {
 
 	Content check.Content // of the body
 
+	Chunks bool // each chunk is a message
+	Stream stream.Counter
+
 	partial []byte // the beginning of a line whose end is yet to come
 	value   []byte // the value of the pending header field
 }
@@ -74,6 +78,7 @@ type header struct {
 	encodings int  // Transfer-Encoding headers seen
 	Status    int
 	Version   int32 // of the answer, by Versions
+	streams   stream.Kind
 	length    int64 // Content-Length
 	digits    int   // of its text
 	remain    int64 // bytes of body, or of the chunk, still to come
@@ -97,6 +102,7 @@ func (p *Parser) Reset(bodily bool) {
 	p.afterHead = !p.bodily
 	p.bodily, p.pending, p.Body, p.excess, p.endSeen, p.firstHeader, p.bareLine = bodily, fieldOther, 0, 0, 0, false, false
 	p.Content.Reset()
+	p.Stream = stream.Counter{}
 	p.partial, p.value = p.partial[:0], p.value[:0]
 	if p.KeepCookies {
 		p.Cookies = p.Cookies[:0]
@@ -141,6 +147,9 @@ func (p *Parser) Feed(b []byte) (n int, done bool, k load.Failure) {
 			n += p.feedBody(b[n:])
 			if p.remain == 0 {
 				p.state, p.endSeen = atChunkEnd, 0
+				if p.Chunks {
+					p.Stream.Messages++
+				}
 			}
 		case atChunkEnd:
 			if b[n] != "\r\n"[p.endSeen] {
@@ -205,6 +214,10 @@ func (p *Parser) feedBody(b []byte) int {
 	p.remain -= int64(len(b))
 	p.Body += int64(len(b))
 	p.Content.Add(b)
+	if p.streams != stream.None && !p.Chunks {
+		p.Stream.Kind = p.streams
+		p.Stream.Count(b)
+	}
 	return len(b)
 }
 

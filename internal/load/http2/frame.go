@@ -5,6 +5,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/stream"
 )
 
 // Frames of HTTP/2 (RFC 9113 section 6).
@@ -189,17 +190,29 @@ func (s incoming) takeData(f frame) load.Failure {
 	}
 	st.body += int64(len(f.payload))
 	if s.session.grpc {
-		st.incoming.read(st, f.payload, s.session.expect.Size, s.session.now)
+		st.incoming.read(st, f.payload, s.session.expect.Size)
+		s.session.Gaps.arrive(st, st.incoming.whole, s.session.now)
 		if st.request.ends != nil {
 			s.session.answered(st)
 		}
 	} else {
 		st.content.Add(f.payload)
+		if st.counter.Kind != stream.None && len(f.payload) > 0 {
+			s.count(st, f.payload)
+		}
 	}
 	if f.flags&flagEndStream != 0 {
 		s.session.complete(st)
 	}
 	return load.FailureNone
+}
+
+// count counts the messages of a body that is no message of gRPC.
+func (s incoming) count(st *Stream, b []byte) {
+	if st.counter.Count(b); s.session.Chunks {
+		st.counter.Messages++
+	}
+	s.session.Gaps.arrive(st, st.counter.Messages, s.session.now)
 }
 
 // unpad takes the padding off a payload.

@@ -13,12 +13,12 @@ type messageReader struct {
 	prefix   [grpcPrefixSize]byte
 	prefixed int          // bytes of prefix, all of them while a message is under way
 	left     int64        // bytes of the message yet to come
+	whole    int          // messages
 	flaw     load.Failure // of a message
 }
 
-// read reads the bytes b of st's messages, which came at the instant now. size is the expected size
-// of a message, negative for any.
-func (m *messageReader) read(st *Stream, b []byte, size, now int64) {
+// read reads the bytes b of st's messages. size is the expected size of a message, negative for any.
+func (m *messageReader) read(st *Stream, b []byte, size int64) {
 	for len(b) > 0 {
 		if m.prefixed < grpcPrefixSize {
 			n := copy(m.prefix[m.prefixed:], b)
@@ -40,10 +40,8 @@ func (m *messageReader) read(st *Stream, b []byte, size, now int64) {
 		if m.left -= int64(len(part)); m.left > 0 {
 			return
 		}
-		if m.prefixed = 0; st.Messages == 0 {
-			st.Message = now
-		}
-		st.Messages++
+		m.prefixed = 0
+		m.whole++
 	}
 }
 

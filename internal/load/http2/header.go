@@ -8,13 +8,15 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/stream"
 )
 
 // head holds the relevant fields of a header block.
 type head struct {
-	status    int    // 0: none
-	grpc      int    // negative: none
-	version   int32  // of [load.VersionHeader]
+	status    int   // 0: none
+	grpc      int   // negative: none
+	version   int32 // of [load.VersionHeader]
+	streams   stream.Kind
 	message   string // grpc-message, percent-encoded
 	length    int64
 	size      uint64 // as SETTINGS_MAX_HEADER_LIST_SIZE counts
@@ -69,6 +71,8 @@ func (r *headerReader) field(f hpack.HeaderField) {
 			h.malformed = true
 		}
 		h.length = n
+	case "content-type":
+		h.streams = stream.KindOf(f.Value)
 	case "connection", "transfer-encoding":
 		h.malformed = true
 	case load.VersionHeader:
@@ -150,6 +154,9 @@ func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
 	s.session.fruitless = 0
 	if !st.answered {
 		st.answered, st.Status, st.length, st.Version = true, h.status, h.length, h.version
+		if st.counter.Kind = h.streams; s.session.Chunks {
+			st.counter.Kind = stream.Chunks
+		}
 	}
 	if last {
 		if st.grpc = h.grpc; h.grpc > 0 {

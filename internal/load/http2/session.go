@@ -7,6 +7,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/internal/load/stream"
 	"github.com/tare-mesh/tare/internal/load/template"
 )
 
@@ -69,19 +70,21 @@ type Session struct {
 	Updates  int64 // frames that returned window
 	received int64 // bytes for which the window is yet to be returned
 
-	trips []int64 // round trips of messages since the last TakeTrips, ns
+	// Chunks makes each DATA frame a message.
+	Chunks bool
+	trips  []int64 // round trips of messages since the last TakeTrips, ns
+	Gaps   Gaps
 
 	fruitless int // cost of the frames since a request moved on, see spend
 }
 
 // result is the outcome of one request on a stream. Its instants are the ones that feed was called with.
 type result struct {
-	Kind     load.Failure
-	Status   int   // 0: no answer
-	First    int64 // when the first byte of the answer came
-	Messages int   // of gRPC
-	Message  int64 // when the first of them was whole
-	Version  int32 // of the answer, by [load.Versions]
+	Kind    load.Failure
+	Status  int   // 0: no answer
+	First   int64 // when the first byte of the answer came
+	Version int32 // of the answer, by [load.Versions]
+	stream.Times
 	// Unprocessed means that the server has guaranteed not to have acted on the request:
 	// it may be retried (RFC 9113 section 8.7).
 	Unprocessed bool
@@ -112,6 +115,7 @@ type Stream struct {
 	grpc     int // status, negative if absent
 	content  check.Content
 	incoming messageReader // of gRPC
+	counter  stream.Counter
 }
 
 // NewSession makes a session for at most that number of streams. Every one has a fixed
@@ -132,10 +136,10 @@ func NewSession(expect *check.Expectation, most int, grpc bool) *Session {
 // Reset prepares for a new connection, and frames the client's preface.
 func (s *Session) Reset() {
 	*s = Session{
-		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, Versions: s.Versions, streams: s.streams,
+		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, Versions: s.Versions, Chunks: s.Chunks, streams: s.streams,
 		buffers: s.buffers,
 		done:    s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
-		headers: headerReader{block: s.headers.block[:0], versions: s.Versions}, trips: s.trips[:0], next: 1, Limit: min(s.most, defaultMaxStreams), window: window{defaultWindow, defaultWindow}, initial: defaultWindow,
+		headers: headerReader{block: s.headers.block[:0], versions: s.Versions}, trips: s.trips[:0], Gaps: Gaps{s.Gaps.between[:0]}, next: 1, Limit: min(s.most, defaultMaxStreams), window: window{defaultWindow, defaultWindow}, initial: defaultWindow,
 	}
 	s.headers.reset()
 	if s.KeepCookies {
@@ -241,6 +245,25 @@ func (s *Session) TakeTrips() []int64 {
 	trips := s.trips
 	s.trips = s.trips[:0]
 	return trips
+}
+
+// Gaps are the times between the messages of answers since the last Take, ns.
+type Gaps struct{ between []int64 }
+
+// Take returns the times, as TakeTrips.
+func (g *Gaps) Take() []int64 {
+	between := g.between
+	g.between = g.between[:0]
+	return between
+}
+
+// arrive notes the messages of st's answer at an instant, now that it has n.
+func (g *Gaps) arrive(st *Stream, n int, now int64) {
+	for st.Messages < n {
+		if gap := st.Arrive(now); gap >= 0 {
+			g.between = append(g.between, gap)
+		}
+	}
 }
 
 // refuse ends st because of a fault in its answer, but the connection stays.

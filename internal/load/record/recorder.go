@@ -83,7 +83,7 @@ type Outcome struct {
 	Path     int   // of the profile's paths
 	Conn     int32 // its connection, of the worker's
 	Version  int32 // of the answer, by [load.Versions]
-	Messages int   // of gRPC
+	Messages int   // of gRPC, or of an answer that streams
 	Message  int64 // when the first of them was whole
 }
 
@@ -201,6 +201,13 @@ func (r *Recorder) Connected(addr netip.AddrPort, at, ns int64) {
 func (r *Recorder) RoundTrip(at, ns int64) {
 	if r.InWindow(at) {
 		put(r.roundTrip, ns)
+	}
+}
+
+// MessageGap records the time between two messages of an answer, the latter of which came at an instant.
+func (r *Recorder) MessageGap(at, ns int64) {
+	if r.InWindow(at) {
+		put(r.gap, ns)
 	}
 }
 

@@ -134,6 +134,7 @@ func fill(r *load.Report, t *Totals) {
 	r.TLS, r.TLSResumed = t.TLS, t.resumed
 	r.Retried = t.retried
 	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
+	r.MessageGapMS = quantiles(t.gap, 1e6)
 	r.RoundTripMS = quantiles(t.roundTrip, 1e6)
 	r.GapDistance = t.Gaps.distance()
 	r.LatenessUS, r.OwnLatenessUS = quantiles(t.lateness, 1e3), quantiles(t.ownDelay, 1e3)

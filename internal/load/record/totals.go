@@ -27,7 +27,8 @@ type Totals struct {
 	response, service  *hdrhistogram.Histogram   // 2xx
 	lateness, ownDelay *hdrhistogram.Histogram   // every class
 	firstByte          *hdrhistogram.Histogram   // 2xx, from the actual send
-	message            *hdrhistogram.Histogram   // gRPC 2xx, from the actual send to the first message
+	message            *hdrhistogram.Histogram   // 2xx with messages, from the actual send to the first
+	gap                *hdrhistogram.Histogram   // between two messages of an answer
 	roundTrip          *hdrhistogram.Histogram   // of a message on a stream and its answer
 	connect, handshake *hdrhistogram.Histogram   // of the whole run, prewarm included
 	addresses          map[netip.AddrPort]int64  // connections opened, of the whole run
@@ -79,7 +80,7 @@ func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram,
 		encoded *[]byte
 	}{
 		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.roundTrip, &d.RoundTrip},
+		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.roundTrip, &d.RoundTrip}, {&t.gap, &d.Gap},
 	} {
 		if err := do(pair.h, pair.encoded); err != nil {
 			return err
@@ -90,7 +91,7 @@ func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram,
 
 func newTotals() Totals {
 	h := newHistogram
-	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), connect: h(), handshake: h(), addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
+	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), gap: h(), connect: h(), handshake: h(), addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
 }
 
 func (t *Totals) add(w *Totals) {
@@ -133,7 +134,7 @@ func (t *Totals) add(w *Totals) {
 	for _, pair := range [][2]*hdrhistogram.Histogram{
 		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
 		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},
-		{t.roundTrip, w.roundTrip}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
+		{t.roundTrip, w.roundTrip}, {t.gap, w.gap}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
 	} {
 		if pair[1].TotalCount() > 0 {
 			pair[0].Merge(pair[1])

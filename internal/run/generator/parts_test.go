@@ -10,7 +10,7 @@ import (
 )
 
 // ofOneProcess are fields that no external generator sets, so that parts have nothing to add.
-var ofOneProcess = map[string]bool{"Routes": true, "Slices": true, "SliceCounts": true, "Verdict": true, "Capacity": true, "Figures": true}
+var ofOneProcess = map[string]bool{"Routes": true, "Stream": true, "Slices": true, "SliceCounts": true, "Verdict": true, "Capacity": true, "Figures": true}
 
 // A count of several processes is the sum of theirs, and no field is taken over from one of them unnoticed.
 func TestAddedHasEveryField(t *testing.T) {

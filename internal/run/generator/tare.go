@@ -105,11 +105,18 @@ func fromReport(r *load.Report, p load.Profile) result.Load {
 		l.Routes[path] = result.RouteTimes{Requests: times.Requests, MeanMS: times.MeanMS, Failed: times.Failed,
 			P50MS: times.ResponseMS.P50, P90MS: times.ResponseMS.P90, P99MS: times.ResponseMS.P99}
 	}
+	if r.MessageGapMS.Count > 0 {
+		l.Stream = &result.Stream{Messages: r.Messages, FirstByteMS: messageTimes(r.TTFBMS), FirstMessageMS: messageTimes(r.FirstMessageMS), GapMS: messageTimes(r.MessageGapMS)}
+	}
 	if r.LatenessUS.Count > 0 {
 		l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = &r.LatenessUS.P50, &r.LatenessUS.P99, &r.LatenessUS.Max
 		l.OwnLatenessP99US = &r.OwnLatenessUS.P99
 	}
 	return l
+}
+
+func messageTimes(q load.Quantiles) result.MessageTimes {
+	return result.MessageTimes{Count: q.Count, Mean: q.Mean, P50: q.P50, P90: q.P90, P99: q.P99}
 }
 
 // seconds rounds d to the microsecond, the precision of time stamps in JSON.

@@ -21,7 +21,7 @@ import (
 // addRequests sends the kinds of requests to each of the roots, in place of p's targets.
 // Headers keep their placeholders.
 func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
-	p.Targets, p.Cookies, p.Headers = roots, l.Cookies, headerLines(l.Headers)
+	p.Targets, p.Cookies, p.Headers, p.Stream = roots, l.Cookies, headerLines(l.Headers), l.Stream
 	if l.Think.Max > 0 {
 		p.Think = &load.Think{Min: time.Duration(l.Think.Min), Max: time.Duration(l.Think.Max)}
 	}

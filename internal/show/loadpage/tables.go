@@ -191,6 +191,7 @@ func (t *page) phases(r *load.Report) {
 		{"TLS", "handshakes of the whole run", r.TLSMS},
 		{"first byte", "from the send", r.TTFBMS},
 		{"first message", "from the send", r.FirstMessageMS},
+		{"message gap", "between messages of an answer", r.MessageGapMS},
 		{"round trip", "message on a stream to its answer", r.RoundTripMS},
 	}
 	if r.Loop == "open" {
@@ -272,7 +273,7 @@ func (t *page) account(p *load.Profile, r *load.Report) {
 	if r.TLSResumed > 0 {
 		item("handshakes", fmt.Sprintf("%d, of them %d resumed a session", r.TLSMS.Count, r.TLSResumed))
 	}
-	if p.GRPCStream || p.WebSocket != nil && p.WebSocket.Messages > 1 {
+	if p.GRPCStream || r.MessageGapMS.Count > 0 {
 		item("messages", fmt.Sprintf("%d, %s a call", r.Messages, figure(float64(r.Messages)/float64(max(1, r.Requests)))))
 	}
 }

@@ -522,16 +522,29 @@ func (v view) subject(tr compare.Treatment) string {
 	return strings.TrimSuffix(cmp.Or(name, tr.ID, unnamed)+" ("+others+")", " ()")
 }
 
-// effectClaims are the effects of a treatment on the median and on memory.
+// sideEffect is a metric that a treatment changes beside the CPU of a request, and its name in the sentence.
+type sideEffect struct {
+	metric, name string
+	forms        compared
+}
+
+// streamEffects replace the others for answers that stream: their response time is mostly the time of the messages.
+var streamEffects = []sideEffect{
+	{metric.Of(metric.FirstMessage, "p50"), "median time to the first message", compared{shown: medianMoves, open: medianOpen}},
+	{metric.Of(metric.MessageGap, "mean"), "mean gap between messages", compared{shown: medianMoves, open: medianOpen}},
+}
+
+// effectClaims are the effects of a treatment on the median and on memory, or on the messages of a stream.
 func effectClaims(v view, tr compare.Treatment) (all []Claim) {
 	memory, of := answerMemory, "of the data plane"
 	if ofApplications(v, tr) {
 		memory, of = metric.Of(metric.Memory, "total"), "in all"
 	}
-	for _, effect := range []struct {
-		metric, name string
-		forms        compared
-	}{{answerMedian, "", compared{shown: medianMoves, open: medianOpen}}, {memory, of, compared{shown: memoryClaim}}} {
+	effects := []sideEffect{{answerMedian, "median response", compared{shown: medianMoves, open: medianOpen}}, {memory, of, compared{shown: memoryClaim}}}
+	if _, streams := v.r.Find(tr.ID, streamEffects[0].metric); streams {
+		effects = streamEffects
+	}
+	for _, effect := range effects {
 		if c, ok := v.r.Find(tr.ID, effect.metric); ok {
 			if x, ok := v.result(tr, c, effect.name, effect.forms); ok {
 				all = append(all, x.Claim)

@@ -87,8 +87,8 @@ var (
 	rankedTimes     = ClaimForm{"ranking-times", "Response times against {base}, least first:"}
 	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}"}
 	rankedMore      = ClaimForm{"ranked-more", "{more} more are below"}
-	medianMoves     = ClaimForm{"median", "The median response goes from {was}{unit} to {is}{unit}, by {sign}{amount}."}
-	medianOpen      = ClaimForm{"median-undecided", "No difference in the median response is shown{ratio}."}
+	medianMoves     = ClaimForm{"median", "The {name} goes from {was}{unit} to {is}{unit}, by {sign}{amount}."}
+	medianOpen      = ClaimForm{"median-undecided", "No difference in the {name} is shown{ratio}."}
 	memoryClaim     = ClaimForm{"memory", "Memory {name}: {amount} {more}{grows}."}
 	timeClaim       = ClaimForm{"time", "{subject} {add} {amount} {from} the {name}: {was}{unit} {base}, {is}{unit} {with}."}
 	timeOpen        = ClaimForm{"time-undecided", "{subject}: no difference in the {name} is shown{ratio}: {was}{unit} {base}, {is}{unit} {with}.{settle}"}
