@@ -59,11 +59,25 @@ func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
 			part.Part, part.Parts = i, n
 		}
 		if p.HDRPath != "" {
-			part.HDRPath = filepath.Join(filepath.Dir(p.HDRPath), "parts", strconv.Itoa(i), filepath.Base(p.HDRPath))
+			part.HDRPath = filepath.Join(partsOf(p.HDRPath), strconv.Itoa(i), filepath.Base(p.HDRPath))
 		}
 		parts[i] = part
 	}
 	return parts, nil
+}
+
+// partsOf is the directory of the interval logs of the parts of a load.
+func partsOf(log string) string { return filepath.Join(filepath.Dir(log), "parts") }
+
+// RemoveLogs removes the interval logs of the parts of a load: they are complete only together.
+func RemoveLogs(p load.Profile) error {
+	if p.HDRPath == "" {
+		return nil
+	}
+	if err := os.RemoveAll(partsOf(p.HDRPath)); err != nil {
+		return fmt.Errorf("remove the parts of the interval log: %w", err)
+	}
+	return nil
 }
 
 // ParseParts reads the outputs of all parts of one load concurrently, each to its

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,7 +55,7 @@ func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generato
 		w, err := startWorker(ctx, d, g, part, i, together)
 		if err != nil {
 			l.abandon(ctx)
-			return nil, err
+			return nil, errors.Join(err, generator.RemoveLogs(p))
 		}
 		l.workers, l.gate = append(l.workers, w), w.gate
 	}
@@ -173,6 +174,8 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 	l.ended = time.Now()
 	if l.err == nil {
 		l.err = l.mergeLogs(p)
+	} else {
+		l.err = errors.Join(l.err, generator.RemoveLogs(p))
 	}
 	if l.err != nil {
 		l.err = fmt.Errorf("load generator %s: %w", g.Name(), l.err)
@@ -190,13 +193,7 @@ func (l *loading) mergeLogs(p load.Profile) error {
 	if err := generator.MergeLogs(p.HDRPath, p.Start, parts); err != nil {
 		return err
 	}
-	for _, part := range parts { // the merged log contains all of their counts
-		if err := os.RemoveAll(filepath.Dir(part.HDRPath)); err != nil {
-			return fmt.Errorf("remove the parts of the interval log: %w", err)
-		}
-	}
-	_ = os.Remove(filepath.Dir(filepath.Dir(parts[0].HDRPath))) // only if it is empty
-	return nil
+	return generator.RemoveLogs(p) // the merged log contains all of their counts
 }
 
 // wait returns the generator's results when it has ended, or an error at the deadline.

@@ -78,9 +78,13 @@ func TestLoadIsSharedExactly(t *testing.T) {
 	}
 }
 
-// If one worker cannot be started the others are ended.
+// If one worker cannot be started the others are ended, and no part of a log remains.
 func TestAWorkerThatDoesNotStart(t *testing.T) {
 	cfg, _ := real(t, strings.Replace(realText, "[none, envoy]", "[none]", 1))
 	cfg.Platform.Deployer = twoOfThree{threeWorkers{cfg.Platform.Deployer}}
-	must.Contain(t, ran(t, cfg, -1, 1)[0].Error, "no room")
+	r := ran(t, cfg, -1, 1)[0]
+	must.Contain(t, r.Error, "no room")
+	if _, err := os.Stat(filepath.Join(filepath.Dir(cfg.Dir.TrialFile(r.ID, result.LatencyFile)), "parts")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the workers' own logs remain: %v", err)
+	}
 }

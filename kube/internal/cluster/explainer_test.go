@@ -58,6 +58,8 @@ func TestExplanations(t *testing.T) {
 	oom.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "OOMKilled", ExitCode: 137}
 	missing := waiting("ImagePullBackOff")
 	missing.State.Waiting.Message = `Back-off pulling image "x:1": ErrImagePull: failed to resolve reference "x:1": x:1: not found`
+	unresolved := waiting("ImagePullBackOff")
+	unresolved.State.Waiting.Message = `Back-off pulling image "r.test/x:1": ErrImagePull: failed to do request: Head "https://r.test/v2/x/manifests/1": dial tcp: lookup r.test on 10.255.255.53:53: connect: network is unreachable`
 	crash, noProgram := waiting("CrashLoopBackOff"), waiting("CrashLoopBackOff")
 	crash.RestartCount, noProgram.RestartCount = 2, 2
 	started := metav1.Now()
@@ -110,6 +112,7 @@ func TestExplanations(t *testing.T) {
 		"unschedulable":  {[]corev1.Pod{unscheduled}, nil, []string{"pod p: Unschedulable: 0/1 nodes"}, "no node takes the pod", false},
 		"replicas alike": {[]corev1.Pod{pod("p", corev1.PodPending, waiting("InvalidImageName")), pod("q", corev1.PodPending, waiting("InvalidImageName"))}, nil, []string{"pod p: container app: InvalidImageName: details"}, "not a valid reference", true},
 		"no such image":  {[]corev1.Pod{pod("p", corev1.PodPending, missing)}, nil, []string{"pod p: container app: ImagePullBackOff: " + missing.State.Waiting.Message}, "registry", true},
+		"no name":        {[]corev1.Pod{pod("p", corev1.PodPending, unresolved)}, nil, []string{"pod p: container app: ImagePullBackOff: " + unresolved.State.Waiting.Message}, "registry", true},
 		"no program":     {[]corev1.Pod{pod("p", corev1.PodRunning, noProgram)}, nil, []string{"pod p: container app: CrashLoopBackOff: exited with code 128 (StartError): exec: \"/x\": stat /x: no such file or directory, restarted 2 times\n| the last line"}, "no such program", true},
 		"crashes":        {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[0]}, nil, []string{crashed}, "log", true},
 		"crashes before": {[]corev1.Pod{pod("p", corev1.PodRunning, crash), others[1]}, nil, []string{crashed}, "log", false},

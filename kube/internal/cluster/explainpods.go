@@ -121,7 +121,7 @@ func readySince(pod *corev1.Pod, at time.Time) bool {
 func containerReason(s corev1.ContainerStatus) (reason, bool) {
 	if w := s.State.Waiting; w != nil && !normalReasons[w.Reason] {
 		r := reason{kind: w.Reason, text: joined(w.Reason, oneLine(w.Message))}
-		if noImage.MatchString(w.Message) {
+		if noImage.MatchString(w.Message) || w.Reason == "ImagePullBackOff" && noName.MatchString(w.Message) {
 			r.kind = reasonNoImage
 		}
 		if t := s.LastTerminationState.Terminated; t != nil {
@@ -140,8 +140,9 @@ func containerReason(s corev1.ContainerStatus) (reason, bool) {
 }
 
 // noImage and noProgram are messages of causes that waiting does not cure. The messages of a registry that does not answer
-// differ.
+// differ. noName is of a registry whose name does not resolve, which counts from the second attempt.
 var (
+	noName    = regexp.MustCompile(`(?i)pull.*: lookup \S+`)
 	noImage   = regexp.MustCompile(`(?i)pull.*(: not found|manifest unknown|repository does not exist|denied|no such host)`)
 	noProgram = regexp.MustCompile(`executable file not found|exec: .*no such file or directory|exec: .*permission denied`)
 )
