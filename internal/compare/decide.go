@@ -111,7 +111,7 @@ func gateTests(run *Run, gates []Gate) (due []gateTest, err error) {
 	own := map[string]bool{}
 	events := 0 // gates on counts
 	add := func(g Gate, t plan.Treatment, implied bool) {
-		w := gateTest{gate: g, treatment: t, implied: implied, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), last: isLastLook(run)}
+		w := gateTest{gate: g, treatment: t, implied: implied, detect: float64(run.File.Decide.Detect), looks: max(run.Planned, run.Plan.Blocks), last: isLastLook(run), atEnd: run.File.Decide.AtEnd}
 		if w.counts = countsOf(run, g.Metric, t.ID, t.Baseline); w.counts != nil {
 			events++
 		}
@@ -212,6 +212,7 @@ type gateTest struct {
 	looks     int     // planned pairs
 	breach    float64 // probability of a false breach over all looks
 	last      bool    // no pair will follow
+	atEnd     bool    // the last look is the only one
 }
 
 // open is an undecided decision after a number of pairs.
@@ -332,10 +333,16 @@ func rankedBeyond(changes []float64, limit, sign float64) bool {
 
 // spending is the test of a hypothesis at level alpha after pairs of the planned ones.
 func (w gateTest) spending(pairs int, alpha float64) stats.Spending {
-	if w.last {
-		return stats.NewSpendingUntil(experiment.DecideFrom(), w.looks, pairs, alpha)
+	first := experiment.DecideFrom()
+	switch {
+	case w.last && w.atEnd:
+		return stats.NewSpendingUntil(max(first, pairs), w.looks, pairs, alpha)
+	case w.last:
+		return stats.NewSpendingUntil(first, w.looks, pairs, alpha)
+	case w.atEnd: // none yet
+		return stats.NewSpendingUntil(w.looks, w.looks, 0, alpha)
 	}
-	return stats.NewSpending(experiment.DecideFrom(), w.looks, alpha)
+	return stats.NewSpending(first, w.looks, alpha)
 }
 
 // maxMorePairs is the max number of further pairs that is called in reach.

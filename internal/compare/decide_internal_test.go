@@ -25,10 +25,12 @@ func TestDecisionErrors(t *testing.T) {
 		change, detect  float64 // true change; share
 		noise           float64 // of a pair
 		breached, holds [2]float64
-		ends            int // pairs after which the time is over; 0: all
+		ends            int // pairs after which the time is over; 0: all, -1: all, decided at the end
 	}{
 		{"at the limit", 0.02, 0, 0.02, [2]float64{0, 0.05}, [2]float64{0, 0.05}, 0},
 		{"at the limit, time over", 0.02, 0, 0.02, [2]float64{0.025, 0.05}, [2]float64{0.025, 0.05}, 10},
+		{"at the limit, at the end", 0.02, 0, 0.02, [2]float64{0.025, 0.05}, [2]float64{0.025, 0.05}, -1},
+		{"no difference, at the end", 0, 0, 0.02, [2]float64{0, 0.01}, [2]float64{0.9, 1}, -1},
 		{"at the limit and detect", 0.04, 0.02, 0.02, [2]float64{0.9, 1}, [2]float64{0, 0.05}, 0},
 		{"at the limit with detect", 0.02, 0.02, 0.02, [2]float64{0, 0.05}, [2]float64{0.9, 1}, 0},
 		{"no difference", 0, 0, 0.02, [2]float64{0, 0.01}, [2]float64{0.9, 1}, 0},
@@ -36,7 +38,7 @@ func TestDecisionErrors(t *testing.T) {
 		{"no difference, much noise", 0, 0, 0.1, [2]float64{0, 0.05}, [2]float64{0, 0.5}, 0},
 	} {
 		r := rand.New(rand.NewPCG(3, 5))
-		w := gateTest{gate: gate, detect: c.detect, looks: 30, breach: decisionError}
+		w := gateTest{gate: gate, detect: c.detect, looks: 30, breach: decisionError, atEnd: c.ends < 0}
 		count, pairs := map[Outcome]float64{}, 0
 		for range rounds {
 			var a, b []float64

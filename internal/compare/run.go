@@ -71,6 +71,7 @@ type File struct {
 	Decide struct {
 		Gates  []string         `yaml:"gates"`
 		Detect experiment.Share `yaml:"detect"`
+		AtEnd  bool             `yaml:"atEnd"`
 	} `yaml:"decide"`
 }
 

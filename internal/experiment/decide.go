@@ -6,7 +6,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// Decide are gates on the differences to the baseline. The run ends when each of them holds or is breached.
+// Decide are gates on the differences to the baseline. The run ends when one is breached or all hold, unless they are decided at its end.
 type Decide struct {
 	// Gates are conditions such as "cpu_us_per_request/data < +2%".
 	Gates []string `yaml:"gates,omitempty" json:"gates,omitempty"`
@@ -15,6 +15,8 @@ type Decide struct {
 	Detect Share `yaml:"detect,omitempty" json:"detect,omitempty"`
 	// Within ends the run undecided when the next block would last longer. 0 means after the last block.
 	Within Duration `yaml:"within,omitempty" json:"within,omitempty"`
+	// AtEnd runs all blocks: the gates are decided once, so that every figure has the planned blocks.
+	AtEnd bool `yaml:"atEnd,omitempty" json:"atEnd,omitempty"`
 }
 
 // minDecide is the number of blocks from which a gate may be decided: with fewer, the spread is known too badly.
@@ -38,6 +40,8 @@ func (v scheduleRules) decide() {
 		v.report("decide", "raise blocks to 10 or more", "gates are decided from %d blocks on, and there are %d", minDecide, v.e.Blocks.Max)
 	case v.e.Baseline == nil:
 		v.report("decide", "write a baseline, such as baseline: {mesh: envoy}", "a gate bounds the difference to a baseline, and there is none")
+	case d.AtEnd && d.Within > 0:
+		v.report("decide.within", "remove within or atEnd", "within ends the run early, and atEnd runs all blocks")
 	case v.e.Order == OrderOnce:
 		v.report("decide", "write another order", "with order once no block ends before the last mesh")
 	}
@@ -49,5 +53,6 @@ func decideRows() []fieldRow {
 		{"decide.gates", "Conditions: " + metric.CPUPerRequest + "/data < +2%, or " + metric.Latency + "/p99{mesh=envoy-new} < +0.5ms.", nil, form(levelList)},
 		{"decide.detect", "A gate holds if the difference is shown to be below its limit plus this share.", 0, nil},
 		{"decide.within", "Time after which the run ends undecided, without pauses of over five minutes before a resume; default: all blocks.", nil, between(0, Duration(24*7*time.Hour), "10m decides most gates")},
+		{"decide.atEnd", "Runs all blocks, and decides the gates once, after the last: other figures have all blocks.", false, nil},
 	}
 }

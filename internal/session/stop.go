@@ -19,7 +19,7 @@ import (
 // neither the runner nor analysis may know the other: both know the results directory.
 func stopRule(dir *result.Dir, x *experiment.Experiment, post func(string)) func(block int) (result.Stopped, error) {
 	b := x.Blocks
-	if len(x.Decide.Gates) > 0 {
+	if len(x.Decide.Gates) > 0 && !x.Decide.AtEnd {
 		return decisionRule(dir, x.Decide, post)
 	}
 	switch {
