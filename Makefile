@@ -304,6 +304,13 @@ bench-design: build ## precision of designs at equal wall time; planted costs: B
 	$(GO) build -o bin/ ./test/benchdesign
 	bin/benchdesign $(BENCHDESIGN)
 
+.PHONY: finding
+finding: build-kube ## measure a finding again, and add the run to its page: NAME=nginx-keepalive
+	@set -e; dir=runs/$(NAME)-$$(date -u +%Y%m%dT%H%M%S); load=$$(cut -d ' ' -f 1 /proc/loadavg); \
+	bin/tare run examples/findings/$(NAME).yaml --out $$dir || case $$? in 3 | 4 | 5) ;; *) exit 1 ;; esac; \
+	$(GO) run ./test/findings -add $$dir -load $$load; \
+	bin/tare plot $$dir -o docs/findings/pictures/$(NAME).svg
+
 .PHONY: bench-forecast
 bench-forecast: build ## forecasts of 48 applications, drawn at random, beside what they cost with Envoy: BENCHFORECAST='-seed 2'
 	$(GO) build -o bin/ ./test/forecast

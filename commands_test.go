@@ -213,6 +213,10 @@ var documented = map[string]done{
 		instead: "tare plan examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'"},
 	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {by: "TestStandardWeight"},
 
+	"tare run examples/findings/nginx-keepalive.yaml": {instead: "tare plan examples/findings/nginx-keepalive.yaml"},
+	"tare run examples/findings/caddy-and-nginx.yaml": {instead: "tare plan examples/findings/caddy-and-nginx.yaml"},
+	"tare run examples/findings/mtls-negligible.yaml": {instead: "tare plan examples/findings/mtls-negligible.yaml"},
+
 	"tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate --report": {quick: true},
 	"tare report runs/debate --baseline mesh=linkerd":                                             {quick: true},
 	"tare run examples/great-sidecar-debate.yaml":                                                 {by: "TestStudiesRun"},

@@ -97,16 +97,19 @@ func TestLabIsCitedByExplanations(t *testing.T) {
 }
 
 // generated are the parts of pages that tests write from the source.
-var generated = regexp.MustCompile(`(?s)<!-- (?:glossary|packages|layers|metrics|meanings|fields|variables|sources)\b[^>]*-->.*?<!-- end -->`)
+var generated = regexp.MustCompile(`(?s)<!-- (?:glossary|packages|layers|metrics|meanings|fields|variables|sources|runs)\b[^>]*-->.*?<!-- end -->`)
 
 // mostWords bounds what a reader has to read: some half of the 39,387 words that the pages once had. It counts the
-// hand-written words below docs, without the dated observations, the generated cli.md and generated parts.
+// hand-written words below docs, without the dated observations and findings, the generated cli.md and generated parts.
 const mostWords = 25300
+
+// mostOfFinding bounds the words of a finding: it fits on a screen.
+const mostOfFinding = 250
 
 func TestWordsOfDocs(t *testing.T) {
 	sum, parts := 0, 0
 	for name, page := range pages(t) {
-		if !strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "docs/lab/") || name == "docs/reference/cli.md" {
+		if !strings.HasPrefix(name, "docs/") || strings.HasPrefix(name, "docs/lab/") || strings.HasPrefix(name, findings) || name == "docs/reference/cli.md" {
 			continue
 		}
 		parts += len(generated.FindAllString(page, -1))
@@ -119,6 +122,49 @@ func TestWordsOfDocs(t *testing.T) {
 		t.Errorf("%d generated parts found", parts)
 	}
 	t.Logf("%d hand-written words", sum)
+}
+
+const findings = "docs/findings/"
+
+// A finding has the published sentence as a quote, the command that repeats it, a date and what would change it. Its experiment has
+// the sentence as a gate, and names the page. The list has every page.
+func TestFindings(t *testing.T) {
+	all := pages(t)
+	list, n := all[findings+"README.md"], 0
+	for name, page := range all {
+		file := strings.TrimPrefix(name, findings)
+		if file == name || file == "README.md" {
+			continue
+		}
+		n++
+		if words := len(strings.Fields(generated.ReplaceAllString(page, ""))); words > mostOfFinding {
+			t.Errorf("%s has %d words beside its tables of runs, at most %d", name, words, mostOfFinding)
+		}
+		if !strings.Contains(list, "]("+file+")") {
+			t.Errorf("the list has no %s", file)
+		}
+		for _, part := range []string{"\n> ", "\n    tare run examples/findings/", "November 2026", "would change", "Conditions that differ"} {
+			if !strings.Contains(page, part) {
+				t.Errorf("%s has no %q", name, part)
+			}
+		}
+		for _, m := range regexp.MustCompile(`examples/findings/[\w-]+\.yaml`).FindAllString(page, -1) {
+			text := string(must.Get(os.ReadFile(m))(t))
+			if !strings.Contains(text, "\ndecide:\n") || !strings.Contains(text, name) {
+				t.Errorf("%s has no gate, or does not name %s", m, name)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no findings")
+	}
+	for _, name := range must.Get(filepath.Glob("examples/findings/*.yaml"))(t) {
+		for _, page := range regexp.MustCompile(`docs/findings/[\w-]+\.md`).FindAllString(string(must.Get(os.ReadFile(name))(t)), -1) {
+			if all[page] == "" {
+				t.Errorf("%s names %s, which is not there", name, page)
+			}
+		}
+	}
 }
 
 // A screen reader reads the header of a cell before it.

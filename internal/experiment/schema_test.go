@@ -44,7 +44,7 @@ func compiled(t *testing.T) *jsonschema.Schema {
 func good(t *testing.T) []string {
 	t.Helper()
 	var files []string
-	for _, pattern := range []string{"../../examples/*.yaml", "testdata/good/*.yaml"} {
+	for _, pattern := range []string{"../../examples/*.yaml", "../../examples/findings/*.yaml", "testdata/good/*.yaml"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %d files, %v", pattern, len(found), err)
