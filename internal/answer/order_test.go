@@ -81,6 +81,8 @@ func TestUnequalMeshesAreNamed(t *testing.T) {
 		"": {"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true}, "linkerd": map[string]any{"mtls": true, "l7": true}},
 		"the meshes have different features: ambient-l4 lacks L7 processing, retries; istio lacks telemetry": {
 			"none": map[string]any{}, "istio": map[string]any{"mtls": true, "l7": true, "retries": true}, "ambient-l4": map[string]any{"mtls": true, "telemetry": true}},
+		"the meshes have different features: caddy and nginx lack telemetry": {
+			"nginx": map[string]any{"l7": true}, "envoy": map[string]any{"l7": true, "telemetry": true}, "caddy": map[string]any{"l7": true}},
 	} {
 		r := rewritten(t, s, result.EnvironmentFile, func(e map[string]any) { e["provides"] = provides })
 		warned := ""

@@ -13,11 +13,13 @@ import (
 	"github.com/tare-mesh/tare/internal/figures"
 )
 
-// abilities are the features of meshes, in words.
-var abilities = []struct {
+// ability is a feature of meshes, in words.
+type ability struct {
 	words string
 	has   func(mesh.Provides) bool
-}{
+}
+
+var abilities = []ability{
 	{"mutual TLS", func(p mesh.Provides) bool { return p.MTLS }},
 	{"L7 processing", func(p mesh.Provides) bool { return p.L7 }},
 	{"retries", func(p mesh.Provides) bool { return p.Retries }},
@@ -34,19 +36,24 @@ func unequal(run *compare.Run) []figures.Warning {
 	if slices.ContainsFunc(run.Plan.Treatments, func(t plan.Treatment) bool { return t.Reference }) {
 		delete(of, experiment.ReferenceMesh) // it is not compared
 	}
-	lacks := map[string][]string{}
-	for _, ability := range abilities {
-		some := slices.ContainsFunc(slices.Collect(maps.Values(of)), ability.has)
-		for name, p := range of {
-			if some && !ability.has(p) {
-				lacks[name] = append(lacks[name], ability.words)
+	abilities := slices.DeleteFunc(slices.Clone(abilities), func(a ability) bool { return !slices.ContainsFunc(slices.Collect(maps.Values(of)), a.has) })
+	var order []string // of the missing features
+	meshes := map[string][]string{}
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		missing := slices.DeleteFunc(slices.Clone(abilities), func(a ability) bool { return a.has(of[name]) })
+		if words := strings.Join(printable.Texts(missing, func(a ability) string { return a.words }), ", "); words != "" {
+			if meshes[words] == nil {
+				order = append(order, words)
 			}
+			meshes[words] = append(meshes[words], name)
 		}
 	}
-	if len(lacks) == 0 {
+	if order == nil {
 		return nil
 	}
-	list := printable.Texts(slices.Sorted(maps.Keys(lacks)), func(name string) string { return name + " lacks " + strings.Join(lacks[name], ", ") })
+	list := printable.Texts(order, func(words string) string {
+		return printable.And(meshes[words]) + map[bool]string{true: " lacks ", false: " lack "}[len(meshes[words]) == 1] + words
+	})
 	return []figures.Warning{{Code: "unequal-meshes", Message: "the meshes have different features: " + strings.Join(list, "; "),
 		Hint: "compare meshes with the same features, or mention the missing ones"}}
 }
