@@ -15,7 +15,7 @@ import (
 )
 
 // plantedServer burns the CPU time of its second argument, or of the variable WORK, for each request, µs.
-const plantedServer = `import os, sys, time
+const plantedServer = `import os, signal, sys, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 WORK = float((sys.argv + [os.environ.get("WORK", "0")])[2]) / 1e6
@@ -32,6 +32,12 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+def sampled(*_): # as under a profiler
+    end = time.thread_time() + 0.004
+    while time.thread_time() < end:
+        pass
+
+signal.signal(signal.SIGUSR1, sampled)
 ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
 `
 
@@ -44,20 +50,28 @@ while True:
     time.sleep(0.018)
 `
 
-// plantedPrograms writes both programs, and returns their directory and the interpreter.
+// sampler interrupts a program 20 times a second.
+const sampler = `import os, signal, sys, time
+while True:
+    os.kill(int(sys.argv[1]), signal.SIGUSR1)
+    time.sleep(0.05)
+`
+
+// plantedPrograms writes the programs, and returns their directory and the interpreter.
 func plantedPrograms(t *testing.T) (dir, python string) {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("runs an experiment")
 	}
 	dir = t.TempDir()
-	for name, text := range map[string]string{"server.py": plantedServer, "burner.py": burner} {
+	for name, text := range map[string]string{"server.py": plantedServer, "burner.py": burner, "sampler.py": sampler} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
 	return dir, programtest.Installed(t, "python3", "apt install python3")
 }
 
-// Work that a variable adds is CPU of the program, and the work of a process beside it is CPU of the data plane.
+// Work that a variable adds is CPU of the program, and the work of a process beside it is CPU of the data plane. One that
+// attaches costs the program CPU, too.
 func TestApplicationVariants(t *testing.T) {
 	dir, python := plantedPrograms(t)
 	file := filepath.Join(dir, "variants.yaml")
@@ -68,7 +82,8 @@ applications:
   plain: {command: [%q, server.py, "${port}"]}
   slow: {from: plain, prefix: [nice, -n, "0"], env: {WORK: "500"}}
   beside: {from: plain, beside: [{name: burner, command: [%[1]q, burner.py]}]}
-factors: {application: [plain, slow, beside], rate: [200], connections: [4]}
+  attached: {from: plain, beside: [{name: sampler, command: [%[1]q, sampler.py, "${app.pid}"]}]}
+factors: {application: [plain, slow, beside, attached], rate: [200], connections: [4]}
 load: {arrivals: constant}
 order: interleaved
 control: false
@@ -83,7 +98,8 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 		planted           float64
 	}{
 		{"slow", "cpu_us_per_request/app", 500},
-		{"beside", "cpu_us_per_request/data", 500}, // 0.1 processors for 200 requests a second
+		{"beside", "cpu_us_per_request/data", 500},  // 0.1 processors for 200 requests a second
+		{"attached", "cpu_us_per_request/app", 400}, // 20 times 4 ms
 	} {
 		d := differenceOf(t, r, c.treatment, c.metric).Difference
 		t.Logf("%s: %s +%.0f [%.0f, %.0f]", c.treatment, c.metric, d.Estimate, *d.Low, *d.High)

@@ -52,7 +52,8 @@ envoy-tcp in place of envoy, by haproxy, or by a program of --sidecar that copie
 --env, --prefix and --beside compare the program with itself, without a mesh: with other
 environment variables, started by another program, and with a process beside it, which
 starts and ends with it. All that are given make one variant. {NAME.port}, {NAME.host} and
-{NAME.url} are the address of the process beside it, by the name of its program.
+{NAME.url} are the address of the process beside it, by the name of its program. One with
+{app.pid}, such as a profiler, starts once the program answers.
 
 weigh finds a rate that all treatments can serve, and keeps the experiment file. A block
 with an invalid trial is repeated, at most half as many times as there are blocks.
@@ -63,6 +64,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --gateway nginx --gateway envoy -- ./server {port}   # one proxy in front
   tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
   tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
+  tare weigh --beside 'py-spy record -o /dev/null -d 600 --pid {app.pid}' -- python3 app.py {port}
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --rate 500 --time 3m -- ./server {port}

@@ -250,7 +250,7 @@ func besideRows(under string) []fieldRow {
 		{under + "prefix", "Words before the command: a program that starts it, such as [opentelemetry-instrument].", nil, nil},
 		{under + "beside", "Processes beside the program, which start before it and end with the trial. They count as plane data.", nil, nil},
 		{under + "beside[].name", "DNS label. ${NAME.port}, ${NAME.host} and ${NAME.url} are its address, in the program's command and env.", nil, form(label{}.describe)},
-		{under + "beside[].command", "Program and arguments. ${port} is its port, ${app.port} the program's.", nil, nil},
+		{under + "beside[].command", "Program and arguments. ${port} is its port, ${app.port} the program's. With ${app.pid} it starts when the program answers, such as a profiler that attaches.", nil, nil},
 		{under + "beside[].env", "Environment variables, added to those of tare.", nil, nil},
 	}
 }

@@ -140,7 +140,7 @@ func TestWeighNamesFlags(t *testing.T) {
 		"header":      {func(o *Weigh) { o.Headers = []string{"a b: x"} }, `--header: "a b" is not the name of a header|`},
 		"variable":    {func(o *Weigh) { o.Meshes, o.Env = nil, []string{"1A=b"} }, `--env: "1A" is not the name of an environment variable|letters, digits and _, not beginning with a digit`},
 		"beside": {func(o *Weigh) { o.Meshes, o.Beside = nil, []string{"nope {foo.port}"} },
-			"--beside: unknown placeholder ${foo.port}|known: port, host, app.url, app.host, app.port, nope.url, nope.host, nope.port; $${ stands for ${ itself"},
+			"--beside: unknown placeholder ${foo.port}|known: port, host, app.url, app.host, app.port, nope.url, nope.host, nope.port, app.pid; $${ stands for ${ itself"},
 		"address": {func(o *Weigh) { o.URL = "http://10.1.1.1:80" }, `--url: "http://10.1.1.1:80" is not on an IPv4 loopback address of this machine|write the address without a path; --path has the path`},
 	} {
 		o, args := flagsOf(tc.flags), []string{"./server"}

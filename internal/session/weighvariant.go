@@ -63,7 +63,7 @@ const plainVariant = "plain"
 func (o Weigh) changesProgram() bool { return len(o.Env) > 0 || o.Prefix != "" || len(o.Beside) > 0 }
 
 // addressMark is an address in a text for a process beside a program, or for the program beside it, as portMark.
-var addressMark = regexp.MustCompile(`(^|[^$])\{((?:[a-z0-9-]+\.)?(?:port|host)|[a-z0-9-]+\.url)\}`)
+var addressMark = regexp.MustCompile(`(^|[^$])\{((?:[a-z0-9-]+\.)?(?:port|host)|[a-z0-9-]+\.(?:url|pid))\}`)
 
 // shellWords splits the text of a flag as a shell does, and marks its addresses.
 func shellWords(flag, text string) ([]string, error) {

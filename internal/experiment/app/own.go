@@ -32,6 +32,11 @@ func (p BesideProcess) UsesPort() bool {
 	return uses(Addresses{Port: -1}, "-1", p.Command, p.Env)
 }
 
+// Attaches reports whether the process is given the process ID of the program with a name. It then starts after the program.
+func (p BesideProcess) Attaches(program string) bool {
+	return uses(Addresses{Program: program, PID: -1}, "-1", p.Command, p.Env)
+}
+
 func (a Addresses) expandAll(words []string, variables map[string]string) (command, env []string) {
 	for _, word := range words {
 		word, _ = a.expand(word)
@@ -201,7 +206,7 @@ func (v validation) command(at string, s Service) {
 
 // beside reports mistakes in the processes beside a program with its callees.
 func (v validation) beside(at string, s Service, callees Addresses) {
-	known := Addresses{Callees: map[string]netip.AddrPort{s.Name: {}}}
+	known := Addresses{Program: s.Name, Callees: map[string]netip.AddrPort{s.Name: {}}}
 	for _, b := range s.Beside {
 		known.Callees[b.Name] = netip.AddrPort{}
 	}
@@ -267,6 +272,9 @@ func (a Addresses) names() []string {
 			all = append(all, callee+"."+part)
 		}
 	}
+	if a.Program != "" {
+		all = append(all, a.Program+".pid")
+	}
 	return all
 }
 
@@ -312,6 +320,9 @@ type Addresses struct {
 	Host    string
 	Port    int
 	Callees map[string]netip.AddrPort // by service, or by the name of a process beside the program
+	// Program is the name of the service that a process is beside, and PID its process ID.
+	Program string
+	PID     int
 }
 
 // Placeholders of a callee, after its name and a dot.
@@ -328,6 +339,8 @@ func (a Addresses) placeholder(name string) (string, bool) {
 	callee, part, _ := strings.Cut(name, ".")
 	at, ok := a.Callees[callee]
 	switch {
+	case part == "pid" && callee == a.Program:
+		return fmt.Sprint(a.PID), a.Program != ""
 	case ok && part == "url":
 		return "http://" + at.String(), true
 	case ok && part == "host":

@@ -216,10 +216,13 @@ func (d *deployment) startSidecar(ctx context.Context, p *pod, s app.Service) er
 
 func (d *deployment) startApplication(ctx context.Context, p *pod, s app.Service) error {
 	if s.IsOwn() {
-		if err := d.own.startBeside(ctx, p, s); err != nil {
+		if err := d.own.startBeside(ctx, p, s, false); err != nil {
 			return err
 		}
-		return d.own.start(ctx, p, s)
+		if err := d.own.start(ctx, p, s); err != nil {
+			return err
+		}
+		return d.own.startBeside(ctx, p, s, true)
 	}
 	return d.apps.start(ctx, p, s, p.socket)
 }

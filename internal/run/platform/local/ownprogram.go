@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -47,6 +48,8 @@ type ownPrograms struct {
 	elsewhere time.Duration // of a start while it listens, but not on its port
 }
 
+var errNoListener = errors.New("none does")
+
 // address chooses the address of a program before its sidecar starts. A program that is not given its
 // address listens on 127.0.0.1 or on every address.
 func (o *ownPrograms) address(p *pod, s app.Service) (err error) {
@@ -74,8 +77,12 @@ func (o *ownPrograms) address(p *pod, s app.Service) (err error) {
 	return nil
 }
 
-func (o *ownPrograms) startBeside(ctx context.Context, p *pod, s app.Service) error {
+// startBeside starts the processes beside a program: before it, or after it those that attach to it.
+func (o *ownPrograms) startBeside(ctx context.Context, p *pod, s app.Service, attached bool) error {
 	for _, b := range s.Beside {
+		if b.Attaches(s.Name) != attached {
+			continue
+		}
 		if err := o.startHelper(ctx, p, s, b); err != nil {
 			return err
 		}
@@ -89,7 +96,15 @@ func (o *ownPrograms) startHelper(ctx context.Context, p *pod, s app.Service, b 
 	others := maps.Clone(p.helpers)
 	others[s.Name] = p.app
 	delete(others, b.Name)
-	command, env := b.Expand(app.Addresses{Host: own.Addr().String(), Port: int(own.Port()), Callees: others})
+	at := app.Addresses{Host: own.Addr().String(), Port: int(own.Port()), Callees: others, Program: s.Name}
+	if b.Attaches(s.Name) {
+		pids, err := listeners(p.app)
+		if err != nil || len(pids) == 0 {
+			return fmt.Errorf("start %s/%s: find the process that listens on %s: %w", p.name, b.Name, p.app, cmp.Or(err, errNoListener))
+		}
+		at.PID = pids[0]
+	}
+	command, env := b.Expand(at)
 	cmd := proc.Command{
 		Path: command[0], Args: command[1:], Env: env, Dir: s.Dir,
 		Log: o.workspace.provenance.Path(p.name + "-" + b.Name + ".log"), MaxLog: ownLog, Tree: true,
