@@ -50,7 +50,7 @@ var layers = [][]string{
 	{"internal/experiment/expect"},
 	{"internal/load", "kube/internal/cluster/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "kube/internal/cluster", "internal/load/template", "internal/load/capacity"},
-	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
+	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/execution", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock", "internal/base/cgroup", "internal/base/secret"},
 	{"internal/base/certificate", "internal/base/condition", "internal/base/difftest", "internal/base/hint", "internal/base/wait", "examples"},
 	{"internal/base/routine"},
@@ -361,6 +361,7 @@ func between(t *testing.T, page, begin, content string) string {
 // libraries are linked into tare or tare-agent. Each adds to the CPU time of a first build
 // (docs/adr/0005-two-programs.md): measure `make build` with an empty GOCACHE before adding one.
 var libraries = []string{
+	"github.com/aclements/go-moremath", "golang.org/x/perf",
 	"charm.land/bubbletea/v2", "github.com/charmbracelet/colorprofile", "github.com/charmbracelet/ultraviolet", "github.com/charmbracelet/x/term", "github.com/charmbracelet/x/termios", "github.com/charmbracelet/x/windows", "github.com/muesli/cancelreader", "github.com/rivo/uniseg", "github.com/xo/terminfo",
 	"github.com/HdrHistogram/hdrhistogram-go",
 	"github.com/charmbracelet/x/ansi", "github.com/clipperhouse", "github.com/lucasb-eyer/go-colorful", "github.com/mattn/go-runewidth",

@@ -176,6 +176,8 @@ var documented = map[string]done{
 	"git bisect run tare ab --bisect -- /good/server --port {port} -- ./server --port {port}": {by: "TestBisectOfPrograms"},
 	"tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js":                   {by: "TestWeighOfVariants"},
 	"tare weigh --prefix opentelemetry-instrument -- python3 app.py":                          {by: "TestWeighOfVariants"},
+	"tare ab -- ./old build -- ./new build":                                                   {by: "TestABOfEndingPrograms"},
+	"tare weigh --prefix 'strace -f -o /dev/null' -- gzip -kf big.json":                       {by: "TestWeighOfEndingProgram"},
 	"tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}":               {by: "TestWeighOfVariants"},
 	"tare ab --mesh envoy --program ./old --program ./new":                                    {add: "--plain --max-time 2m --undecided pass --gate 'cpu_us_per_request/data < +1000%'"},
 	"tare compare runs/nightly-* NEW":                                                         {by: "TestScripts"},

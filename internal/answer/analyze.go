@@ -31,6 +31,7 @@ func Analyze(d *result.Dir, o compare.Options) (*Report, error) {
 	if r.Decisions, err = run.Decisions(); err != nil {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
+	r.Executed = run.Executed(r.Comparisons)
 	for i := range r.Decisions {
 		x := &r.Decisions[i]
 		if c, ok := r.Find(x.Treatment, x.Metric); ok {

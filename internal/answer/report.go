@@ -62,6 +62,8 @@ type Report struct {
 	Configurations []Configuration `json:"configurations,omitempty"`
 	// Decisions are present if the experiment has gates that end it.
 	Decisions []compare.Decision `json:"decisions,omitempty"`
+	// Executed are the changes of programs that end, absent for servers.
+	Executed []compare.Decision `json:"executed,omitempty"`
 	// Stopping is present if the number of blocks depends on the results.
 	Stopping *Stopping `json:"stopping,omitempty"`
 	// Latencies define the latencies of other generators than tare's own.

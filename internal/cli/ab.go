@@ -52,6 +52,11 @@ serve. The gate is then '` + session.DefaultProgramGate + `'; --path, --data,
 --method, --header and --ready are those of tare weigh, and --set b.env.NAME=value
 changes one of the two.
 
+Without {port} and these flags, the programs end: a compiler, a test. They are executed
+in turn, without a shell, each after the command of --prepare and with the file of
+--data @FILE as input. The gate is '` + session.DefaultEndsGate + `'; cpu_time, peak_memory and
+output_size are figures too. A B that fails breaches.
+
 --from decides the gates of recorded runs again, after each of their blocks as the run
 did, with --gate, --detect and --max-time if given. A gate that was chosen after seeing
 the results has no bound on its error.
@@ -60,6 +65,7 @@ Exit codes: 0 every gate holds; 4 one is breached; 5 undecided (--undecided pass
 makes it 0 or 4); 1 failed; 2 wrong usage. With --bisect, for git bisect run: 0 holds, 1
 breached, 125 undecided or failed, 255 wrong usage.`,
 		Example: `  tare ab -- ./server-old --port {port} -- ./server-new --port {port}
+  tare ab -- ./old build -- ./new build      # programs that end
   tare ab --mesh envoy --program ./old --program ./new
   tare ab --mesh envoy --set b.options.accessLog=true --gate '` + session.DefaultGate + `'
   tare ab --mesh envoy --version 1.39.3 --version 1.40.0
@@ -78,6 +84,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 			if cmd.Flags().Changed("max-time") {
 				o.replayTime = o.MaxTime
 			}
+			o.Input = inputOf(o.data)
 			if o.data != "" {
 				var err error
 				if o.AB.Body, _, err = readBody(o.data, c.In); err != nil {
@@ -110,6 +117,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringVar(&o.Rate, "rate", "1000", "`requests` per second; of two programs by default found by a short search")
 	f.StringVar(&o.Path, "path", "", "`path` of the requests to two programs (default /)")
 	f.StringVar(&o.Ready, "ready", "", "`path` that two programs answer with 2xx or 3xx once they serve (default: any answer)")
+	registerPrepare(f, &o.Prepare)
 	f.StringVar(&o.Platform, "platform", "", "local or kubernetes; default: the first that the mesh supports; with --version kubernetes, if it supports that")
 	f.StringArrayVar(&o.from, "from", nil, "decide the gates of the runs in these results `directories` again")
 	_ = cmd.MarkFlagDirname("from")

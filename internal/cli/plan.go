@@ -277,8 +277,11 @@ func measureWords(s *session.Study) string {
 // orderText describes the order of the trials, and why they are not interleaved.
 func orderText(s *session.Study) string {
 	words := orderWords[s.Plan.Order]
-	if words == "" {
+	switch {
+	case words == "":
 		return ""
+	case s.Plan.Order == experiment.OrderInterleaved && s.Experiment.Batch != nil:
+		words = "the programs of a block are executed in turn"
 	}
 	words = fmt.Sprintf("order %s: %s", s.Experiment.Order, words)
 	if s.NotInterleaved != "" {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -16,6 +17,23 @@ func registerRequest(flags *pflag.FlagSet, method, data *string, headers *[]stri
 	flags.StringVarP(method, "method", "m", "", "request method (default GET, or POST with a body)")
 	flags.StringVar(data, "data", "", "request body: `text`, @file, or @- for standard input")
 	flags.StringArrayVarP(headers, "header", "H", nil, "request header `\"Name: value\"`; may be repeated. A secret is ${env:NAME} or ${file:PATH}: other users can see the command line")
+}
+
+// registerPrepare registers the flag of programs that end. Their standard input is --data.
+func registerPrepare(flags *pflag.FlagSet, prepare *string) {
+	flags.StringVar(prepare, "prepare", "", "`command` before each execution of a program that ends, not measured; no shell is started")
+}
+
+// inputOf is the file of --data, which a program that ends reads, "" for a text.
+func inputOf(data string) string {
+	name, isFile := strings.CutPrefix(data, "@")
+	if !isFile || name == "-" {
+		return ""
+	}
+	if path, err := filepath.Abs(name); err == nil {
+		return path
+	}
+	return name
 }
 
 // readBody returns the body of --data, and its source for errors.

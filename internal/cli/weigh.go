@@ -77,6 +77,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
   tare weigh --sidecar nginx --option mtls=true -- ./server {port}
   tare weigh --prefix opentelemetry-instrument -- python3 app.py
+  tare weigh --prefix 'strace -f -o /dev/null' -- gzip -k -f data   # a program that ends
   tare weigh --namespace shop --entry web --in-place           # without a copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.OnCluster() && !cmd.Flags().Changed("mesh") {
@@ -88,6 +89,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 				o.Meshes = nil
 			}
 			o.Keep = string(o.keep)
+			o.Input = inputOf(o.data)
 			if o.data != "" {
 				var err error
 				if o.Body, _, err = readBody(o.data, c.In); err != nil {
@@ -125,6 +127,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringArrayVar(&o.Env, "env", nil, "measure the program with this environment `variable`, as NAME=value; may be repeated")
 	f.StringVar(&o.Prefix, "prefix", "", "measure the program started by this `command`, such as opentelemetry-instrument")
 	f.StringArrayVar(&o.Beside, "beside", nil, "measure the program with this `command` running beside it; may be repeated")
+	registerPrepare(f, &o.Prepare)
 	f.Float64Var(&o.Rate, "rate", 0, "`requests` per second (default: found by a short search; 50 on a cluster)")
 	f.IntVar(&o.Connections, "connections", 4, "connections of the load")
 	o.Time = time.Minute
@@ -165,8 +168,7 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	if err := c.fit(ctx, w); err != nil {
 		return err
 	}
-	rate, blocks := w.Load()
-	c.Notef("measuring at %v requests/s on %s: %s, about %v", rate, printable.Counted(o.Connections, "connection"), printable.Counted(blocks, "block"), w.Expected().Round(5*time.Second))
+	c.Notef("measuring %s: %s, about %v", w.Load(), printable.Counted(w.Blocks(), "block"), w.Expected().Round(5*time.Second))
 	o.run.out, o.run.report, o.run.finish, o.run.sourceShown = w.Out, defaultReport(), c.answer, o.InPlace
 	err = session.InFlags(runCommand(c).runStudy(ctx, w.Study, o.run))
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", w.Path)

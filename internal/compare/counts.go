@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -16,6 +17,9 @@ import (
 // eventsOf are the events that a metric counts among the requests of a trial. They are not ok if the metric is not a
 // count of this trial: its load has no schedule, or faults or changes cause failures, which then are not independent.
 func eventsOf(name string, r *result.Record) (c stats.Count, ok bool) {
+	if n := len(r.Executions); n > 0 && r.Error == "" && name == metric.ErrorRatio && countable(r) {
+		return stats.Count{K: float64(len(r.FailedExecutions())), N: float64(n), Scale: 1}, true
+	}
 	if r.Error != "" || r.Load == nil || len(r.FaultTimes()) > 0 || len(r.Changes) > 0 || !countable(r) {
 		return c, false
 	}
@@ -53,21 +57,35 @@ func countable(r *result.Record) bool {
 }
 
 // counts are the events of two treatments, by trial.
-type counts struct{ treatment, baseline []stats.Count }
+type counts struct {
+	treatment, baseline []stats.Count
+	// Of executions, absent for requests: the failures of either side, the last one in words.
+	failures []string
+	executed bool
+}
 
 // countsOf are the counts of a metric in the blocks in which both treatments have one, whether their trials are valid or not:
 // a trial is invalid because requests failed. Nil means that pairs decide.
 func countsOf(run *Run, name, treatment, baseline string) *counts {
-	by := map[string]map[int]stats.Count{treatment: {}, baseline: {}}
+	by, failures := map[string]map[int]stats.Count{treatment: {}, baseline: {}}, map[string]string{}
+	var all counts
 	for i := range run.Records {
 		r := &run.Records[i]
 		if of := by[r.Treatment]; of != nil {
 			if c, ok := eventsOf(name, r); ok {
 				of[r.Block] = c
 			}
+			all.executed = all.executed || len(r.Executions) > 0
+			if failed := r.FailedExecutions(); len(failed) > 0 {
+				failures[r.Treatment] = r.Treatment + ": " + failed[len(failed)-1].Failure()
+			}
 		}
 	}
-	var all counts
+	for _, side := range []string{treatment, baseline} {
+		if text := failures[side]; text != "" {
+			all.failures = append(all.failures, text)
+		}
+	}
 	for block := 1; block <= run.Plan.Blocks; block++ {
 		t, ok1 := by[treatment][block]
 		b, ok2 := by[baseline][block]
@@ -141,6 +159,9 @@ func (c counts) words(name string) string {
 	}
 	b, of := sum(c.baseline)
 	t, among := sum(c.treatment)
+	if c.executed {
+		return strings.Join(append([]string{fmt.Sprintf("%.0f of %.0f executions failed, and %.0f of %.0f of the baseline", t, among, b, of)}, c.failures...), "; ")
+	}
 	return fmt.Sprintf("%.0f of %.0f requests %s, and %.0f of %.0f of the baseline, in valid and invalid trials: the interval is over requests, with the spread between blocks",
 		t, among, events, b, of)
 }

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -211,6 +212,7 @@ type gateTest struct {
 	detect    float64 // share
 	looks     int     // planned pairs
 	breach    float64 // probability of a false breach over all looks
+	side      float64 // probability that the interval is wrong on one side, 0 for decisionError
 	last      bool    // no pair will follow
 	atEnd     bool    // the last look is the only one
 }
@@ -257,7 +259,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		a, b := stats.Mean(baseline), stats.Mean(treatment)
 		d.A, d.B = &a, &b
 	}
-	hold := w.spending(len(changes), decisionError).Bounds(changes)
+	hold := w.spending(len(changes), cmp.Or(w.side, decisionError)).Bounds(changes)
 	breach := w.spending(len(changes), w.breach).Bounds(changes)
 	for _, r := range []*stats.Result{&hold, &breach} {
 		r.Widen(stats.Lasting(changes))

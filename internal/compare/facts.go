@@ -34,8 +34,9 @@ type Setup struct {
 	WarmupS    *float64          `json:"warmup_s,omitempty"`   // the shortest
 	MeasureS   *float64          `json:"measure_s,omitempty"`
 	Seed       uint64            `json:"seed,omitempty"`
-	Faults     []string          `json:"faults,omitempty"` // what they did: "9 of 10 replicas of server were removed"
-	Probe      string            `json:"probe,omitempty"`  // the work of the calibration probe, absent if none was run
+	Faults     []string          `json:"faults,omitempty"`     // what they did: "9 of 10 replicas of server were removed"
+	Executions int               `json:"executions,omitempty"` // of programs that end, in all trials
+	Probe      string            `json:"probe,omitempty"`      // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
 }
@@ -144,6 +145,7 @@ func (run *Run) Setup() Setup {
 	s.Background = backgroundOf(run.Records, run.File.Platform.Kind)
 	for i := range run.Records {
 		r := &run.Records[i]
+		s.Executions += len(r.Executions)
 		if !r.Started.IsZero() && !r.Ended.IsZero() { // imports may have no times
 			if s.FirstStart == nil || r.Started.Before(*s.FirstStart) {
 				s.FirstStart = &r.Started

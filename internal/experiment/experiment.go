@@ -29,6 +29,7 @@ type Experiment struct {
 	Meshes      map[string]MeshOptions `yaml:"meshes,omitempty" json:"meshes,omitempty"`
 	Factors     Factors                `yaml:"factors" json:"factors"`
 	Load        Load                   `yaml:"load,omitempty" json:"load"`
+	Batch       *Batch                 `yaml:"batch,omitempty" json:"batch,omitempty"` // nil: programs are servers
 	Phases      Phases                 `yaml:"phases,omitempty" json:"phases"`
 	Blocks      Blocks                 `yaml:"blocks" json:"blocks"`                               // repetitions of every treatment, default 6
 	Order       string                 `yaml:"order,omitempty" json:"order,omitempty"`             // of the trials: "interleaved" or "balanced" (defaults without a seed), "random" (default with one), "by-mesh" or "once"

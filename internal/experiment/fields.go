@@ -129,7 +129,7 @@ func fieldRows(names Names) []fieldRow {
 		{"validity.unattributed", "Maximum share of CPU without attribution rule.", d.Validity.Unattributed, ratio},
 		{"validity.generatorCPU", "Maximum share of a core for a generator thread.", d.Validity.GeneratorCPU, ratio},
 		{"validity.lateness", "Maximum p99 lateness; 0: 1ms or a tenth of the median response time, the larger one.", 0, between(0, maxTimeout, "")},
-	}, decideRows(), changeRows(), backgroundRows(), startRows(), faultRows())
+	}, batchRows(), decideRows(), changeRows(), backgroundRows(), startRows(), faultRows())
 }
 
 // factorRows has a row for every factor, or for every level of the baseline.

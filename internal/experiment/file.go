@@ -104,6 +104,7 @@ func (f *File) Complete() {
 		e.Baseline = e.defaultBaseline()
 	}
 	f.completeSoak()
+	f.completeBatch()
 	e.completeSearches()
 	f.completeRate()
 	f.completeSlices()
@@ -143,6 +144,7 @@ func (f *File) Validate(names Names) error {
 	changeRules{v}.validate()
 	backgroundRules{v}.validate()
 	startRules{v}.validate()
+	batchRules{v}.validate()
 	return v.doc.Err()
 }
 

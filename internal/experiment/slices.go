@@ -35,7 +35,7 @@ const (
 // completeSlices fills in the defaults of order interleaved.
 func (f *File) completeSlices() {
 	e := f.Experiment
-	if e.Order != OrderInterleaved {
+	if e.Order != OrderInterleaved || e.Batch != nil {
 		return
 	}
 	if !f.Has("slices.length") {
@@ -66,7 +66,7 @@ var interleaving = []obstacle{
 		"peaks of memory are those of a trial that is alone on the machine", ""},
 	{func(e *Experiment) bool { return e.Load.Profile.Cycle() > 0 },
 		"the rate changes with time, and answers to a burst may arrive in slices of other treatments", ""},
-	{func(e *Experiment) bool { return e.Phases.Measure%sliceLength(e) != 0 },
+	{func(e *Experiment) bool { return e.Batch == nil && e.Phases.Measure%sliceLength(e) != 0 },
 		"phases.measure is not a whole number of slices", ""},
 	{func(e *Experiment) bool { return e.waits() > sliceLength(e)/2 },
 		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
@@ -148,7 +148,9 @@ func (v scheduleRules) interleaved() {
 	if why, hint := refusal(v.e); why != "" {
 		v.report("order", hint, "the treatments cannot be interleaved: %s", why)
 	}
-	v.sideBySide()
+	if v.sideBySide(); v.e.Batch != nil { // whole executions
+		return
+	}
 	s := v.e.Slices
 	if s.Guard < 0 || s.Guard > s.Length/2 {
 		v.report("slices.guard", "a tenth of the length is usual", "%v is not between 0 and half of a slice (%v)", s.Guard, s.Length/2)

@@ -27,6 +27,10 @@ func trialFigures(r *result.Record, published bool) *figures {
 	if r.Error != "" {
 		return f
 	}
+	if len(r.Executions) > 0 {
+		executionFigures(f, r)
+		return f
+	}
 	seconds := loadFigures(f, r.Load)
 	if IsSampled(*r) {
 		sampledFigures(f, r, seconds, published)

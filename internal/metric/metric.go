@@ -124,6 +124,7 @@ const (
 	Machine    Source = "CPU counter of the machine"
 	Probe      Source = "calibration probe"
 	Proxies    Source = "simulated proxies"
+	Executions Source = "executions of programs that end"
 )
 
 // Metric is one named quantity of a trial.

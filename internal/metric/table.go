@@ -72,6 +72,15 @@ const (
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
 	ProbeTime              = "probe_us"
+	WallTime               = "wall_time"
+	CPUTime                = "cpu_time"
+	UserTime               = "user_time"
+	SystemTime             = "system_time"
+	PeakOfExecution        = "peak_memory"
+	OutputSize             = "output_size"
+	BenchmarkTime          = "benchmark_time"
+	BenchmarkBytes         = "benchmark_bytes"
+	BenchmarkAllocs        = "benchmark_allocs"
 )
 
 // ChangeP99 ends the parts of [ChangeFirstNew] and [ChangeLastOld] that are 99 % quantiles. The others are medians.
@@ -95,7 +104,7 @@ type Row struct {
 	Better         Direction
 	Doc            string
 	Parts          []string // empty: the metric has none
-	Routes         bool     // the parts are the paths of routes without their first slash, or names of requests
+	Routes         bool     // the parts are the paths of routes without their first slash, or names of requests or benchmarks
 	Headline       []string // parts that reports show first, in their order, "" for a metric without parts
 	Beside         []string // parts shown with the headlines and tested with the other metrics
 	Judged         Judgement
@@ -205,7 +214,7 @@ var rows = []Row{
 	{Name: Latency, Unit: "ms", Better: LowerIsBetter, Doc: "the 98.90625 % line of wrk2's spectrum, mean over generators: published as P99 where wrk2 prints no 99 % line",
 		Parts: []string{"p98.9"}, Judged: ByRatio, Source: Generator, SpeedSensitive: true,
 		Title: "response time, %s", Heads: [2]string{"called P99:", "P98.9, ms"}},
-	{Name: ErrorRatio, Better: LowerIsBetter, Doc: "requests that failed (other statuses, timeouts, connection errors) over all that ended",
+	{Name: ErrorRatio, Better: LowerIsBetter, Doc: "requests that failed (other statuses, timeouts, connection errors) over all that ended; of programs that end: executions with another exit code than 0",
 		Headline: whole, Source: Generator, Title: "errors", Heads: [2]string{"errors", "%"}, HeadScale: 100, Percent: true},
 	{Name: RequestsLost, Unit: "1", Better: LowerIsBetter, Doc: "number of requests that failed",
 		Source: Generator, Title: "failed requests", Heads: [2]string{"failed", "requests"}},
@@ -271,6 +280,24 @@ var rows = []Row{
 		Source: Machine, SpeedSensitive: true, Title: "CPU/request outside the trial", Heads: [2]string{"CPU/request", "outside, µs"}},
 	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: the slowness of the processors",
 		Source: Probe, Title: "calibration probe"},
+	{Name: WallTime, Unit: "ms", Better: LowerIsBetter, Doc: "time of an execution of a program that ends, from its start to its end, mean over the executions of a trial",
+		Headline: whole, Source: Executions, SpeedSensitive: true, Title: "wall time", Heads: [2]string{"wall", "time, ms"}},
+	{Name: CPUTime, Unit: "ms", Better: LowerIsBetter, Doc: "user and system CPU time of an execution, of its processes together, mean",
+		Headline: whole, Source: Executions, SpeedSensitive: true, Title: "CPU time", Heads: [2]string{"CPU", "time, ms"}},
+	{Name: UserTime, Unit: "ms", Better: LowerIsBetter, Doc: "user CPU time of an execution, mean",
+		Source: Executions, SpeedSensitive: true, Title: "user CPU time", Heads: [2]string{"user", "time, ms"}},
+	{Name: SystemTime, Unit: "ms", Better: LowerIsBetter, Doc: "system CPU time of an execution, mean",
+		Source: Executions, SpeedSensitive: true, Title: "system CPU time", Heads: [2]string{"system", "time, ms"}},
+	{Name: PeakOfExecution, Unit: "MiB", Better: LowerIsBetter, Doc: "peak resident memory of the largest process of an execution, mean",
+		Headline: whole, Source: Executions, Title: "peak memory", Heads: [2]string{"peak", "memory, MiB"}},
+	{Name: OutputSize, Unit: "KiB", Better: Neither, Doc: "bytes on standard output of an execution, mean",
+		Source: Executions, Title: "output", Heads: [2]string{"output,", "KiB"}},
+	{Name: BenchmarkTime, Unit: "ns", Better: LowerIsBetter, Doc: "time of an operation by Go benchmark on standard output, mean over the executions of a trial",
+		Routes: true, Source: Executions, SpeedSensitive: true, Title: "time, %s", Heads: [2]string{"time,", "%s, ns"}},
+	{Name: BenchmarkBytes, Unit: "B", Better: LowerIsBetter, Doc: "allocated bytes of an operation by Go benchmark",
+		Routes: true, Source: Executions, Title: "allocated bytes, %s", Heads: [2]string{"allocated,", "%s, B"}},
+	{Name: BenchmarkAllocs, Unit: "1", Better: LowerIsBetter, Doc: "allocations of an operation by Go benchmark",
+		Routes: true, Source: Executions, Title: "allocations, %s", Heads: [2]string{"allocations,", "%s"}},
 }
 
 // pairs joins each part with each end.

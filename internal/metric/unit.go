@@ -8,6 +8,8 @@ import (
 // unitScales turn a unit that people write into the metric's unit.
 var unitScales = map[string]map[string]float64{
 	"us":    {"us": 1, "µs": 1, "μs": 1, "ns": 1e-3, "ms": 1e3, "s": 1e6},
+	"ns":    {"ns": 1, "us": 1e3, "µs": 1e3, "μs": 1e3, "ms": 1e6, "s": 1e9},
+	"KiB":   {"KiB": 1, "B": 1.0 / 1024, "MiB": 1024},
 	"ms":    {"ms": 1, "us": 1e-3, "µs": 1e-3, "μs": 1e-3, "ns": 1e-6, "s": 1e3},
 	"cores": {"cores": 1, "core": 1, "m": 1e-3},
 	"MiB":   {"MiB": 1, "KiB": 1.0 / 1024, "GiB": 1024},

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -79,6 +80,8 @@ type Record struct {
 
 	// Probe is the calibration probe before and after the load.
 	Probe *Probe `json:"probe,omitempty"`
+
+	Executions []execution.Reading `json:"executions,omitempty"` // of a program that ends, in their order, absent for a server
 
 	Sampled *Sampled `json:"sampled,omitempty"` // resource figures of an import, instead of counters
 
@@ -269,6 +272,16 @@ func (r *Record) Answered() (n int64) {
 		n += r.ChangeProbe.Completed
 	}
 	return n
+}
+
+// FailedExecutions are the executions with another exit code than 0.
+func (r *Record) FailedExecutions() (failed []execution.Reading) {
+	for _, x := range r.Executions {
+		if x.Exit != 0 {
+			failed = append(failed, x)
+		}
+	}
+	return failed
 }
 
 // Whole counts the requests of the whole load, and of a probe beside it. It is nil if the generator does not count them.

@@ -42,8 +42,10 @@ type AB struct {
 	Commands  [][]string // programs A and B, each with its arguments
 	Request              // to them
 	Ready     string     // path of their readiness
+	Ending               // of programs that end
 
-	fixed []string // settings of the pilot: its seed and order
+	fixed   []string      // settings of the pilot: its seed and order
+	measure time.Duration // of the executions of a program in a block
 }
 
 // AB returns an experiment of A, A again and B, with as many blocks as the time allows.
@@ -55,8 +57,8 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 			return nil, err
 		}
 		read = p.abOfCommands
-	case o.Path != "" || o.Ready != "" || o.Method != "" || len(o.Headers)+len(o.Body) > 0:
-		return nil, hint.Usage(errors.New("--path, --method, --data, --header and --ready are for two programs; a FILE has load.requests"), "such as: tare ab --path /items -- ./old {port} -- ./new {port}")
+	case o.Path != "" || o.Ready != "" || o.Method != "" || o.Prepare != "" || len(o.Headers)+len(o.Body) > 0:
+		return nil, hint.Usage(errors.New("--path, --method, --data, --header, --ready and --prepare are for two programs; a FILE has load.requests"), "such as: tare ab --path /items -- ./old {port} -- ./new {port}")
 	case o.File != "":
 		read = p.abOfFile
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// searchAB checks the options for two programs. Without a rate it finds one, and the slices that suit the answers.
+// searchAB checks the options for two programs. Of servers without a rate it finds one, and the slices that suit the answers.
 func (p *Program) searchAB(ctx context.Context, o *AB) error {
 	const usage = "such as: tare ab -- ./server-old --port {port} -- ./server-new --port {port}"
 	switch {
@@ -26,10 +26,16 @@ func (p *Program) searchAB(ctx context.Context, o *AB) error {
 	case o.Platform != "" && o.Platform != "local":
 		return hint.Usage(fmt.Errorf("two programs are compared on this machine, and not on %s", o.Platform), "remove --platform")
 	}
+	if o.ends() {
+		return p.tryAB(ctx, o)
+	}
 	if len(o.Gates) == 0 {
 		o.Gates = []string{DefaultProgramGate}
 	}
-	if o.Rate != "" {
+	switch {
+	case o.Prepare != "":
+		return hint.Usage(errors.New("--prepare is for programs that end"), "remove it, or {port} and the flags of requests")
+	case o.Rate != "":
 		return nil
 	}
 	o.Rate = "1"
@@ -60,13 +66,28 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 	if names[0] == names[1] || slices.Contains(app.Names(), names[0]) || slices.Contains(app.Names(), names[1]) {
 		names = [2]string{names[0] + "-a", names[1] + "-b"}
 	}
+	expanded := programWords
+	if o.ends() {
+		expanded = literals
+	}
 	applications := map[string]any{}
 	for i, name := range names {
-		words, err := programWords(o.Commands[i])
+		words, err := expanded(o.Commands[i])
 		if err != nil {
 			return nil, err
 		}
 		applications[name] = map[string]any{"command": words, "dir": dir, "ready": o.Ready}
+	}
+	e := map[string]any{
+		"metadata": map[string]any{"name": label("ab-" + names[1])}, "applications": applications,
+		"baseline": map[string]any{experiment.ApplicationFactor: names[0]}, "order": experiment.OrderInterleaved,
+	}
+	if o.ends() {
+		if e["batch"], err = o.batch(); err != nil {
+			return nil, err
+		}
+		e["factors"], e["phases"] = map[string]any{"application": names}, map[string]any{"measure": o.measure.String()}
+		return p.decodeAB(ctx, o, e, blocks, "applications", names)
 	}
 	factors := map[string]any{"application": names, "mesh": []string{"none"}, "rate": []json.RawMessage{json.RawMessage(o.Rate)}, "connections": []int{abConnections}}
 	requests, route, err := o.load(app.HTTP1)
@@ -76,13 +97,7 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 	if route != nil {
 		factors["route"] = route
 	}
-	e := map[string]any{
-		"metadata":     map[string]any{"name": label("ab-" + names[1])},
-		"applications": applications, "factors": factors, "load": requests,
-		"baseline": map[string]any{experiment.ApplicationFactor: names[0]},
-		"order":    experiment.OrderInterleaved,
-		"phases":   map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"},
-	}
+	e["factors"], e["load"], e["phases"] = factors, requests, map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
 	return p.decodeAB(ctx, o, e, blocks, "applications", names)
 }
 

@@ -128,6 +128,9 @@ func (r references) topology() {
 // applications reads the files of topologies among the levels of the factor application, and in the entries of applications.
 // A level becomes an entry with the name in its file.
 func (r references) applications() {
+	if b := r.x.Batch; b != nil && b.Input != "" {
+		b.Input = r.absolute(b.Input)
+	}
 	for name, v := range r.x.Applications {
 		field := "applications." + name + ".topology"
 		if strings.Contains(v.Topology, "\n") || !app.IsFile(v.Topology) || !r.file.Sound(field) {

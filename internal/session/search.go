@@ -69,6 +69,9 @@ type search struct {
 
 // fit chooses rate, slices and blocks by deploying each treatment once. It returns the longest start of a treatment.
 func fit(ctx context.Context, w *WeighStudy) (start time.Duration, err error) {
+	if w.file.Batch != nil {
+		return 0, w.fitEnding(ctx)
+	}
 	found, err := searchRate(ctx, w.Study, w.Out, w.o.Rate)
 	if err != nil {
 		return 0, startHint(err, w.file)

@@ -46,6 +46,7 @@ type Weigh struct {
 	Image      string
 	Request
 	Ready       string
+	Ending      // of a program that ends
 	Protocol    string
 	TLS         bool // the program speaks TLS itself
 	RateChosen  bool // --rate was given
@@ -94,9 +95,15 @@ func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*WeighStud
 	return w, p.Runs(w.Study.Experiment)
 }
 
-// Load returns the rate of the load in requests per second, and the number of blocks.
-func (w *WeighStudy) Load() (rate float64, blocks int) {
-	return w.file.Factors.Rate[0], w.file.Blocks.Min
+// Blocks is the number of blocks.
+func (w *WeighStudy) Blocks() int { return w.file.Blocks.Min }
+
+// Load describes the load: "at 100 requests/s on 4 connections".
+func (w *WeighStudy) Load() string {
+	if w.file.Batch != nil {
+		return "executions, since the program ends"
+	}
+	return fmt.Sprintf("at %v requests/s on %s", w.file.Factors.Rate[0], printable.Counted(w.o.Connections, "connection"))
 }
 
 // Expected is the time of all trials without repetitions.
@@ -151,7 +158,12 @@ func (w *WeighStudy) adapt(err error) bool {
 		w.file.Factors.Protocol = []string{app.HTTP2}
 		return true
 	}
-	return false
+	exit, ended := errors.AsType[*proc.ExitError](err)
+	if !ended || exit.State != "exit status 0" || !w.o.changesProgram() || w.file.Batch != nil {
+		return false
+	}
+	w.Study.Program.Note("the program ends with exit code 0: measuring its executions (a server must stay in the foreground)")
+	return w.file.ends(w.o) == nil // --prepare was read before
 }
 
 // secure makes the load speak TLS with the program.
@@ -198,6 +210,7 @@ type weighFile struct {
 	Meshes       map[string]weighMesh                     `yaml:"meshes,omitempty"`
 	Factors      weighFactors                             `yaml:"factors"`
 	Baseline     map[string]string                        `yaml:"baseline,flow,omitempty"`
+	Batch        *experiment.Batch                        `yaml:"batch,omitempty"`
 	Load         weighLoad                                `yaml:"load,omitempty"`
 	Order        string                                   `yaml:"order,omitempty"`
 	Slices       *experiment.Slices                       `yaml:"slices,omitempty"`
@@ -237,9 +250,9 @@ type weighApplication struct {
 
 type weighFactors struct {
 	Application []string  `yaml:"application,flow,omitempty"`
-	Mesh        []string  `yaml:"mesh,flow"`
-	Rate        []float64 `yaml:"rate,flow"`
-	Connections []int     `yaml:"connections,flow"`
+	Mesh        []string  `yaml:"mesh,flow,omitempty"`
+	Rate        []float64 `yaml:"rate,flow,omitempty"`
+	Connections []int     `yaml:"connections,flow,omitempty"`
 	Protocol    []string  `yaml:"protocol,flow,omitempty"`
 	Route       []string  `yaml:"route,flow,omitempty"`
 }
@@ -294,6 +307,8 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		return nil, hint.Usage(errors.New("--config is the configuration of one --gateway"), "name one gateway, such as --gateway nginx; a file takes several: meshes.NAME.gateway.config")
 	case o.changesProgram() && len(o.Meshes)+len(o.Sidecars)+len(o.Gateways) > 0:
 		return nil, hint.Usage(errors.New("--env, --prefix and --beside measure without a mesh"), "remove --mesh, --sidecar and --gateway; an experiment file can combine them: factors.application and factors.mesh")
+	case o.Prepare != "" && !o.changesProgram():
+		return nil, hint.Usage(errors.New("--prepare is for programs that end"), "add --env, --prefix or --beside: a program that ends has no sidecar")
 	case o.changesProgram() && o.URL != "":
 		return nil, hint.Usage(errors.New("--env, --prefix and --beside need a program that tare starts"), "write the program after -- in place of --url")
 	}
@@ -339,6 +354,9 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 	w.secure(o)
 	if o.Protocol == app.TCP {
 		w.forwarding(o)
+	}
+	if o.Prepare != "" {
+		err = errors.Join(err, w.ends(o))
 	}
 	return w, err
 }

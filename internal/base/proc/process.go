@@ -45,6 +45,9 @@ type Process struct {
 	tail    tail
 	// shortening is held while the log is shortened or read.
 	shortening sync.Mutex
+	exited     chan struct{} // closed once the process has ended, before its output is complete
+	begun      time.Time     // before its start
+	ended      time.Time     // set before exited is closed
 	done       chan struct{}
 	err        error // set before done is closed
 	stopped    atomic.Bool
@@ -87,7 +90,7 @@ var starter = sync.OnceValue(func() chan<- func() {
 // until it ends or [Process.Stop] is called. Every started process is written to
 // the run's state file, see [Sweep].
 func Start(ctx context.Context, c Command) (*Process, error) {
-	p := &Process{command: c, done: make(chan struct{})}
+	p := &Process{command: c, exited: make(chan struct{}), done: make(chan struct{})}
 	if err := p.start(ctx); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name(), err)
 	}
@@ -126,6 +129,7 @@ func (p *Process) start(ctx context.Context) error {
 		return err
 	}
 	p.PID = p.cmd.Process.Pid
+	go routine.Guarded(p.watch)() // before it is registered, so that a short process has its own time
 	if err := register(p.PID, p.command.String(), p.mark); err != nil {
 		killGroup(p.PID)
 		_ = p.reap()
@@ -143,7 +147,11 @@ var (
 func (p *Process) fork() error {
 	starting.Lock()
 	defer starting.Unlock()
-	if err := marking(p.mark, p.cmd.Start); err != nil {
+	start := func() error {
+		p.begun = time.Now()
+		return p.cmd.Start()
+	}
+	if err := marking(p.mark, start); err != nil {
 		return err
 	}
 	running[p.cmd.Process.Pid] = true
@@ -210,8 +218,15 @@ func (p *Process) prepare() (*os.File, error) {
 	return log, nil
 }
 
-func (p *Process) wait() {
+// watch sets the time at which the process ended.
+func (p *Process) watch() {
 	waitExited(p.PID)
+	p.ended = time.Now()
+	close(p.exited)
+}
+
+func (p *Process) wait() {
+	<-p.exited
 	// The group's other members go with their leader. It is not reaped yet, so
 	// its number cannot have passed to another.
 	killGroup(p.PID)

@@ -40,6 +40,9 @@ func pinned(cpus []int, start func() error) error {
 	return start()
 }
 
+// peakUnit is the unit of the peak of memory in getrusage(2), bytes.
+const peakUnit = 1 << 10
+
 // waitExited returns once the process has ended, without reaping it.
 func waitExited(pid int) {
 	for unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {

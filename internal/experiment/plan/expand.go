@@ -25,6 +25,9 @@ const ControlFactor = "control"
 // are read.
 const Allowance = 2 * time.Second
 
+// batchAllowance is the time of a round of programs that end outside their executions.
+const batchAllowance = 200 * time.Millisecond
+
 // Expand lists the treatments of an experiment and puts their trials in order.
 // The treatments are the product of the factors, the first factor varying
 // slowest. e must be valid, as [experiment.File.Validate] checks. The error describes an invalid one.
@@ -36,6 +39,10 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 	if n := len(treatments) * e.Blocks.Max; n > experiment.MaxTrials {
 		return nil, fmt.Errorf("expand experiment %s: %d trials, more than %d", e.Metadata.Name, n, experiment.MaxTrials)
 	}
+	outside := Allowance
+	if e.Batch != nil {
+		outside = batchAllowance
+	}
 	p := &Plan{
 		Schema:     Schema,
 		Experiment: e.Metadata.Name,
@@ -43,7 +50,7 @@ func Expand(e *experiment.Experiment) (*Plan, error) {
 		Blocks:     e.Blocks.Max,
 		Way:        e.Way(),
 		Treatments: treatments,
-		TrialTime:  time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + time.Duration(e.Phases.Drain) + Allowance,
+		TrialTime:  time.Duration(e.Phases.Warmup) + time.Duration(e.Phases.Measure) + time.Duration(e.Phases.Drain) + outside,
 	}
 	p.Trials = make([]Trial, 0, len(treatments)*max(e.Blocks.Max, 0))
 	for b := 1; b <= e.Blocks.Max; b++ {

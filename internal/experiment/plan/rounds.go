@@ -53,9 +53,10 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 	if e.Order != experiment.OrderInterleaved {
 		return nil
 	}
-	length := time.Duration(e.Slices.Length)
-	p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
-		Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
+	if length := time.Duration(e.Slices.Length); e.Batch == nil {
+		p.Slices = &Slices{Length: length, Guard: time.Duration(e.Slices.Guard),
+			Warmup: int((time.Duration(e.Phases.Warmup) + length - 1) / length), Measure: int(time.Duration(e.Phases.Measure) / length)}
+	}
 	p.Order = e.Order
 	groups, members := p.groups(), map[group]int{}
 	for _, t := range p.Treatments {
@@ -63,7 +64,7 @@ func (p *Plan) interleave(e *experiment.Experiment) error {
 		if members[g]++; members[g] > load.MaxOwners {
 			return fmt.Errorf("more than %d treatments to be compared at once: remove order: %s, or levels of a factor", load.MaxOwners, e.Order)
 		}
-		if s := p.Slices; members[g] > 1 && members[g]*(s.Warmup+s.Measure) > load.MaxSlices { // a load refuses it, once all are deployed
+		if s := p.Slices; s != nil && members[g] > 1 && members[g]*(s.Warmup+s.Measure) > load.MaxSlices { // a load refuses it, once all are deployed
 			return hint.New("write longer slices (slices.length) or a shorter phases.measure",
 				"%d treatments at once have %d slices of %v, max %d", members[g], members[g]*(s.Warmup+s.Measure), s.Length, load.MaxSlices)
 		}
@@ -148,6 +149,9 @@ var (
 // roundTime is the expected duration of a round. Members that are loaded at once have the same phases.
 func (p *Plan) roundTime(e *experiment.Experiment, members int) time.Duration {
 	n := time.Duration(members)
+	if e.Batch != nil {
+		return n*time.Duration(e.Phases.Measure) + batchAllowance
+	}
 	if p.Slices != nil && e.Platform.Kind == mesh.OnLocal {
 		return n*time.Duration(p.Slices.Warmup+p.Slices.Measure)*p.Slices.Length + n*heldAllowance.member + heldAllowance.round
 	}

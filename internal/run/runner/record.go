@@ -45,6 +45,8 @@ func (t *trial) judge() {
 		}
 		t.journal.emit(result.Event{Kind: result.KindError, Message: t.journal.record.Error, Hint: hint.Of(t.outcome)})
 		return
+	case t.setup.Experiment.Batch != nil:
+		t.journal.record.Warnings = append(t.journal.record.Warnings, executed(&t.journal.record, t.setup.Experiment.Validity)...)
 	default:
 		if len(t.journal.record.Faults) > 0 || t.setup.Experiment.Changing() {
 			t.seen.seconds = t.judgedSeconds()

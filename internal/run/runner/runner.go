@@ -126,6 +126,7 @@ type run struct {
 	period     time.Duration         // the longest of bursts in earlier blocks, see [place]
 	delay      time.Duration         // of a trial beyond the plan, because of that period
 	prewarmer  prewarmer
+	executed   map[string]bool // treatments of programs that end which had executions
 	summary    Summary
 
 	mu    sync.Mutex // of sinks: events come from the phases and from the generator's output
@@ -136,7 +137,7 @@ type run struct {
 // error, and the run continues. An error ends the run: [*Interrupted], a directory that cannot be
 // written, a platform that cannot be prepared, or a deployment that cannot be removed.
 func Run(ctx context.Context, cfg Config) (Summary, error) {
-	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}, bursts: map[string][]float64{}, quiet: map[string]quietTried{}}
+	r := &run{Config: cfg, plan: cfg.Dir.Plan(), sinks: cfg.Sinks, treatments: map[string]plan.Treatment{}, bursts: map[string][]float64{}, quiet: map[string]quietTried{}, executed: map[string]bool{}}
 	r.Timing = cfg.Timing.withDefaults()
 	if r.Kill == nil {
 		r.Kill = context.Background()

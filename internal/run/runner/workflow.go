@@ -114,9 +114,13 @@ func (rd *round) planned() (n int) {
 // walk runs the phases of all members. A member that failed goes on with the phases marked always,
 // and the others go on without it.
 func (rd *round) walk(ctx context.Context) {
-	for _, p := range workflow {
+	phases := workflow
+	if rd.run.Experiment.Batch != nil {
+		phases = executing
+	}
+	for _, p := range phases {
 		switch {
-		case p.joint != nil && rd.interleaved():
+		case p.joint != nil && (p.do == nil || rd.interleaved()):
 			if ctx.Err() != nil {
 				return
 			}

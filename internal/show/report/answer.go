@@ -48,7 +48,7 @@ func otherAnswers(r *answer.Report) (all []Claim) {
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []Claim {
 	boundaries := boundaryClaims(v)
-	all := slices.Concat(gateClaims(v.r), moneyClaims(v), trendClaims(v), failureClaims(v), changeClaims(v), startClaims(v), slopeClaims(v), capacityClaims(v), boundaries)
+	all := slices.Concat(executedClaims(v.r, metric.WallTime, metric.CPUTime, metric.PeakOfExecution), gateClaims(v.r), moneyClaims(v), trendClaims(v), failureClaims(v), changeClaims(v), startClaims(v), slopeClaims(v), capacityClaims(v), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(all, ladderClaims(v)...)

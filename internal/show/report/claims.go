@@ -44,6 +44,8 @@ func (f ClaimForm) MarshalText() ([]byte, error) { return []byte(f.Name), nil }
 // Forms of claims.
 var (
 	otherWork       = ClaimForm{"other-work", "Warning: {message}. The figures compare different work."}
+	executedMoved   = ClaimForm{"executions", "{subject} {does} {more} {name} than {base}: {change}, {is}{unit} instead of {was}{unit}."}
+	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}."}
 	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
 	gatesClaim      = ClaimForm{"gates", "Of the other gates {outcomes}."}
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}

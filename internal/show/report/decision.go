@@ -61,6 +61,7 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 	for _, s := range otherAnswers(r) {
 		t.page.prose(s.Sentence)
 	}
+	executedSection(t)
 	for _, d := range r.Decisions {
 		for _, s := range decisionLines(r, d) {
 			t.page.prose(s)

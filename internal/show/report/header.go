@@ -104,7 +104,7 @@ func commonLevel(r *answer.Report, factor string) (level float64, known bool) {
 // trialsSentence is the number of trials, and of lost trials.
 func trialsSentence(t text) string {
 	c := t.view.r.Count
-	s := fmt.Sprintf("%s, %s of %s %s", printable.Counted(c.Planned, "trial"), printable.Counted(c.Blocks, "block"), printable.Counted(len(t.view.r.Treatments), "treatment"), orderWords(t.view.r.Order, t.view.r.Setup.Seed))
+	s := fmt.Sprintf("%s, %s of %s %s", printable.Counted(c.Planned, "trial"), printable.Counted(c.Blocks, "block"), printable.Counted(len(t.view.r.Treatments), "treatment"), orderWords(t.view.r.Order, t.view.r.Setup))
 	if x := t.view.r.Stopping; x != nil && x.Reached {
 		s += fmt.Sprintf(" (max %d; ", x.Max) + x.Words() + ")"
 	}
@@ -127,10 +127,13 @@ func trialsSentence(t text) string {
 }
 
 // orderWords is the order of the trials in words.
-func orderWords(order string, seed uint64) string {
+func orderWords(order string, s compare.Setup) string {
+	if order == experiment.OrderInterleaved && s.Executions > 0 {
+		return fmt.Sprintf("in turn, in balanced random order (seed %d), %d executions", s.Seed, s.Executions)
+	}
 	switch order {
 	case experiment.OrderBalanced:
-		return fmt.Sprintf("in balanced random order (seed %d)", seed)
+		return fmt.Sprintf("in balanced random order (seed %d)", s.Seed)
 	case plan.ByMesh:
 		return "in random order, one mesh after another within each block"
 	case experiment.OrderInterleaved:

@@ -1,0 +1,274 @@
+// Package execution executes programs that end, one after another, and reads what each execution used.
+package execution
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/prometheus/procfs"
+
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/proc"
+)
+
+// Program is a program that ends.
+type Program struct {
+	Command []string  `json:"command"`
+	Env     []string  `json:"env,omitempty"` // added, "K=V"
+	Dir     string    `json:"dir,omitempty"` // working directory
+	Beside  []Program `json:"beside,omitempty"`
+}
+
+// Series are executions of programs in turn.
+type Series struct {
+	Programs []Program     `json:"programs"`
+	Rows     [][]int       `json:"rows"`              // each has every program once; they are repeated
+	Warmup   int           `json:"warmup,omitempty"`  // rows before the first reading
+	Prepare  []string      `json:"prepare,omitempty"` // command before each execution
+	Input    string        `json:"input,omitempty"`   // file on standard input
+	Time     time.Duration `json:"time"`              // about, of all rows
+	Limit    time.Duration `json:"limit"`             // of an execution, after which it is killed
+}
+
+// Reading is the usage of one execution. Processes that the program waited for are included.
+type Reading struct {
+	Start  time.Time `json:"start"`          // when it began
+	Wall   int64     `json:"wall"`           // time from its start to its end, ns
+	User   int64     `json:"user"`           // user CPU time, ns
+	System int64     `json:"system"`         // system CPU time, ns
+	Peak   int64     `json:"peak"`           // peak resident memory of its largest process, bytes
+	Floor  int64     `json:"floor"`          // memory of the program that starts it, bytes; no peak below it is known
+	Output int64     `json:"output"`         // bytes on standard output
+	Exit   int       `json:"exit,omitempty"` // exit code, or 128 and the signal that ended it
+	Last   []string  `json:"last,omitempty"` // last lines of a failed execution
+	// Benchmarks are figures in Go's benchmark format on standard output, by name and unit.
+	Benchmarks map[string]map[string]float64 `json:"benchmarks,omitempty"` // figures of Go benchmarks on standard output, by name and unit (`sec/op`)
+}
+
+// Failure describes a failed execution in a line.
+func (r Reading) Failure() string {
+	s := fmt.Sprintf("exit code %d", r.Exit)
+	if len(r.Last) == 0 {
+		return s + ", without a message"
+	}
+	return s + ", last lines: " + printable.Text(strings.Join(r.Last, " | "))
+}
+
+const (
+	// MaxRows bounds the executions of a program in a series.
+	MaxRows = 200
+	// keptLines of keptText characters are kept of the end of the output of a failed execution, which is in the last keptBytes.
+	keptLines, keptText, keptBytes = 3, 200, 1 << 10
+	// benchmarkBytes bounds the output in which benchmarks are found.
+	benchmarkBytes = 1 << 20
+	// floorReserve bounds the growth of this program's memory between its reading and the start of a child.
+	floorReserve = 1 << 20
+	// grace is the time of a process beside the program to end.
+	grace = 2 * time.Second
+)
+
+// Run executes the series. Its time ends it between two rows: with the number of rows that is nearest, and at least one.
+func (s Series) Run(ctx context.Context, emit func(program int, r Reading) error) error {
+	row := func(n int, emit func(int, Reading) error) error {
+		for _, i := range s.Rows[n%len(s.Rows)] {
+			r, err := s.once(ctx, s.Programs[i])
+			if err != nil {
+				return err
+			}
+			if err := emit(i, r); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for n := range s.Warmup {
+		if err := row(n, func(int, Reading) error { return nil }); err != nil {
+			return err
+		}
+	}
+	begun := time.Now()
+	for n := range MaxRows {
+		if passed := time.Since(begun); n > 0 && passed+passed/time.Duration(2*n) >= s.Time {
+			return nil
+		}
+		if err := row(n, emit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once prepares and executes a program.
+func (s Series) once(ctx context.Context, program Program) (r Reading, err error) {
+	if len(s.Prepare) > 0 {
+		p, err := proc.Start(ctx, Program{Command: s.Prepare, Env: program.Env, Dir: program.Dir}.command())
+		if err == nil {
+			err = await(ctx, p, s.Limit)
+		}
+		if err == nil {
+			err = p.Wait()
+		}
+		if err != nil {
+			return r, fmt.Errorf("prepare: %w", err)
+		}
+	}
+	for _, beside := range program.Beside {
+		p, err := proc.Start(ctx, beside.command())
+		if err != nil {
+			return r, err
+		}
+		defer func() { err = errors.Join(err, p.Stop(context.WithoutCancel(ctx), grace)) }()
+	}
+	command, out := program.command(), &output{}
+	command.Stdout = out
+	if s.Input != "" {
+		input, err := os.Open(s.Input)
+		if err != nil {
+			return r, fmt.Errorf("open the input: %w", err)
+		}
+		defer input.Close()
+		command.Stdin = input
+	}
+	r.Floor, r.Start = ownPeak()+floorReserve, time.Now()
+	p, err := proc.Start(ctx, command)
+	if err != nil {
+		return r, err
+	}
+	late := await(ctx, p, s.Limit)
+	if ctx.Err() != nil {
+		return r, context.Cause(ctx)
+	}
+	u, _ := p.Usage()
+	r.Wall, r.User, r.System, r.Peak, r.Exit, r.Output = int64(u.Wall), int64(u.User), int64(u.System), u.Peak, u.Exit, out.bytes
+	if r.Benchmarks = benchmarks(out.begin); r.Exit != 0 {
+		if r.Last = p.Tail(keptLines); len(r.Last) == 0 {
+			r.Last = out.last(keptLines)
+		}
+		for i, text := range r.Last {
+			r.Last[i] = printable.Clip(text, keptText)
+		}
+		if late != nil {
+			r.Last = append(r.Last, late.Error())
+		}
+	}
+	return r, nil
+}
+
+func (p Program) command() proc.Command {
+	return proc.Command{Path: p.Command[0], Args: p.Command[1:], Env: p.Env, Dir: p.Dir, Tree: true}
+}
+
+// await waits for the end of a process, and kills it at a limit, or if ctx ends.
+func await(ctx context.Context, p *proc.Process, limit time.Duration) (why error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-p.Done():
+		return nil
+	case <-timer.C:
+		why = fmt.Errorf("killed, because it did not end within %v", limit)
+	case <-ctx.Done():
+		why = context.Cause(ctx)
+	}
+	return errors.Join(why, p.Stop(ctx, 0))
+}
+
+// ownPeak is the peak of this program's memory, with which that of a child begins; 0 if it is unknown.
+func ownPeak() int64 {
+	self, err := procfs.Self()
+	if err != nil {
+		return 0
+	}
+	status, err := self.NewStatus()
+	if err != nil {
+		return 0
+	}
+	return int64(status.VmHWM)
+}
+
+// output counts bytes, and keeps the first and the last ones.
+type output struct {
+	bytes      int64
+	begin, end []byte
+}
+
+func (o *output) Write(b []byte) (int, error) {
+	o.bytes += int64(len(b))
+	o.begin = append(o.begin, b[:min(len(b), benchmarkBytes-len(o.begin))]...)
+	if o.end = append(o.end, b[max(0, len(b)-keptBytes):]...); len(o.end) > keptBytes {
+		o.end = append(o.end[:0], o.end[len(o.end)-keptBytes:]...)
+	}
+	return len(b), nil
+}
+
+func (o *output) last(n int) []string {
+	text := strings.TrimRight(string(o.end), "\n")
+	if text == "" {
+		return nil
+	}
+	lines := strings.Split(text, "\n")
+	return lines[max(0, len(lines)-n):]
+}
+
+// line is a reading as another program writes it.
+type line struct {
+	Program int `json:"program"`
+	Reading
+}
+
+// Serve executes the series that is on in, and writes a line for each execution.
+func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
+	var s Series
+	if err := json.NewDecoder(in).Decode(&s); err != nil {
+		return fmt.Errorf("read a series of executions: %w", err)
+	}
+	if len(s.Programs) == 0 || len(s.Rows) == 0 {
+		return errors.New("a series of executions needs programs and rows")
+	}
+	lines := json.NewEncoder(out)
+	return s.Run(ctx, func(program int, r Reading) error { return lines.Encode(line{program, r}) })
+}
+
+// By executes the series by an agent: a small program, since the peak of a child's memory begins with its parent's. It returns
+// the readings of each program.
+func (s Series) By(ctx context.Context, agent, cpus string) ([][]Reading, error) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("write a series of executions: %w", err)
+	}
+	var out bytes.Buffer
+	p, err := proc.Start(ctx, proc.Command{Path: agent, Args: []string{"execute"}, Stdin: bytes.NewReader(text), Stdout: &out, CPUs: cpus, Tree: true})
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		return nil, errors.Join(context.Cause(ctx), p.Stop(context.WithoutCancel(ctx), grace))
+	}
+	_, _ = proc.Sweep() // the agent has recorded its processes, and what they left would disturb the next
+	if err := p.Wait(); err != nil {
+		if exit, ok := errors.AsType[*proc.ExitError](err); ok && len(exit.Log) > 0 { // its own message
+			return nil, errors.New(strings.TrimPrefix(strings.Join(exit.Log, "\n"), "tare-agent: "))
+		}
+		return nil, err
+	}
+	all := make([][]Reading, len(s.Programs))
+	for lines := json.NewDecoder(&out); ; {
+		var l line
+		switch err := lines.Decode(&l); {
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("read an execution: %w", err)
+		}
+		all[l.Program] = append(all[l.Program], l.Reading) // the agent has the same programs
+	}
+}

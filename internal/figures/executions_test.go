@@ -1,0 +1,41 @@
+package figures_test
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tare-mesh/tare/internal/base/execution"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+)
+
+// Figures of executions are means of those that did not fail. A peak below that of the starting program is unknown.
+func TestExecutionFigures(t *testing.T) {
+	one := execution.Reading{Wall: 100e6, User: 60e6, System: 10e6, Peak: 32 << 20, Floor: 8 << 20, Output: 2048}
+	two, failed, small := one, one, one
+	two.Wall, two.User = 110e6, 80e6
+	failed.Wall, failed.Exit = 1, 2
+	small.Peak = small.Floor
+	measure := func(all ...execution.Reading) figures.Trial {
+		records := []result.Record{{ID: "a", Valid: true, Executions: all}}
+		return figures.Measure(result.Environment{}, records, figures.Options{File: func(string, string) string { return "" }})[0].Trial
+	}
+	got := measure(one, failed, two)
+	for name, want := range map[string]float64{metric.WallTime: 105, metric.CPUTime: 80, metric.UserTime: 70, metric.SystemTime: 10,
+		metric.PeakOfExecution: 32, metric.OutputSize: 2, metric.ErrorRatio: 1.0 / 3} {
+		if math.Abs(got.Metrics[name]-want) > 1e-9 {
+			t.Errorf("%s is %v, want %v", name, got.Metrics[name], want)
+		}
+	}
+	if len(got.Warnings) != 0 {
+		t.Errorf("warnings: %+v", got.Warnings)
+	}
+	got = measure(one, small)
+	if _, known := got.Metrics[metric.PeakOfExecution]; known || len(got.Warnings) != 1 || got.Warnings[0].Code != "peak-hidden" || got.Metrics[metric.WallTime] != 100 {
+		t.Errorf("%+v", got)
+	}
+	if got = measure(failed); len(got.Metrics) != 1 || got.Metrics[metric.ErrorRatio] != 1 {
+		t.Errorf("all failed: %+v", got)
+	}
+}

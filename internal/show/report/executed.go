@@ -1,0 +1,69 @@
+package report
+
+import (
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/metric"
+)
+
+// executedVerbs begin what a program that ends has more or less of.
+var executedVerbs = map[string]string{metric.WallTime: "takes", metric.CPUTime: "uses", metric.PeakOfExecution: "has"}
+
+// executedSection is a sentence and a few rows about programs that end.
+func executedSection(t text) {
+	for _, c := range executedClaims(t.view.r, metric.WallTime) {
+		t.page.prose(c.Sentence)
+	}
+	if len(t.view.r.Executed) > 0 {
+		executedTable(t.page, t.view.r)
+		t.page.line("")
+	}
+}
+
+// executedClaims are a claim for each program that ends and metric: "new takes more wall time than old: +3.1 % (+2.2 to +4.0),
+// 103 ms instead of 100 ms."
+func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
+	for _, name := range metrics {
+		for _, d := range r.Executed {
+			if d.Metric != name || d.A == nil || d.B == nil {
+				continue
+			}
+			q := quantityOf(d.Metric)
+			was, is := apart(*d.A*q.scale, *d.B*q.scale)
+			c := Claim{Form: executedMoved, Subject: d.Treatment, Baseline: d.Baseline, Metric: d.Metric, Relation: compare.Higher, Amount: d.Change, Unit: d.Unit}
+			switch {
+			case !d.Change.Excludes(0):
+				c.Form, c.Relation = executedOpen, compare.NotShown
+			case d.Change.Estimate < 0:
+				c.Relation = compare.Lower
+			}
+			words := inWords(d.Treatment, c.Relation, sentenceWords{"base": d.Baseline, "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
+			all = append(all, c.fill(words))
+		}
+	}
+	return all
+}
+
+// executedTable has a row for each figure of programs that end.
+func executedTable(p *page, r *answer.Report) {
+	g := gridOf([]int{0}, "", "A", "B", "change")
+	for _, d := range r.Executed {
+		q := quantityOf(d.Metric)
+		name := q.name
+		if len(executedBy(r)) > 1 {
+			name += ", " + d.Treatment
+		}
+		a, b := apart(*d.A*q.scale, *d.B*q.scale)
+		g.row(name, a+q.unitText(), b+q.unitText(), ChangeWords(d))
+	}
+	p.table(g, 1)
+}
+
+// executedBy are the programs that end which are compared with others.
+func executedBy(r *answer.Report) map[string]bool {
+	all := map[string]bool{}
+	for _, d := range r.Executed {
+		all[d.Treatment] = true
+	}
+	return all
+}
