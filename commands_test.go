@@ -216,6 +216,7 @@ var documented = map[string]done{
 	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {by: "TestStandardWeight"},
 
 	"tare run examples/findings/nginx-keepalive.yaml": {instead: "tare plan examples/findings/nginx-keepalive.yaml"},
+	"tare run examples/findings/dropped-runs.yaml":    {instead: "tare plan examples/findings/dropped-runs.yaml"},
 	"tare run examples/findings/caddy-and-nginx.yaml": {instead: "tare plan examples/findings/caddy-and-nginx.yaml"},
 	"tare run examples/findings/mtls-negligible.yaml": {instead: "tare plan examples/findings/mtls-negligible.yaml"},
 

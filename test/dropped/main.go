@@ -1,18 +1,18 @@
 // Command dropped shows what a rule of published comparisons does: of five runs, the two with the largest maximum of the
 // response time are dropped, and the 99 % quantiles of the others are compared.
 //
-//	tare run examples/findings/dropped-runs.yaml --out runs/dropped-runs
-//	go run ./test/dropped runs/dropped-runs
+//	mkdir -p runs/debate && tar -xf docs/pictures/debate.tar.gz -C runs/debate
+//	go run ./test/dropped runs/debate
 //
-// It draws five and five of the trials of one run, again and again: from one treatment, whose true difference is zero, and from
-// each treatment and its baseline.
+// It draws five and five of the runs of one treatment, with replacement, again and again. Both sides are equal: what they differ by
+// is what a comparison of five with five runs does not resolve. So few runs show less than all of the spread.
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -20,7 +20,6 @@ import (
 	"text/tabwriter"
 
 	"github.com/tare-mesh/tare/internal/compare"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -53,73 +52,60 @@ func run(args []string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	trials, compared := sides(measured)
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "difference of p99, ms\ttrials\tall five runs\ttwo of five dropped\t")
-	for _, c := range compared {
-		a, b := trials[c[0]], trials[c[1]]
-		if len(a) < runs || len(b) < runs || c[0] == c[1] && len(a) < 2*runs {
-			continue
+	fmt.Fprintf(out, "treatment\truns\tp99 of runs, ms\tequal sides, 95 %%\t%v ms apart\t%d dropped, 95 %%\t%v ms apart\n", apart, dropped, apart)
+	trials := byTreatment(measured)
+	for _, t := range measured.Plan.Treatments {
+		if of := trials[t.ID]; len(of) >= runs {
+			fmt.Fprintf(out, "%s\t%d\t%.1f to %.1f\t%s\t%s\n", t.ID, len(of), least(of), greatest(of), words(differences(of, 0)), words(differences(of, dropped)))
 		}
-		fmt.Fprintf(out, "%s − %s\t%d, %d\t%s\t%s\t\n", c[1], c[0], len(a), len(b), words(differences(a, b, c[0] == c[1], 0)), words(differences(a, b, c[0] == c[1], dropped)))
 	}
 	return out.Flush()
 }
 
-// sides returns the valid trials by treatment, where an A/A pair is one treatment, and the pairs to compare, baseline first.
-func sides(r *compare.Run) (trials map[string][]trial, compared [][2]string) {
-	trials = map[string][]trial{}
-	of := map[string]plan.Treatment{}
-	for _, t := range r.Plan.Treatments {
-		of[t.ID] = t
-	}
+// byTreatment returns the valid trials with a known p99 and maximum.
+func byTreatment(r *compare.Run) map[string][]trial {
+	trials := map[string][]trial{}
 	for _, t := range r.Trials {
 		p99, known := t.Metrics["latency_ms/p99"]
-		most, both := t.Metrics["latency_ms/max"]
-		if !t.Valid || !known || !both {
-			continue
+		if !known { // as wrk2 prints it
+			p99, known = t.Metrics["latency_ms/p98.9"]
 		}
-		name := t.Treatment
-		if of[name].Control {
-			name = of[name].Baseline
-		}
-		trials[name] = append(trials[name], trial{p99, most})
-	}
-	for _, name := range slices.Sorted(maps.Keys(trials)) {
-		compared = append(compared, [2]string{name, name})
-		if b := of[name].Baseline; b != "" {
-			compared = append(compared, [2]string{b, name})
+		if most, both := t.Metrics["latency_ms/max"]; t.Valid && known && both {
+			trials[t.Treatment] = append(trials[t.Treatment], trial{p99, most})
 		}
 	}
-	return trials, compared
+	return trials
 }
 
-// differences draws runs of b and of a without replacement, and returns the differences of their means. same: a and b are the
-// same trials, of which none is on both sides.
-func differences(a, b []trial, same bool, drop int) []float64 {
-	r := rand.New(rand.NewPCG(1, 2))
+func least(of []trial) float64 {
+	return slices.MinFunc(of, func(a, b trial) int { return cmp.Compare(a.p99, b.p99) }).p99
+}
+
+func greatest(of []trial) float64 {
+	return slices.MaxFunc(of, func(a, b trial) int { return cmp.Compare(a.p99, b.p99) }).p99
+}
+
+// differences draws two sides of the same trials, and returns the differences of their means.
+func differences(of []trial, drop int) []float64 {
+	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // no secret
+	side := func() float64 {
+		var some []trial
+		for range runs {
+			some = append(some, of[r.IntN(len(of))])
+		}
+		return mean(some, drop)
+	}
 	all := make([]float64, draws)
 	for i := range all {
-		first := r.Perm(len(a))
-		second := first[runs:]
-		if !same {
-			second = r.Perm(len(b))
-		}
-		all[i] = mean(pick(b, second[:runs]), drop) - mean(pick(a, first[:runs]), drop)
+		all[i] = side() - side()
 	}
 	return all
 }
 
-func pick(from []trial, which []int) (some []trial) {
-	for _, i := range which {
-		some = append(some, from[i])
-	}
-	return some
-}
-
 // mean is the mean p99 without the trials that have the largest maxima.
 func mean(of []trial, drop int) float64 {
-	slices.SortFunc(of, func(a, b trial) int { return int(math.Copysign(1, a.most-b.most)) })
+	slices.SortFunc(of, func(a, b trial) int { return cmp.Compare(a.most, b.most) })
 	var p99 []float64
 	for _, t := range of[:len(of)-drop] {
 		p99 = append(p99, t.p99)
@@ -127,13 +113,16 @@ func mean(of []trial, drop int) float64 {
 	return stats.Mean(p99)
 }
 
-// words has the mean of differences, the range of 95 % of them, and how many are below zero.
+// apart is the published difference, ms.
+const apart = 2.9
+
+// words has the range of 95 % of the differences, and how many are as large as the published one.
 func words(d []float64) string {
-	below := 0
+	far := 0
 	for _, x := range d {
-		if x < 0 {
-			below++
+		if math.Abs(x) >= apart {
+			far++
 		}
 	}
-	return fmt.Sprintf("%+.2f (%+.2f to %+.2f), %.0f %% below zero", stats.Mean(d), stats.Quantile(d, 0.025), stats.Quantile(d, 0.975), 100*float64(below)/float64(len(d)))
+	return fmt.Sprintf("±%.1f\t%.0f %%", (stats.Quantile(d, 0.975)-stats.Quantile(d, 0.025))/2, 100*float64(far)/float64(len(d)))
 }

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"math"
+	"os/exec"
+	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -15,23 +19,38 @@ func TestMeanDrops(t *testing.T) {
 	}
 }
 
-// Two sides of equal runs differ by nothing on average, and a planted difference stays, with and without the rule. The rule
-// leaves three runs of five, so that the range of the differences becomes wider where the maxima are independent of the p99.
+// Two sides of equal runs differ by nothing on average. The spread of a difference of two means of five is that of the runs by the root
+// of two fifths. The rule leaves three runs of five, so that it grows where the maxima are independent of the p99.
 func TestDifferences(t *testing.T) {
-	var equal, slower []trial
+	var of []trial
 	for i := range 20 {
-		x := float64(i*7%20) / 10
-		equal = append(equal, trial{p99: x, most: float64(i * 13 % 20)})
-		slower = append(slower, trial{p99: x + 5, most: float64(i * 13 % 20)})
+		of = append(of, trial{p99: float64(i*7%20) / 10, most: float64(i * 13 % 20)})
 	}
-	width := func(d []float64) float64 { return stats.Quantile(d, 0.975) - stats.Quantile(d, 0.025) }
-	all, kept := differences(equal, equal, true, 0), differences(equal, equal, true, dropped)
-	if math.Abs(stats.Mean(all)) > 0.01 || math.Abs(stats.Mean(kept)) > 0.01 || width(kept) < 1.1*width(all) {
-		t.Errorf("A/A: %s and %s", words(all), words(kept))
+	all, kept := differences(of, 0), differences(of, dropped)
+	const sd = 0.5766 // of 0, 0.1, … 1.9
+	if got, want := stats.SD(all), sd*math.Sqrt(2.0/runs); math.Abs(stats.Mean(all)) > 0.01 || math.Abs(got/want-1) > 0.01 {
+		t.Errorf("mean %v, spread %v, want 0 and %v", stats.Mean(all), got, want)
 	}
-	for _, drop := range []int{0, dropped} {
-		if d := differences(equal, slower, false, drop); math.Abs(stats.Mean(d)-5) > 0.02 {
-			t.Errorf("%d dropped: %s, want 5", drop, words(d))
-		}
+	if math.Abs(stats.Mean(kept)) > 0.01 || stats.SD(kept) < 1.1*stats.SD(all) {
+		t.Errorf("with the rule: mean %v, spread %v", stats.Mean(kept), stats.SD(kept))
+	}
+	if got := words([]float64{-4, -1, 0, 1, 3}); got != "±3.2\t40 %" {
+		t.Error(got)
+	}
+}
+
+// The recorded runs of the debate have a row for each mesh and rate.
+func TestRecordedRuns(t *testing.T) {
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "-xf", "../../docs/pictures/debate.tar.gz", "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var b bytes.Buffer
+	must.OK(t, run([]string{dir}, &b))
+	if rows := strings.Count(b.String(), "-rate"); rows != 10 || !strings.Contains(b.String(), "linkerd-rate240") {
+		t.Errorf("%d rows:\n%s", rows, b.String())
+	}
+	if err := run(nil, &b); err == nil {
+		t.Error("no directory, no error")
 	}
 }
