@@ -29,7 +29,8 @@ one JSON object as its answer, and max_tokens may ask for fewer tokens.`,
 			var both http.Protocols
 			both.SetHTTP1(true)
 			both.SetUnencryptedHTTP2(true)
-			return httpserver.Serve(cmd.Context(), l, &http.Server{Handler: c, Protocols: &both, ReadHeaderTimeout: httpserver.Grace})
+			// No timeouts: that of headers would close idle connections too.
+			return httpserver.Serve(cmd.Context(), l, &http.Server{Handler: c, Protocols: &both})
 		},
 	}
 	f := cmd.Flags()
