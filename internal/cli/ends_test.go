@@ -53,13 +53,13 @@ func TestEndingProgramsDecided(t *testing.T) {
 		want int
 		word string
 	}{
-		{"ab --gate wall_time<+2% --from " + same, console.Done, "passes"},
+		{"ab --gate wall_time<+2% --from " + same, console.Done, "holds"},
 		{"ab --gate wall_time<+2% --from " + same, console.Done, "No difference in wall time is shown between envoy-b and envoy-a: "},
 		{"ab --gate wall_time<+2% --from " + slower, console.Gate, "envoy-b takes more wall time than envoy-a: +4."},
 		{"ab --gate wall_time<+2% --from " + slower, console.Gate, "105 ms instead of 100 ms."},
 		{"ab --gate cpu_time<+2% --from " + slower, console.Done, "CPU time 70.00 ms 70.00 ms +0.0 % ("},
 		{"ab --gate peak_memory<+2% --from " + slower, console.Done, "peak memory 31.99 MiB 32.00 MiB +0.0 % ("},
-		{"ab --gate wall_time<+2ms --from " + slower, console.Gate, "fails: +4.9 ms ("},
+		{"ab --gate wall_time<+2ms --from " + slower, console.Gate, "is breached: +4.9 ms ("},
 		{"ab --gate wall_time<+2% --from " + fails, console.Gate, "10 of 20 executions failed, and 0 of 20 of the baseline; envoy-b: exit code 2, last lines: no such file"},
 		{"report --format text " + slower, console.Done, "envoy-b takes more wall time than envoy-a"},
 		{"report --format json " + slower, console.Done, `"executions": 360`},
@@ -96,8 +96,8 @@ func TestABOfEndingPrograms(t *testing.T) {
 		want  int
 		words []string
 	}{
-		"heavier": {spins(20_000), spins(30_000), []string{"--gate", "cpu_time < +10%"}, console.Gate, []string{"” fails: +", "CPU time", "executions"}},
-		"equal":   {spins(20_000), spins(20_000), []string{"--gate", "cpu_time < +60%"}, console.Done, []string{"” passes: ", "wall time"}},
+		"heavier": {spins(20_000), spins(30_000), []string{"--gate", "cpu_time < +10%"}, console.Gate, []string{"” is breached: +", "CPU time", "executions"}},
+		"equal":   {spins(20_000), spins(20_000), []string{"--gate", "cpu_time < +60%"}, console.Done, []string{"” holds: ", "wall time"}},
 		"failing": {spins(20_000), spins(20_000, "echo no such file >&2", "exit 3"), []string{"--gate", "cpu_time < +60%"}, console.Gate, []string{"executions failed", "exit code 3, last lines: no such file"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -64,7 +64,6 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --gateway nginx --gateway envoy -- ./server {port}   # one proxy in front
   tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
   tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
-  tare weigh --beside 'py-spy record -o /dev/null -d 600 --pid {app.pid}' -- python3 app.py {port}
   tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --rate 500 --time 3m -- ./server {port}
@@ -77,6 +76,7 @@ with an invalid trial is repeated, at most half as many times as there are block
   tare weigh --sidecar './my-proxy --listen {listen} --to {upstream}' -- ./server {port}
   tare weigh --sidecar nginx --option mtls=true -- ./server {port}
   tare weigh --prefix opentelemetry-instrument -- python3 app.py
+  tare weigh --beside 'py-spy record -o /dev/null -d 600 --pid {app.pid}' -- python3 app.py {port}
   tare weigh --prefix 'strace -f -o /dev/null' -- gzip -k -f data   # a program that ends
   tare weigh --namespace shop --entry web --in-place           # without a copy`,
 		RunE: func(cmd *cobra.Command, args []string) error {

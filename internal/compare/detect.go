@@ -161,7 +161,13 @@ type TooFew struct {
 // TooFewBlocks returns the largest family of a plan that is out of reach, or nil if there is none.
 func TooFewBlocks(p *plan.Plan, confidence float64) *TooFew {
 	planned, levels := p.ByID(), map[string]int{}
-	most, headlines := 0, len(metric.Headlines())-1
+	most, headlines := 0, 0
+	for _, name := range metric.Headlines() {
+		// Programs that end have fewer, and only runs with an objective have a capacity.
+		if m, _ := metric.Lookup(name); m.Source != metric.Executions && name != metric.Capacity {
+			headlines++
+		}
+	}
 	if slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.Levels.Capacity.Objective != "" }) {
 		headlines++ // the capacity, which other runs do not have
 	}

@@ -20,6 +20,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -67,11 +68,11 @@ func run(args []string, w io.Writer) error {
 func byTreatment(r *compare.Run) map[string][]trial {
 	trials := map[string][]trial{}
 	for _, t := range r.Trials {
-		p99, known := t.Metrics["latency_ms/p99"]
+		p99, known := t.Metrics[metric.Of(metric.Latency, "p99")]
 		if !known { // as wrk2 prints it
-			p99, known = t.Metrics["latency_ms/p98.9"]
+			p99, known = t.Metrics[metric.Of(metric.Latency, "p98.9")]
 		}
-		if most, both := t.Metrics["latency_ms/max"]; t.Valid && known && both {
+		if most, both := t.Metrics[metric.Of(metric.Latency, "max")]; t.Valid && known && both {
 			trials[t.Treatment] = append(trials[t.Treatment], trial{p99, most})
 		}
 	}

@@ -145,9 +145,9 @@ func addRun(pages, from, load string) error {
 func kept(name string) bool {
 	base, part, _ := strings.Cut(name, "/")
 	switch base {
-	case metric.CPUPerRequest, "cpu_cores_per_1000_rps", "memory_mib":
+	case metric.CPUPerRequest, metric.CPUPer1000, metric.Memory:
 		return part == "app" || part == "data" || part == "total"
-	case metric.Latency, "service_ms":
+	case metric.Latency, metric.ServiceTime:
 		return part == "mean" || part == "p50" || part == "p90" || part == "p99"
 	}
 	return false
