@@ -203,7 +203,7 @@ func (c comparer) verdictOfGates(a *compare.Across, o compareOptions) error {
 		case compare.Breached:
 			breached++
 			c.Notef("gate %q is breached by %s", g.Gate, g.Treatment)
-		case compare.CannotTell:
+		case compare.Undecided:
 			undecided++
 			c.Notef("gate %q is undecided for %s: %s", g.Gate, g.Treatment, g.Why)
 		}

@@ -77,7 +77,7 @@ func TestGateBetweenRunsWithinBounds(t *testing.T) {
 							if wrong := map[bool]Outcome{true: Holds, false: Breached}[share < 1]; got.Outcome == wrong {
 								t.Errorf("spread %g, bounds of %g ms: %s %s: %+v", spread, width, g.Text, got.Outcome, got.Change)
 							}
-							if got.Outcome != CannotTell {
+							if got.Outcome != Undecided {
 								decided++
 							}
 						}

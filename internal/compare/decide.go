@@ -16,7 +16,8 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// Undecided is the outcome of a gate that is neither shown to hold nor to be breached yet.
+// Undecided is the outcome of a gate that is neither shown to hold nor to be breached: the bound lies inside the interval, or there
+// is none.
 const Undecided Outcome = "undecided"
 
 // decisionError is the probability of a false breach, and of a false hold, over all looks of a run. False breaches

@@ -201,9 +201,8 @@ func (p *gateParser) fail(at condition.Text, help, format string, args ...any) e
 type Outcome string
 
 const (
-	Holds      Outcome = "holds"       // the whole interval keeps the bound
-	Breached   Outcome = "breached"    // the whole interval is beyond the bound
-	CannotTell Outcome = "cannot tell" // the bound lies inside the interval, or there is none
+	Holds    Outcome = "holds"    // the whole interval keeps the bound
+	Breached Outcome = "breached" // the whole interval is beyond the bound
 )
 
 // GateCheck is a gate applied to one treatment.
@@ -228,10 +227,10 @@ type GateCheck struct {
 func (g Gate) check(c *Comparison) GateCheck {
 	out := g.judgeChange(c)
 	if c.Difference != nil && c.BaseRuns < stats.MinN {
-		out.Outcome, out.Why = CannotTell, fmt.Sprintf("compare within one run, see tare ab, or give at least %d base runs", stats.MinN)
+		out.Outcome, out.Why = Undecided, fmt.Sprintf("compare within one run, see tare ab, or give at least %d base runs", stats.MinN)
 	}
-	if out.Outcome != CannotTell && c.Warm != nil && g.judgeChange(c.Warm).Outcome != out.Outcome {
-		out.Outcome, out.Why = CannotTell, "trials in which programs were warm do not decide it ("+notWarm+")"
+	if out.Outcome != Undecided && c.Warm != nil && g.judgeChange(c.Warm).Outcome != out.Outcome {
+		out.Outcome, out.Why = Undecided, "trials in which programs were warm do not decide it ("+notWarm+")"
 	}
 	return out
 }
@@ -239,7 +238,7 @@ func (g Gate) check(c *Comparison) GateCheck {
 func (g Gate) judgeChange(c *Comparison) GateCheck {
 	out := GateCheck{
 		Gate: g.Text, Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Limit: g.Limit, Unit: c.Unit, Upper: g.Upper,
-		Change: c.Difference, Outcome: CannotTell, Growing: c.Runs != nil && (c.BaseGrowth != nil || c.NewGrowth != nil),
+		Change: c.Difference, Outcome: Undecided, Growing: c.Runs != nil && (c.BaseGrowth != nil || c.NewGrowth != nil),
 	}
 	if c.Difference == nil {
 		out.Why = "it is unknown in one of the runs"
@@ -258,7 +257,7 @@ func (g Gate) judgeChange(c *Comparison) GateCheck {
 	case !out.Change.Known():
 		out.Why = "it has no interval"
 	default:
-		if out.Outcome = g.judge(*out.Change.Low, *out.Change.High); out.Outcome == CannotTell {
+		if out.Outcome = g.judge(*out.Change.Low, *out.Change.High); out.Outcome == Undecided {
 			out.Why = "the limit lies inside the interval: more base runs would narrow it"
 			if _, bounded := metric.UpperBoundOf(c.Metric); bounded {
 				out.Why += ", or more requests per second of each connection"
@@ -311,5 +310,5 @@ func (g Gate) judge(low, high float64) Outcome {
 	case low > limit:
 		return Breached
 	}
-	return CannotTell
+	return Undecided
 }

@@ -98,22 +98,22 @@ func TestGateOutcome(t *testing.T) {
 		want Outcome
 	}{
 		{"rate < +3%", Comparison{Ratio: interval(0.99, 1.02), Difference: interval(-1, 2)}, Holds},
-		{"rate < +3%", Comparison{Ratio: interval(1.01, 1.05), Difference: interval(1, 5)}, CannotTell},
+		{"rate < +3%", Comparison{Ratio: interval(1.01, 1.05), Difference: interval(1, 5)}, Undecided},
 		{"rate < +3%", Comparison{Ratio: interval(1.04, 1.05), Difference: interval(4, 5)}, Breached},
 		{"rate > -1%", Comparison{Ratio: interval(0.995, 1.2), Difference: interval(-1, 5)}, Holds},
 		{"rate > -1%", Comparison{Ratio: interval(0.97, 0.98), Difference: interval(-4, -3)}, Breached},
-		{"rate > -1%", Comparison{Ratio: interval(0.97, 1.01), Difference: interval(-4, 1)}, CannotTell},
+		{"rate > -1%", Comparison{Ratio: interval(0.97, 1.01), Difference: interval(-4, 1)}, Undecided},
 		{"rate < +2", Comparison{Difference: interval(3, 4)}, Breached},
-		{"rate < +2", Comparison{}, CannotTell},
-		{"rate < +2", Comparison{Difference: bare}, CannotTell},                                                       // too few trials
-		{"rate < +2", Comparison{Difference: bare, Warnings: equal}, Holds},                                           // every trial the same
-		{"rate < +0.5", Comparison{Difference: bare, Warnings: equal}, Breached},                                      // the same, and beyond
-		{"rate < +3%", Comparison{Difference: &stats.Interval{}, Runs: &Runs{Base: &zero, New: &zero}}, Holds},        // zero in both
-		{"rate < +3%", Comparison{Difference: interval(0.5, 1.5), Runs: &Runs{Base: &zero, New: &one}}, Breached},     // from nothing to something
-		{"rate < +3%", Comparison{Difference: interval(-0.5, 2.5), Runs: &Runs{Base: &zero, New: &one}}, CannotTell},  // perhaps
-		{"rate < +3%", Comparison{Difference: interval(-1.5, -0.5), Runs: &Runs{Base: &one, New: &zero}}, CannotTell}, // to nothing: no ratio
-		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}}, CannotTell},                 // ratio without interval
-		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}, Warnings: equal}, Holds},     // and exact
+		{"rate < +2", Comparison{}, Undecided},
+		{"rate < +2", Comparison{Difference: bare}, Undecided},                                                       // too few trials
+		{"rate < +2", Comparison{Difference: bare, Warnings: equal}, Holds},                                          // every trial the same
+		{"rate < +0.5", Comparison{Difference: bare, Warnings: equal}, Breached},                                     // the same, and beyond
+		{"rate < +3%", Comparison{Difference: &stats.Interval{}, Runs: &Runs{Base: &zero, New: &zero}}, Holds},       // zero in both
+		{"rate < +3%", Comparison{Difference: interval(0.5, 1.5), Runs: &Runs{Base: &zero, New: &one}}, Breached},    // from nothing to something
+		{"rate < +3%", Comparison{Difference: interval(-0.5, 2.5), Runs: &Runs{Base: &zero, New: &one}}, Undecided},  // perhaps
+		{"rate < +3%", Comparison{Difference: interval(-1.5, -0.5), Runs: &Runs{Base: &one, New: &zero}}, Undecided}, // to nothing: no ratio
+		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}}, Undecided},                 // ratio without interval
+		{"rate < +1%", Comparison{Ratio: bare, Difference: &stats.Interval{Estimate: 0}, Warnings: equal}, Holds},    // and exact
 	} {
 		g := must.Get(ParseGate(c.gate))(t)
 		if c.c.Runs == nil {
@@ -122,11 +122,11 @@ func TestGateOutcome(t *testing.T) {
 		c.c.BaseRuns = stats.MinN
 		if got := g.check(&c.c); got.Outcome != c.want {
 			t.Errorf("%s of %+v: %s (%s), want %s", c.gate, c.c, got.Outcome, got.Why, c.want)
-		} else if got.Outcome == CannotTell && got.Why == "" {
+		} else if got.Outcome == Undecided && got.Why == "" {
 			t.Errorf("%s of %+v: no reason", c.gate, c.c)
 		}
 		c.c.BaseRuns = stats.MinN - 1
-		if got := g.check(&c.c); got.Outcome != CannotTell || c.c.Difference != nil && !strings.Contains(got.Why, "see tare ab") {
+		if got := g.check(&c.c); got.Outcome != Undecided || c.c.Difference != nil && !strings.Contains(got.Why, "see tare ab") {
 			t.Errorf("%s of %+v with two base runs: %s (%s)", c.gate, c.c, got.Outcome, got.Why)
 		}
 	}

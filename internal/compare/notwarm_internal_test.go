@@ -68,9 +68,9 @@ func TestGatesOfColdRuns(t *testing.T) {
 		want Outcome
 	}{
 		"warm":                      {func(int, int) bool { return false }, Breached},
-		"the new run is cold":       {func(run, _ int) bool { return run == 3 }, CannotTell},
+		"the new run is cold":       {func(run, _ int) bool { return run == 3 }, Undecided},
 		"a trial of each is cold":   {func(_, trial int) bool { return trial == 0 }, Breached},
-		"two of the base runs cold": {func(run, _ int) bool { return run < 2 }, CannotTell},
+		"two of the base runs cold": {func(run, _ int) bool { return run < 2 }, Undecided},
 	} {
 		r := rand.New(rand.NewPCG(5, 6))
 		x := estimator{confidence: 0.95}
@@ -90,7 +90,7 @@ func TestGatesOfColdRuns(t *testing.T) {
 		if len(cs) != 1 || cs[0].BaseRuns != stats.MinN {
 			t.Fatalf("%s: %+v", name, cs)
 		}
-		if got := g.check(&cs[0].Comparison); got.Outcome != c.want || (c.want == CannotTell) != strings.Contains(got.Why, notWarm) {
+		if got := g.check(&cs[0].Comparison); got.Outcome != c.want || (c.want == Undecided) != strings.Contains(got.Why, notWarm) {
 			t.Errorf("%s: %s (%s), want %s", name, got.Outcome, got.Why, c.want)
 		}
 	}

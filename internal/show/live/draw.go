@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // page is one page of the screen.
@@ -242,7 +243,7 @@ func (d drawing) gridLines(height int) []string {
 	rows, at := d.rows(), d.chosenCell()
 	label := 0
 	for _, t := range rows {
-		label = max(label, ansi.StringWidth(clean(t.ID)))
+		label = max(label, ansi.StringWidth(rowName(t)))
 	}
 	label = min(label, max(10, d.look.width/4))
 	blocks := max(1, d.board.Blocks())
@@ -282,7 +283,7 @@ func (d drawing) gridLines(height int) []string {
 		scale = axisOf(d.board.headline.Of, bar)
 	}
 	for _, t := range rows[min(from, len(rows)):min(len(rows), from+visible)] {
-		name, mark := padded(clean(t.ID), label), " "
+		name, mark := padded(rowName(t), label), " "
 		if t.ID == at.treatment {
 			name, mark = d.painter.colored(bold, name), "▸"
 		}
@@ -466,6 +467,14 @@ func (d drawing) linesOf(m Message, width int) []string {
 		lines = append(lines, wrapped("  hint: "+clean(m.Hint), width, faint, d.painter)...)
 	}
 	return lines
+}
+
+// rowName is the name of a treatment as in reports: a baseline that is measured a second time has its name again.
+func rowName(t plan.Treatment) string {
+	if t.Control && t.Baseline != "" {
+		return clean(t.Baseline) + report.ControlSuffix
+	}
+	return clean(t.ID)
 }
 
 // trialLines are the page of one trial.

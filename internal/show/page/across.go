@@ -92,7 +92,7 @@ func acrossBand(a *compare.Across) []card {
 		gates[g.Outcome]++
 	}
 	if n := len(a.Gates); n > 0 {
-		cards = append(cards, card{Good: gates[compare.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[compare.Breached], n), Text: fmt.Sprintf("%d undecided", gates[compare.CannotTell])})
+		cards = append(cards, card{Good: gates[compare.Breached] == 0, Title: fmt.Sprintf("%d of %d gate checks breached", gates[compare.Breached], n), Text: fmt.Sprintf("%d undecided", gates[compare.Undecided])})
 	}
 	return append(cards, warningCard(len(a.Warnings)))
 }

@@ -162,7 +162,7 @@ func (l labels) columns(ts []compare.Treatment) []column {
 				c.left = c.left || text
 			}
 			if i == 0 && t.Control {
-				v += controlSuffix
+				v += ControlSuffix
 			}
 			c.cells = append(c.cells, v)
 		}
@@ -171,8 +171,8 @@ func (l labels) columns(ts []compare.Treatment) []column {
 	return cs
 }
 
-// controlSuffix follows the name of a baseline that is measured a second time.
-const controlSuffix = " (again)"
+// ControlSuffix follows the name of a baseline that is measured a second time.
+const ControlSuffix = " (again)"
 
 // withControl names a treatment: "envoy, rate 100", "no mesh (again), rate 100".
 func (l labels) withControl(t compare.Treatment) string {
@@ -182,7 +182,7 @@ func (l labels) withControl(t compare.Treatment) string {
 	}
 	if t.Control {
 		first, rest, _ := strings.Cut(s, ", ")
-		s = strings.TrimSuffix(first+controlSuffix+", "+rest, ", ")
+		s = strings.TrimSuffix(first+ControlSuffix+", "+rest, ", ")
 	}
 	return s
 }
