@@ -61,6 +61,8 @@ type Decision struct {
 	Doubts []string `json:"doubts,omitempty"`
 	// Doubted is the outcome without Doubts. Absent: undecided as well.
 	Doubted Outcome `json:"doubted,omitempty"`
+
+	far bool // the limit is so far from the change that no dependence of the pairs brings it near
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
@@ -88,7 +90,9 @@ func (run *Run) Decisions() (all []Decision, err error) {
 			continue
 		}
 		if d.Outcome != Undecided {
-			d.Doubts = append(doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials), w.doubtOfCold(run, d.Outcome, trials)...)
+			if d.Doubts = w.doubtOfCold(run, d.Outcome, trials); !d.far {
+				d.Doubts = append(doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials), d.Doubts...)
+			}
 			if d.Doubts != nil {
 				d.Doubted, d.Outcome = d.Outcome, Undecided
 			}
@@ -275,6 +279,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	}
 	switch {
 	case g.Upper && *breach.Low > limit, !g.Upper && *breach.High < limit:
+		d.far = farFrom(limit, breach)
 		if d.Outcome = Breached; !rankedBeyond(changes, limit, sign) {
 			d.Outcome, d.Why = Undecided, "the mean is beyond the limit because of a few blocks: their ranks do not show it"
 		}
@@ -287,12 +292,21 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		case !rankedBeyond(changes, beyond, -sign):
 			d.Why = "the mean is within the limit because of a few blocks: their ranks do not show it"
 		default:
-			d.Outcome = Holds
+			d.Outcome, d.far = Holds, farFrom(beyond, hold)
 		}
 	default:
 		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
 	}
 	return d, distance
+}
+
+// dependentError is how many times its estimate the error of a mean may be: with an autocorrelation of 0.8, sqrt(1.8/0.2).
+const dependentError = 3
+
+// farFrom reports whether a limit is beyond an interval of that many times the width.
+func farFrom(limit float64, r stats.Result) bool {
+	half, known := r.HalfWidth()
+	return known && math.Abs(limit-r.Estimate) > dependentError*half
 }
 
 // mostToHold bounds [LeastToHold]: a long run is planned for noise, and not for shifts.

@@ -34,7 +34,7 @@ func analyzed(t *testing.T, s answertest.Study) *answer.Report {
 // An outlier leaves a gate undecided that the test alone decides, and every format prints why.
 func TestDecisionUnderDoubt(t *testing.T) {
 	s := answertest.ABWithOutlier()
-	s.YAML = strings.Replace(s.YAML, "+2%", "+40%", 1)
+	s.YAML = strings.Replace(s.YAML, "+2%", "+13%", 1)
 	r := analyzed(t, s)
 	if d := r.Decisions[0]; r.Decided() != compare.Undecided || d.Doubted != compare.Holds || len(d.Doubts) != 1 {
 		t.Fatalf("%+v", d)
@@ -53,6 +53,10 @@ func TestDecisionUnderDoubt(t *testing.T) {
 	}
 	if got, want := report.OutcomesInWords(r.Decisions), "1 gate undecided"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	s.YAML = strings.Replace(s.YAML, "+13%", "+40%", 1)
+	if d := analyzed(t, s).Decisions[0]; d.Outcome != compare.Holds || d.Doubts != nil {
+		t.Errorf("a limit beyond three times the interval: %+v", d)
 	}
 }
 
