@@ -61,8 +61,8 @@ type Decision struct {
 	Doubts []string `json:"doubts,omitempty"`
 	// Doubted is the outcome without Doubts. Absent: undecided as well.
 	Doubted Outcome `json:"doubted,omitempty"`
-
-	far bool // the limit is so far from the change that no dependence of the pairs brings it near
+	// Far: the limit is beyond three times the interval, so that no dependence of the pairs brings it near.
+	Far bool `json:"far,omitempty"`
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
@@ -90,7 +90,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 			continue
 		}
 		if d.Outcome != Undecided {
-			if d.Doubts = w.doubtOfCold(run, d.Outcome, trials); !d.far {
+			if d.Doubts = w.doubtOfCold(run, d.Outcome, trials); !d.Far {
 				d.Doubts = append(doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials), d.Doubts...)
 			}
 			if d.Doubts != nil {
@@ -279,7 +279,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	}
 	switch {
 	case g.Upper && *breach.Low > limit, !g.Upper && *breach.High < limit:
-		d.far = farFrom(limit, breach)
+		d.Far = farFrom(limit, breach)
 		if d.Outcome = Breached; !rankedBeyond(changes, limit, sign) {
 			d.Outcome, d.Why = Undecided, "the mean is beyond the limit because of a few blocks: their ranks do not show it"
 		}
@@ -292,7 +292,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		case !rankedBeyond(changes, beyond, -sign):
 			d.Why = "the mean is within the limit because of a few blocks: their ranks do not show it"
 		default:
-			d.Outcome, d.far = Holds, farFrom(beyond, hold)
+			d.Outcome, d.Far = Holds, farFrom(beyond, hold)
 		}
 	default:
 		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
