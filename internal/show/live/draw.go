@@ -338,7 +338,7 @@ func (d drawing) loadLines() []string {
 	}
 	label := 0
 	for _, t := range trials {
-		label = max(label, ansi.StringWidth(clean(t.Treatment)))
+		label = max(label, ansi.StringWidth(treatmentName(d.board, t)))
 	}
 	label = min(max(label, 4), max(8, d.look.width/4))
 	wide, w := d.look.width >= 72, d.columns()
@@ -388,7 +388,7 @@ func sortedRows(b *Board, o order) []plan.Treatment {
 
 func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 	w := d.columns()
-	line := " " + padded(clean(t.Treatment), label)
+	line := " " + padded(treatmentName(d.board, t), label)
 	p := t.Last
 	if p == nil {
 		return line + "  " + d.painter.colored(faint, t.Phase)
@@ -477,6 +477,14 @@ func rowName(t plan.Treatment) string {
 	return clean(t.ID)
 }
 
+// treatmentName is the name of a trial's treatment, as in the grid.
+func treatmentName(b *Board, t *Trial) string {
+	if of, ok := b.plan.ByID()[t.Treatment]; ok {
+		return rowName(of)
+	}
+	return clean(t.Treatment)
+}
+
 // trialLines are the page of one trial.
 func (d drawing) trialLines(t *Trial) []string {
 	if t == nil {
@@ -537,7 +545,7 @@ func (d drawing) planeLines() []string {
 		return nil
 	}
 	wide := d.look.width >= 60
-	head := padded("CORES "+clean(t.Treatment), d.names()) + onRight("now", 7) + onRight("min", 7) + onRight("max", 7)
+	head := padded("CORES "+treatmentName(d.board, t), d.names()) + onRight("now", 7) + onRight("min", 7) + onRight("max", 7)
 	if d.look.width >= 100 {
 		head += onRight("mean", 7)
 	}
