@@ -67,12 +67,22 @@ listener = socket.create_server(address(listen), backlog=100)
 while True: threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
 `
 
+// burningMeshes writes the proxy into a directory, and returns meshes of it, each by its mode.
+func burningMeshes(t *testing.T, dir, place string, modes ...string) (text string) {
+	t.Helper()
+	python := programtest.Installed(t, "python3", "apt install python3")
+	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
+	for _, mode := range modes {
+		text += fmt.Sprintf("  %s: {%s: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, place, dir, python, mode)
+	}
+	return text
+}
+
 // The known cost of a foreign proxy before a program of the user is found wherever it arises. Places are the proxy at once or after
 // the answer, a helper that left it, and children that end between two readings.
 func TestForeignProxyBurns(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
 	modes := []string{"plain", "weight", "later", "helper", "children"}
 	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
@@ -88,10 +98,7 @@ phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 meshes:
 `, python, must.Get(filepath.Abs("../../examples"))(t))
-	for _, mode := range modes {
-		text += fmt.Sprintf("  %s: {sidecar: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
-	}
-	file := must.File(t, dir, "foreign.yaml", text)
+	file := must.File(t, dir, "foreign.yaml", text+burningMeshes(t, dir, "sidecar", modes...))
 	r, _ := carriedOut(t, file)
 	// Two sidecars burn, and passing the work on costs Python some time.
 	const burnt = 2 * 200.0
@@ -109,7 +116,6 @@ meshes:
 func TestGatewayBurns(t *testing.T) {
 	python := programtest.Installed(t, "python3", "apt install python3")
 	dir := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
 	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: gateway}
@@ -123,10 +129,7 @@ phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 meshes:
 `, python, must.Get(filepath.Abs("../../examples"))(t))
-	for _, mode := range []string{"plain", "weight"} {
-		text += fmt.Sprintf("  %s: {gateway: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
-	}
-	r, _ := carriedOut(t, must.File(t, dir, "gateway.yaml", text))
+	r, _ := carriedOut(t, must.File(t, dir, "gateway.yaml", text+burningMeshes(t, dir, "gateway", "plain", "weight")))
 	plain, weight := *differenceOf(t, r, "plain", "cpu_us_per_request/data").Difference, *differenceOf(t, r, "weight", "cpu_us_per_request/data").Difference
 	t.Logf("plain %.0f, weight %.0f µs", plain.Estimate, weight.Estimate)
 	if burnt := weight.Estimate - plain.Estimate; burnt < 0.8*200 || burnt > 1.5*200 {
@@ -276,11 +279,9 @@ meshes:
 // The real Redis over plain TCP, behind sidecars that forward connections and one proxy of known cost.
 func TestRedisBehindProxies(t *testing.T) {
 	t.Parallel()
-	python := programtest.Installed(t, "python3", "apt install python3")
 	redis, libraries := programtest.Server(t, "redis-server")
 	haproxy, _ := programtest.Server(t, "haproxy")
 	dir := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(dir, "burning.py"), []byte(burningProxy), 0o600))
 	text := fmt.Sprintf(`apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: redis}
@@ -298,10 +299,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 meshes:
   haproxy: {program: %q, environment: {LD_LIBRARY_PATH: %[2]q}}
 `, redis, libraries, haproxy)
-	for _, mode := range []string{"plain", "weight"} {
-		text += fmt.Sprintf("  %s: {gateway: {dir: %q, command: [%q, burning.py, \"${listen}\", \"${upstream}\", %s]}}\n", mode, dir, python, mode)
-	}
-	r, _ := undisturbed(t, must.File(t, dir, "redis.yaml", text))
+	r, _ := undisturbed(t, must.File(t, dir, "redis.yaml", text+burningMeshes(t, dir, "gateway", "plain", "weight")))
 	for _, id := range []string{"haproxy", "envoy-tcp", "plain", "weight"} {
 		d := differenceOf(t, r, id, "cpu_us_per_request/data").Difference
 		if *d.Low <= 0 {

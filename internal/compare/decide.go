@@ -279,9 +279,8 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	}
 	switch {
 	case g.Upper && *breach.Low > limit, !g.Upper && *breach.High < limit:
-		d.Far = farFrom(limit, breach)
-		if d.Outcome = Breached; !rankedBeyond(changes, limit, sign) {
-			d.Outcome, d.Why = Undecided, "the mean is beyond the limit because of a few blocks: their ranks do not show it"
+		if d.Outcome, d.Far = Breached, farFrom(limit, breach); !rankedBeyond(changes, limit, sign) {
+			d.Outcome, d.Far, d.Why = Undecided, false, "the mean is beyond the limit because of a few blocks: their ranks do not show it"
 		}
 	case g.Upper && *hold.High < beyond, !g.Upper && *hold.Low > beyond:
 		switch {

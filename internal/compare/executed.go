@@ -10,7 +10,7 @@ import (
 var executedMetrics = []string{metric.WallTime, metric.CPUTime, metric.PeakOfExecution, metric.BenchmarkTime}
 
 // Executed are the changes of programs that end, of all that is compared, as gates of +0 % would be judged: if a run ends by its
-// gates, the intervals hold over all looks. Else they are those of the comparisons cs. There are none of servers.
+// gates, the intervals hold over all looks. Otherwise they come from the comparisons cs. Servers have none.
 func (run *Run) Executed(cs []Comparison) (all []Decision) {
 	trials := run.validByTreatment()
 	for i := range cs {

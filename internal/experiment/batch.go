@@ -63,6 +63,8 @@ func (v batchRules) validate() {
 				v.report(path, "write command: [PROGRAM, ARGUMENT, …]", "batch needs one program of your own")
 			case s.UsesHost() || port.UsesPort():
 				v.report(path+".command", "remove batch, if it is a server", "a program that ends has no port")
+			case slices.ContainsFunc(s.Beside, func(b app.BesideProcess) bool { return b.Attaches(s.Name) }):
+				v.report(path+".beside", "let it start the program, as prefix: py-spy record -- PROGRAM", "a program that ends may be over before a process attaches to it")
 			}
 		}
 	}

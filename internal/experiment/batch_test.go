@@ -32,6 +32,7 @@ func TestBatch(t *testing.T) {
 		"a program that ends has no port":    {"[./new, build]", "[./new, '${port}']"},
 		"a program that ends has no load":    {"blocks: 5", "blocks: 5\nload: {requests: [{path: /}]}"},
 		"a program that ends has no traffic": {"[old, new]}", "[old, new], mesh: [none, envoy]}"},
+		"before a process attaches":          {"new: {command: [./new, build]}", "new: {command: [./new, build], beside: [{name: spy, command: [spy, '${app.pid}']}]}"},
 		"run on this machine":                {"blocks: 5", "blocks: 5\nplatform: {kind: kubernetes}"},
 		"needs one program of your own":      {"new: {command: [./new, build]}", "new: {topology: echo}"},
 		"-1 is not between 0 and 1000":       {"warmup: 2", "warmup: -1"},

@@ -31,6 +31,7 @@ func TestCombinations(t *testing.T) {
 		{"application: {command: [x], exchange: {send: a, expect: b}}\nfactors: {mesh: [none, haproxy, envoy-tcp], protocol: [tcp]}", "", "", ""},
 		{"application: {command: [x], exchange: {send: a, expect: b}}\nfactors: {mesh: [none], protocol: [http1]}", "6:36", "it is of protocol tcp, and the protocol is http1", "protocol tcp"},
 		{"application: {command: [x], ready: /a, exchange: {send: a, expect: b}}\nfactors: {mesh: [none], protocol: [tcp]}", "6:36", "a program with protocol tcp has no path", "remove it"},
+		{"application: {command: [x], exchange: {send: a, expect: b}}\nfactors: {mesh: [none], protocol: [tcp], requestSize: [10]}", "6:55", "exchange has the request", "remove one"},
 		{"application: {command: [x], exchange: {send: a}}\nfactors: {mesh: [none], protocol: [tcp]}", "6:36", "the load does not know what to send", "+PONG"},
 		{"factors: {mesh: [none], replicas: [2], connections: [1]}", "5:54", "fewer connections (1) than replicas (2)", "connections"},
 		{"factors: {mesh: [none], connectionRate: [0, 50]}", "", "", ""},

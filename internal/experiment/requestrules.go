@@ -24,6 +24,9 @@ const (
 
 // requests checks the headers and kinds of requests.
 func (v loadRules) requests() {
+	if v.doc.Has("factors."+RequestSizeFactor) && exchanges(v.e) {
+		v.report("factors."+RequestSizeFactor, "remove one of the two", "exchange has the request")
+	}
 	switch {
 	case v.e.Load.Targets == "":
 	case v.doc.Has("load.requests"):

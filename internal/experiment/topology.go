@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -73,4 +74,13 @@ func otherGenerator(e *Experiment) string {
 		}
 	}
 	return ""
+}
+
+// exchanges reports whether a program that receives the load has its request.
+func exchanges(e *Experiment) bool {
+	all, _ := e.Topologies() // errors are reported elsewhere
+	return slices.ContainsFunc(all, func(t app.Topology) bool {
+		entry, ok := t.Service(t.EntryName())
+		return ok && entry.Exchange.Send != ""
+	})
 }

@@ -296,7 +296,7 @@ func table(runs []measurement, metrics []string) string {
 	return b.String()
 }
 
-// outcomes are those of a sentence.
+// outcomes are a sentence's, in words.
 var outcomes = map[compare.Outcome]string{compare.Holds: "holds", compare.Breached: "does not hold", compare.Undecided: "undecided here"}
 
 func unitWords(unit string) string {

@@ -113,8 +113,8 @@ func configured(name string, has func(string) bool) bool {
 	switch base := strings.TrimSuffix(filepath.Base(name), compressed); {
 	case base == "commands.sh", strings.HasSuffix(base, dumpSuffix):
 		return true
-	case strings.HasSuffix(base, "-sidecar.yaml"):
-		return !has(strings.TrimSuffix(name, "-sidecar.yaml") + "-sidecar-" + dumpSuffix)
+	case strings.HasSuffix(base, "-sidecar.yaml"), strings.HasSuffix(base, "-gateway.yaml"):
+		return !has(strings.TrimSuffix(name, ".yaml") + "-" + dumpSuffix)
 	case base == "pods.yaml", strings.HasPrefix(name, "mesh"+string(filepath.Separator)) && (strings.HasSuffix(base, ".yaml") || strings.HasSuffix(base, ".json")):
 		return true
 	}
@@ -162,7 +162,7 @@ func content(path string) ([]byte, error) {
 // fileName names a file without the parts that differ from trial to trial. The files of one proxy have one name.
 func fileName(name string) string {
 	name = strings.TrimSuffix(filepath.ToSlash(name), compressed)
-	for _, end := range []string{"-" + dumpSuffix, "-server_info.json", ".yaml", "-sidecar"} {
+	for _, end := range []string{"-" + dumpSuffix, "-server_info.json", ".yaml", "-sidecar", "-gateway"} {
 		name = strings.TrimSuffix(name, end)
 	}
 	return generated.ReplaceAllString(namespaced.ReplaceAllString(name, ""), "")

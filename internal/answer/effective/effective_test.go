@@ -178,6 +178,19 @@ func TestProxyWithoutDump(t *testing.T) {
 	}
 }
 
+// One proxy in front has a configuration too.
+func TestConfigurationOfAGateway(t *testing.T) {
+	of := func(filter string) []effective.Configuration {
+		dir := t.TempDir()
+		must.File(t, dir, "gateway-gateway.yaml", "filter: "+filter)
+		return []effective.Configuration{must.Get(effective.Read(dir))(t)}
+	}
+	want := effective.Difference{Files: []string{"gateway"}, Path: "filter", A: "lua", B: "router", Values: 1}
+	if got, _ := effective.Compare(of("lua"), of("router")); !reflect.DeepEqual(got, []effective.Difference{want}) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 // A program's digest stands for its path: equal builds under two paths are the same, and two builds under one path differ.
 func TestDigestsOfPrograms(t *testing.T) {
 	read := func(digest, path string) []effective.Configuration {

@@ -39,16 +39,15 @@ type Series struct {
 
 // Reading is the usage of one execution. Processes that the program waited for are included.
 type Reading struct {
-	Start  time.Time `json:"start"`          // when it began
-	Wall   int64     `json:"wall"`           // time from its start to its end, ns
-	User   int64     `json:"user"`           // user CPU time, ns
-	System int64     `json:"system"`         // system CPU time, ns
-	Peak   int64     `json:"peak"`           // peak resident memory of its largest process, bytes
-	Floor  int64     `json:"floor"`          // memory of the program that starts it, bytes; no peak below it is known
-	Output int64     `json:"output"`         // bytes on standard output
-	Exit   int       `json:"exit,omitempty"` // exit code, or 128 and the signal that ended it
-	Last   []string  `json:"last,omitempty"` // last lines of a failed execution
-	// Benchmarks are figures in Go's benchmark format on standard output, by name and unit.
+	Start      time.Time                     `json:"start"`                // when it began
+	Wall       int64                         `json:"wall"`                 // time from its start to its end, ns
+	User       int64                         `json:"user"`                 // user CPU time, ns
+	System     int64                         `json:"system"`               // system CPU time, ns
+	Peak       int64                         `json:"peak"`                 // peak resident memory of its largest process, bytes
+	Floor      int64                         `json:"floor"`                // memory of the program that starts it, bytes; no peak below it is known
+	Output     int64                         `json:"output"`               // bytes on standard output
+	Exit       int                           `json:"exit,omitempty"`       // exit code, or 128 and the signal that ended it
+	Last       []string                      `json:"last,omitempty"`       // last lines of a failed execution
 	Benchmarks map[string]map[string]float64 `json:"benchmarks,omitempty"` // figures of Go benchmarks on standard output, by name and unit (`sec/op`)
 }
 

@@ -198,7 +198,7 @@ func (rd *round) pace() (fits float64, late, settled bool) {
 	return pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late, settled
 }
 
-// tellCold reports whether a member began cold, and tells of the first.
+// tellCold reports whether a member began cold, and logs the first.
 func (rd *round) tellCold() bool {
 	for _, t := range rd.alive() {
 		if times := beganCold(t.journal.record.Prewarm); times > coldTimes {

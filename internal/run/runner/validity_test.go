@@ -41,6 +41,16 @@ func soundTrial() *trial {
 	return t
 }
 
+// slowAnswers makes the load 100 requests at 10 a second, with answers of 0.1 s: by chance, 4.2 more are under way at the end.
+func slowAnswers(t *trial, answered int64) {
+	l := t.journal.record.Load
+	l.AskedRate, l.Intended, l.Sent, l.Completed = 10, 100, 100, answered
+	l.Classes, l.Statuses = map[string]int64{"2xx": answered}, map[string]int64{"200": answered}
+	for i := range t.load.progress {
+		t.load.progress[i].P50MS = 100
+	}
+}
+
 // addForeign adds a workload of others that used CPU on a node with this busy share.
 func addForeign(t *trial, cpu int64, busy float64) {
 	at := time.Unix(1000, 0)
@@ -106,6 +116,8 @@ func TestChecks(t *testing.T) {
 		{name: "nothing", spoil: func(*trial) {}},
 		{"rate at its limit", func(t *trial) { t.journal.record.Load.Completed = 9950 }, "", "", warns},
 		{"rate missed", func(t *trial) { t.journal.record.Load.Completed = 9949 }, "rate-missed", "9949 of 10000", invalidates},
+		{"slow answers under way at the end", func(t *trial) { slowAnswers(t, 96) }, "", "", warns},
+		{"too many slow answers under way at the end", func(t *trial) { slowAnswers(t, 95) }, "rate-missed", "95 of 100", invalidates},
 		{"surplus at its limit", func(t *trial) { t.journal.record.Load.Completed = 10_100 }, "", "", warns},
 		{"backlog of the warm-up", func(t *trial) {
 			start, end := int64(440), int64(8)

@@ -170,7 +170,7 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 		if !elsewhere.IsZero() && time.Since(elsewhere) > o.elsewhere || time.Since(began) > o.limit {
 			late := notReady(id, process, p.app, "write ${port} in the command, or let the program read the variable PORT", time.Since(began), err)
 			if notHTTP(err) {
-				late = hint.Wrap(late, "it accepts connections and does not answer in HTTP: choose another --protocol, or in a file factors: {protocol: [tcp]} if it returns the bytes that it gets; "+hint.Of(late))
+				late = hint.Wrap(late, "it accepts connections and does not answer in HTTP: choose another --protocol, or tcp with a request and its whole answer (--data, --expect-body; application.exchange in a file); "+hint.Of(late))
 			}
 			return wait.Stop(late)
 		}
@@ -184,7 +184,8 @@ func (o *ownPrograms) awaitReady(ctx context.Context, p *pod, process *proc.Proc
 
 // notHTTP reports whether a connection was accepted, and closed or answered in another protocol.
 func notHTTP(err error) bool {
-	return errors.Is(err, io.EOF) || slices.ContainsFunc([]string{"malformed HTTP", "server closed idle connection", "readLoopPeekFail"}, func(words string) bool {
+	ended := errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return ended || slices.ContainsFunc([]string{"malformed HTTP", "server closed idle connection", "readLoopPeekFail"}, func(words string) bool {
 		return strings.Contains(err.Error(), words) // errors of net/http without a type
 	})
 }

@@ -184,7 +184,7 @@ func TestOwnProgramThatFails(t *testing.T) {
 	}{
 		"crash":     {own(t, "crash"), time.Minute, []string{"app-0/app is gone", "exit status 3", "no database"}},
 		"elsewhere": {own(t, "elsewhere"), time.Minute, []string{"not ready", "it listens on 127.0.0.1:", "${port}", "PORT"}},
-		"closes":    {own(t, "closes"), time.Minute, []string{"not ready", "does not answer in HTTP", "protocol: [tcp]"}},
+		"closes":    {own(t, "closes"), time.Minute, []string{"not ready", "does not answer in HTTP", "--expect-body"}},
 		"greets":    {own(t, "greets"), time.Minute, []string{"not ready", "does not answer in HTTP"}},
 		"404":       {ready(own(t, "plain"), "/missing"), 10 * time.Second, []string{"GET /missing is answered with 404", "it wrote nothing"}},
 		"absent":    {app.Own{Command: []string{"./absent"}}, time.Minute, []string{"start app-0/app", "no such file"}},
