@@ -25,6 +25,9 @@ import (
 // With the first or the third, the CPU of slices of others beyond the idle rate is part of the cost, and the influence of
 // others' load on idle work is a limit below it. With the second alone, the excess of the slices directly after own ones
 // is. Otherwise nothing is. The deferred work that the other signs do not exclude is a limit above the cost.
+//
+// Own slices are longer than the time for which requests are due, by their guards. What goes on without requests goes on there too,
+// and a request of the rate that was asked has no part of it: it is taken off at the rate found in the slices of others.
 const (
 	// interference is the share by which the load of other treatments may raise the CPU of idle work: caches and the
 	// threads of a core are shared.
@@ -129,10 +132,11 @@ func directlyAfter(rows []result.QuietRow) []result.QuietRow {
 type sliced struct {
 	record *result.Record
 	rows   []result.Slice
-	before uses                   // before the load
-	after  uses                   // directly after it
-	limits map[metric.Plane]Limit // s of CPU
-	atOnce map[metric.Plane]bool  // no work is deferred: the cost is the CPU of own slices
+	before uses                     // before the load
+	after  uses                     // directly after it
+	limits map[metric.Plane]Limit   // s of CPU
+	guards map[metric.Plane]float64 // ns of CPU in guards that is not of requests
+	atOnce map[metric.Plane]bool    // no work is deferred: the cost is the CPU of own slices
 	// withheld is the reason for which the CPU of the trial is not used.
 	withheld *Warning
 }
@@ -144,7 +148,7 @@ func divide(records []result.Record, rows [][]result.Slice) []sliced {
 	byTreatment := map[string][]*sliced{}
 	for i := range records {
 		r := &records[i]
-		all[i] = sliced{record: r, rows: rows[i], limits: map[metric.Plane]Limit{}, atOnce: map[metric.Plane]bool{}}
+		all[i] = sliced{record: r, rows: rows[i], limits: map[metric.Plane]Limit{}, guards: map[metric.Plane]float64{}, atOnce: map[metric.Plane]bool{}}
 		if r.Error != "" || r.Load == nil || r.Load.Slices == nil || r.Quiet == nil || len(rows[i]) == 0 {
 			continue
 		}
@@ -235,13 +239,20 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 		switch {
 		case late:
 			t.limits[plane] = Limit{Below: interference * max(0, s.idle)}
-			t.divide(plane, s, func(id string, _ int64) float64 { return idle[t][id] })
+			t.divide(plane, s, 1, func(id string, _ int64) float64 { return idle[t][id] })
 		case soon:
 			t.limits[plane] = Limit{Above: hidden}
-			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 * (1 - s.near/s.all) })
+			t.divide(plane, s, 1, func(_ string, others int64) float64 { return float64(others) / 1e9 * (1 - s.near/s.all) })
 		default:
-			t.limits[plane], t.atOnce[plane] = Limit{Above: hidden}, true
-			t.divide(plane, s, func(_ string, others int64) float64 { return float64(others) / 1e9 })
+			t.atOnce[plane] = true
+			guards := s.nearRatio()
+			work := t.guardSeconds() * guards * s.all / max(s.outside, math.SmallestNonzeroFloat64)
+			limit := Limit{Above: hidden + interference/(1+interference)*work}
+			if near.below(0) { // work that begins only without requests is hardly in guards
+				limit, guards = Limit{Below: work, Above: hidden}, 0
+			}
+			t.limits[plane] = limit
+			t.divide(plane, s, guards, func(_ string, others int64) float64 { return float64(others) / 1e9 })
 		}
 	}
 	if !late {
@@ -421,9 +432,29 @@ func (t *sliced) signs(plane metric.Plane, idle, before work) (s signs) {
 	return s
 }
 
-// divide divides the CPU of the tasks of a plane in the slices of others. idle is the part of a task in s that is not of
-// its requests, from the ID of the task and its CPU there in ns.
-func (t *sliced) divide(plane metric.Plane, s signs, idle func(id string, others int64) float64) {
+// nearRatio is the rate of slices directly after own ones over the rate of all slices of others. Work that begins only after a time
+// without requests is neither there nor in guards.
+func (s signs) nearRatio() float64 {
+	if s.nearTime <= 0 || s.all <= 0 {
+		return 1
+	}
+	return s.nearCPU / s.nearTime / (s.all / s.outside)
+}
+
+// guardSeconds is the time of guards in own slices.
+func (t *sliced) guardSeconds() (sum float64) {
+	for _, row := range t.rows {
+		if row.Own {
+			sum += t.record.Load.Slices.GuardSeconds
+		}
+	}
+	return sum
+}
+
+// divide divides the CPU of the tasks of a plane in the slices of others, and takes off what guards have of it at a ratio of its rate.
+// idle is the part of a task in s that is not of its requests, from the ID of the task and its CPU there in ns.
+func (t *sliced) divide(plane metric.Plane, s signs, ratio float64, idle func(id string, others int64) float64) {
+	t.guards[plane] = 0
 	for i := range t.record.Tasks {
 		u := &t.record.Tasks[i]
 		if u.Plane != plane || u.IdleCPU == nil || u.DeferredCPU == nil {
@@ -434,8 +465,12 @@ func (t *sliced) divide(plane metric.Plane, s signs, idle func(id string, others
 		if s.all > 0 {
 			rest = int64(idle(u.ID, others) * 1e9)
 		}
-		late := others - rest
-		u.End.CPU = max(u.Start.CPU, u.End.CPU-*u.DeferredCPU+late)
+		late, guarded := others-rest, int64(0)
+		if s.outside > 0 {
+			guarded = int64(float64(rest) / s.outside * ratio * t.guardSeconds())
+		}
+		t.guards[plane] += float64(guarded)
+		u.End.CPU = max(u.Start.CPU, u.End.CPU-*u.DeferredCPU+late-guarded)
 		u.IdleCPU, u.DeferredCPU = &rest, &late
 	}
 }

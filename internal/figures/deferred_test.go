@@ -45,6 +45,8 @@ const (
 	simMembers = 3
 	simRate    = 200.0 // requests/s in own slices
 	simSlice   = 0.1
+	simGuard   = 0.01
+	simSent    = 18   // requests of a slice
 	simWarmup  = 5    // rows
 	simRows    = 12   // rows
 	simTail    = 2.0  // s of readings after the load at most
@@ -79,8 +81,8 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 		if owner != 0 {
 			continue
 		}
-		for k := range int(simRate * simSlice) {
-			t := float64(i)*simSlice + float64(k)*0.09/(simRate*simSlice)
+		for k := range simSent {
+			t := float64(i)*simSlice + float64(k)/simRate
 			used[at(t)] += p.request * speed * (1 + 0.1*r.NormFloat64())
 			t += p.delay
 			if p.flush > 0 {
@@ -148,7 +150,7 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 		s.CPU = map[metric.Plane]int64{metric.App: cpu}
 		if s.Own {
 			own += cpu
-			s.Answered = int64(simRate * simSlice)
+			s.Answered = simSent
 		} else {
 			others += cpu
 		}
@@ -158,7 +160,7 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 	began := time.Unix(1e9, 0)
 	return result.Record{
 		ID: fmt.Sprintf("t%d", n), Block: n, Treatment: "t", Valid: true, Quiet: quiet,
-		Load: &result.Load{Completed: int64(simRate * simSlice * simRows), Slices: &result.OwnSlices{Count: simRows, LengthSeconds: simSlice}},
+		Load: &result.Load{Completed: simSent * simRows, Slices: &result.OwnSlices{Count: simRows, LengthSeconds: simSlice, GuardSeconds: simGuard}},
 		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}, IdleCPU: &zero, DeferredCPU: &others,
 			Start: result.Reading{At: began, CPU: 1e9}, End: result.Reading{At: began.Add(seconds(simRows * simMembers * simSlice)), CPU: 1e9 + own + others}}},
 	}, rows
@@ -220,6 +222,7 @@ func TestPlantedWork(t *testing.T) {
 		with("20 ms each 0.5 s without requests", func(p *planted) { p.burst, p.poll = 20*ms, 0.5 }),
 		with("20 ms each 0.25 s without requests", func(p *planted) { p.burst, p.poll = 20*ms, 0.25 }),
 		with("5 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 5*ms }),
+		with("idle only after 30 ms", func(p *planted) { p.idle, p.after = 0.25, 0.03 }),
 		with("50 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 50*ms }),
 		with("300 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 300*ms }),
 		with("1 s later", func(p *planted) { p.deferred, p.delay = 200*us, 1 }),

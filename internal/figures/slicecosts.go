@@ -58,15 +58,21 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 func (t *sliced) costs() SliceCosts {
 	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
 	for _, name := range slices.Concat(SliceParts, SpeedParts) {
-		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.atOnce)
+		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.guards, t.atOnce)
 	}
 	return costs
 }
 
 // sliceCostsOf returns the cost of the planes in each own slice. CPU above the idle rate in the slices of others is
-// charged to the own slice before it, or to the first one. Of planes that work at once there is none. So the costs add up to
-// the trial's cost.
-func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Plane]float64, atOnce map[metric.Plane]bool) (costs []float64) {
+// charged to the own slice before it, or to the first one. Of planes that work at once there is none. Each own slice has its part of
+// what guards take off. So the costs add up to the trial's cost.
+func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle, guards map[metric.Plane]float64, atOnce map[metric.Plane]bool) (costs []float64) {
+	own := 0.0
+	for _, s := range rows {
+		if s.Own {
+			own++
+		}
+	}
 	var answered []int64
 	early, used := 0.0, []float64{}
 	for _, s := range rows {
@@ -76,7 +82,9 @@ func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle map[metric.Pl
 				continue
 			}
 			cpu += float64(s.CPU[plane])
-			if !s.Own {
+			if s.Own {
+				cpu -= guards[plane] / own
+			} else {
 				cpu -= idle[plane] * (s.End - s.Begin).Seconds()
 			}
 		}

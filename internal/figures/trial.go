@@ -184,7 +184,10 @@ func idleFigures(f *figures, r *result.Record) {
 	if r.Load == nil || r.Load.Slices == nil {
 		return
 	}
-	rate := idlePerSecond(r)
+	rate, loaded := idlePerSecond(r), ownSeconds(r.Load)
+	if r.Quiet != nil { // the idle CPU of guards is taken off
+		loaded = r.Load.LoadedSeconds()
+	}
 	deferred := planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
 		if t.DeferredCPU == nil {
 			return 0, false
@@ -202,7 +205,7 @@ func idleFigures(f *figures, r *result.Record) {
 		f.set(metric.Of(metric.IdleCPU, p.Name), idle/1e9)
 		if ns, ok := part(p, deferred); ok && r.Load.Completed > 0 {
 			f.set(metric.Of(metric.DeferredPerRequest, p.Name), ns/1e3/float64(r.Load.Completed))
-			f.set(metric.Of(metric.IdlePerRequest, p.Name), idle/1e3*ownSeconds(r.Load)/float64(r.Load.Completed))
+			f.set(metric.Of(metric.IdlePerRequest, p.Name), idle/1e3*loaded/float64(r.Load.Completed))
 		}
 	}
 }

@@ -1,32 +1,34 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // planted is a program beside a plain one. Its CPU clock, alone under the same load, has what it adds to a request.
 type planted struct {
 	name   string
+	server foreign // nil for this program
 	levels []level
 	tail   time.Duration // after the load, in which work of requests ends
+	warmup time.Duration // before it is measured alone, 0 for a second
 }
 
 // level is a flag of the program. Its value is multiplied by a factor drawn at random.
@@ -55,7 +57,10 @@ var plantedCases = []planted{
 	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 3}}, tail: 7 * time.Second},
 	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 10}}, tail: 20 * time.Second},
 	{name: "flushed", levels: []level{{"deferred", 500e-6}, {"flush", 5}}, tail: 10 * time.Second},
-	{name: "garbage", levels: []level{{"garbage", 512}}},
+	{name: "garbage of Go", levels: []level{{"garbage", 512}}},
+	{name: "garbage of Node", server: node, levels: []level{{"garbage", 512}}, warmup: 5 * time.Second},
+	{name: "garbage of Java", server: java, levels: []level{{"garbage", 512}}, warmup: 10 * time.Second},
+	{name: "statistics of Envoy", server: envoy, levels: []level{{"clusters", 1500}, {"flush", 5}}},
 }
 
 // aloneTime is the least time of load of a program alone.
@@ -78,13 +83,20 @@ func (p planted) draw(r *rand.Rand) planted {
 	return p
 }
 
-// command is the program that listens to an address, the plain one without levels.
-func (p planted) command(levels []level, address string) (args []string) {
+// command is the program that listens to an address, the plain one without levels. A foreign one has files in dir.
+func (p planted) command(dir string, levels []level, address string) ([]string, error) {
+	if p.server != nil {
+		return p.server(dir, levels, address)
+	}
 	self, err := os.Executable()
 	if err != nil {
-		self = os.Args[0]
+		return nil, err
 	}
-	args = []string{self, serveCommand, "-listen", address}
+	return append([]string{self, serveCommand, "-listen", address}, flags(levels)...), nil
+}
+
+// flags are levels as arguments.
+func flags(levels []level) (args []string) {
 	for _, l := range levels {
 		value := fmt.Sprintf("%.4g", l.value)
 		if l.flag == "garbage" {
@@ -134,7 +146,7 @@ func recoverPlanted(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) recover(ctx context.Context, c planted) error {
-	truth := alone{of: c}
+	truth := alone{of: c, dir: b.dir}
 	if err := truth.measure(ctx, c.pairs()); err != nil {
 		return err
 	}
@@ -143,7 +155,11 @@ func (b *bench) recover(ctx context.Context, c planted) error {
 		return err
 	}
 	at := loadAverage()
-	report, lasted, err := b.run(ctx, file, c.settings(b)...)
+	settings, err := c.settings(b)
+	if err != nil {
+		return err
+	}
+	report, lasted, err := b.run(ctx, file, settings...)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -168,10 +184,17 @@ func (p planted) pairs() int {
 }
 
 // settings complete it.
-func (p planted) settings(b *bench) []string {
+func (p planted) settings(b *bench) ([]string, error) {
 	commands := make([]string, 2)
 	for i, levels := range [][]level{nil, p.levels} {
-		text, _ := json.Marshal(p.command(levels, "127.0.0.1:${port}"))
+		command, err := p.command(b.dir, levels, "127.0.0.1:${port}")
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(command)
+		if err != nil {
+			return nil, err
+		}
 		commands[i] = string(text)
 	}
 	return []string{
@@ -179,7 +202,7 @@ func (p planted) settings(b *bench) []string {
 		fmt.Sprintf("factors={application: [plain, planted], mesh: [none], rate: [%d], connections: [%d]}", plantedRate, plantedConnections),
 		"baseline={application: plain}", "load.arrivals=constant", "validity={lateness: 1s, rateShortfall: 0.2, errorRatio: 0.05}",
 		"phases={warmup: 500ms, measure: 3s, drain: 500ms}", "order=interleaved", fmt.Sprintf("seed=%d", b.seed), fmt.Sprintf("blocks=%d", b.blocks),
-	}
+	}, nil
 }
 
 // judge are the cells of an estimate beside the truth: µs of CPU a request.
@@ -218,13 +241,14 @@ func judge(r *answer.Report, truth stats.Result, plain float64) []string {
 // alone are costs of a program and of the plain one, µs a request, without tare.
 type alone struct {
 	of    planted
+	dir   string // of foreign programs' files
 	costs [2][]float64 // plain, planted
 }
 
 func (a *alone) measure(ctx context.Context, pairs int) error {
 	for range pairs {
 		for i, levels := range [][]level{nil, a.of.levels} {
-			cost, err := a.of.alone(ctx, levels)
+			cost, err := a.cost(ctx, levels)
 			if err != nil {
 				return err
 			}
@@ -244,15 +268,19 @@ func (a *alone) added() stats.Result {
 
 func (a *alone) plain() float64 { return stats.Mean(a.costs[0]) }
 
-// alone runs a program under evenly spaced requests, and returns its CPU by its own clock, µs a request.
-func (p planted) alone(ctx context.Context, levels []level) (float64, error) {
+// cost runs a program under evenly spaced requests, and returns its CPU by its own clock, µs a request.
+func (a *alone) cost(ctx context.Context, levels []level) (float64, error) {
+	p := a.of
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return 0, err
 	}
 	address := free.Addr().String()
 	free.Close()
-	args := p.command(levels, address)
+	args, err := p.command(a.dir, levels, address)
+	if err != nil {
+		return 0, err
+	}
 	server := exec.CommandContext(ctx, args[0], args[1:]...)
 	if err := server.Start(); err != nil {
 		return 0, err
@@ -270,7 +298,7 @@ func (p planted) alone(ctx context.Context, levels []level) (float64, error) {
 		}
 	}
 	clock := int32(^server.Process.Pid)<<3 | 2 // the CPU of the process, as of clock_getcpuclockid(3)
-	lasts, warmup := aloneTime, time.Second
+	lasts, warmup := aloneTime, cmp.Or(p.warmup, time.Second)
 	if s := p.longest(); len(levels) > 0 && s > 0 { // whole periods
 		lasts = duration(s * math.Ceil(aloneTime.Seconds()/s))
 	}
@@ -290,27 +318,14 @@ func (p planted) alone(ctx context.Context, levels []level) (float64, error) {
 	return float64(cpuOf(clock)-before) / 1e3 / (plantedRate * lasts.Seconds()), ctx.Err()
 }
 
-// send sends evenly spaced requests over a few connections.
+// send sends evenly spaced requests over a few connections, by the engine of experiments.
 func send(ctx context.Context, address string, lasts time.Duration) error {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: plantedConnections}}
-	defer client.CloseIdleConnections()
-	errs := make([]error, plantedConnections)
-	var all sync.WaitGroup
-	began, n := time.Now(), int(plantedRate*lasts.Seconds())
-	for c := range plantedConnections {
-		all.Go(func() {
-			for i := c; i < n && ctx.Err() == nil && errs[c] == nil; i += plantedConnections {
-				time.Sleep(time.Until(began.Add(time.Second * time.Duration(i) / plantedRate)))
-				answer, err := client.Get("http://" + address + "/")
-				if err == nil {
-					_, err = io.Copy(io.Discard, answer.Body)
-					answer.Body.Close()
-				}
-				errs[c] = err
-			}
-		})
+	began := time.Now()
+	report, err := engine.Run(ctx, load.Profile{Targets: []string{"http://" + address + "/"}, Rate: plantedRate, Connections: plantedConnections,
+		Arrivals: load.Constant, Measure: lasts, Drain: time.Second, ExpectSize: -1}, nil)
+	if err == nil && report.Statuses["200"] != report.Requests {
+		err = fmt.Errorf("%d of %d requests are answered", report.Statuses["200"], report.Requests)
 	}
-	all.Wait()
 	time.Sleep(time.Until(began.Add(lasts)))
-	return errors.Join(errs...)
+	return err
 }

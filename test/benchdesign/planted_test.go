@@ -1,14 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -32,7 +35,13 @@ func TestPlantedCasesArePlanned(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	for _, c := range plantedCases {
 		c := c.draw(r)
-		e, err := experiment.Parse("planted.yaml", []byte(plantedText), experiment.Names{Meshes: mesh.Names(), Platforms: []string{"local"}}, c.settings(&bench{blocks: 5})...)
+		settings, err := c.settings(&bench{blocks: 5, dir: t.TempDir()})
+		if errors.Is(err, exec.ErrNotFound) {
+			t.Logf("%s: %v", c.words(), err)
+			continue
+		}
+		must.OK(t, err)
+		e, err := experiment.Parse("planted.yaml", []byte(plantedText), experiment.Names{Meshes: mesh.Names(), Platforms: []string{"local"}}, settings...)
 		if err != nil {
 			t.Fatalf("%s: %v", c.words(), err)
 		}
@@ -53,7 +62,7 @@ func TestPlantedAlone(t *testing.T) {
 		{levels: []level{{"request", 2e-3}}},
 		{levels: []level{{"deferred", 2e-3}, {"delay", 0.3}}, tail: time.Second},
 	} {
-		a := alone{of: c}
+		a := alone{of: c, dir: t.TempDir()}
 		if err := a.measure(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
