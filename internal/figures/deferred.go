@@ -54,6 +54,9 @@ type signs struct {
 	after   float64 // CPU beyond the rate before the load, directly after it, for as long as the slices of others
 	end     float64 // as after, at the end of the readings
 	hasNear bool
+	// CPU of own slices directly after slices of others, beyond the rate of own slices directly after own ones.
+	carried    float64
+	hasCarried bool
 	// CPU of slices directly after own ones, and their time.
 	nearCPU, nearTime float64
 	hasAfter          bool
@@ -230,6 +233,10 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	}
 	all := sign(func(s signs) (float64, bool) { return s.all, true }).Estimate
 	hidden = max(0, min(hidden, all))
+	carried := 0.0
+	if c := sign(func(s signs) (float64, bool) { return s.carried, s.hasCarried }); c.above(0) {
+		carried = c.high()
+	}
 	few := fewBursts(from, at, plane)
 	for _, t := range trials {
 		s := at[t]
@@ -248,8 +255,8 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 			guards := s.nearRatio()
 			work := t.guardSeconds() * guards * s.all / max(s.outside, math.SmallestNonzeroFloat64)
 			limit := Limit{Above: hidden + interference/(1+interference)*work}
-			if near.below(0) { // work that begins only without requests is hardly in guards
-				limit, guards = Limit{Below: work, Above: hidden}, 0
+			if near.below(0) { // work that begins only without requests is hardly in guards, and may go on into the next own slice
+				limit, guards = Limit{Below: work + carried, Above: hidden}, 0
 			}
 			t.limits[plane] = limit
 			t.divide(plane, s, guards, func(_ string, others int64) float64 { return float64(others) / 1e9 })
@@ -395,12 +402,19 @@ func (e estimate) high() float64 {
 
 // signs are the signs of deferred work of a plane.
 func (t *sliced) signs(plane metric.Plane, idle, before work) (s signs) {
-	var laterTime, laterCPU, sum float64
+	var laterTime, laterCPU, sum, firstCPU, firstTime, nextCPU, nextTime float64
 	for i, row := range t.rows {
+		cpu, time := float64(row.CPU[plane])/1e9, (row.End - row.Begin).Seconds()
 		if row.Own {
+			switch {
+			case i == 0:
+			case t.rows[i-1].Own:
+				nextCPU, nextTime = nextCPU+cpu, nextTime+time
+			default:
+				firstCPU, firstTime = firstCPU+cpu, firstTime+time
+			}
 			continue
 		}
-		cpu, time := float64(row.CPU[plane])/1e9, (row.End - row.Begin).Seconds()
 		sum, s.outside = sum+cpu, s.outside+time
 		s.squares += cpu * cpu
 		switch {
@@ -422,6 +436,9 @@ func (t *sliced) signs(plane metric.Plane, idle, before work) (s signs) {
 	}
 	if s.hasNear = s.nearTime > 0 && laterTime > 0; s.hasNear {
 		s.near = s.nearCPU - laterCPU/laterTime*s.nearTime
+	}
+	if s.hasCarried = firstTime > 0 && nextTime > 0; s.hasCarried {
+		s.carried = firstCPU - nextCPU/nextTime*firstTime
 	}
 	if s.hasAfter = t.before != nil && t.after != nil; s.hasAfter {
 		last := t.record.Quiet.After

@@ -27,6 +27,7 @@ type planted struct {
 	every    float64 // s from burst to burst
 	idle     float64 // cores, while idle only
 	after    float64 // s without a request, after which it is idle
+	carried  float64 // s of idle work that goes on into the next own slice
 	poll     float64 // s without a request, after which and as often again a burst follows
 	beside   float64 // factor of steady work and bursts while others have the load
 	starting float64 // cores more, before the load
@@ -111,6 +112,9 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 			used[s] += simStep
 		}
 		if owner == 0 {
+			if t-last > p.after {
+				used[s] += p.carried
+			}
 			last = t
 		} else if p.idle > 0 && t-last > p.after {
 			used[s] += p.idle * simStep
@@ -217,6 +221,7 @@ func TestPlantedWork(t *testing.T) {
 		with("1000 ms each 30 s", func(p *planted) { p.burst, p.every = 1, 30 }),
 		with("1 ms each 2.3 s", func(p *planted) { p.burst, p.every = 1*ms, 2.3 }),
 		with("idle only after 230 ms", func(p *planted) { p.idle, p.after = 0.25, 0.23 }),
+		with("idle only after 150 ms, in steps", func(p *planted) { p.idle, p.after, p.carried = 0.3, 0.15, 0.7*ms }),
 		with("idle only after 400 ms", func(p *planted) { p.idle, p.after = 0.25, 0.4 }),
 		with("idle only after 2 s", func(p *planted) { p.idle, p.after = 0.25, 2 }),
 		with("20 ms each 0.5 s without requests", func(p *planted) { p.burst, p.poll = 20*ms, 0.5 }),
