@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -28,7 +27,7 @@ type planted struct {
 	server foreign // nil for this program
 	levels []level
 	tail   time.Duration // after the load, in which work of requests ends
-	warmup time.Duration // before it is measured alone, 0 for a second
+	warmup time.Duration // before it is measured alone, at warmupRate, 0 for a second at plantedRate
 }
 
 // level is a flag of the program. Its value is multiplied by a factor drawn at random.
@@ -58,8 +57,8 @@ var plantedCases = []planted{
 	{name: "deferred", levels: []level{{"deferred", 500e-6}, {"delay", 10}}, tail: 20 * time.Second},
 	{name: "flushed", levels: []level{{"deferred", 500e-6}, {"flush", 5}}, tail: 10 * time.Second},
 	{name: "garbage of Go", levels: []level{{"garbage", 512}}},
-	{name: "garbage of Node", server: node, levels: []level{{"garbage", 512}}, warmup: 5 * time.Second},
-	{name: "garbage of Java", server: java, levels: []level{{"garbage", 512}}, warmup: 10 * time.Second},
+	{name: "garbage of Node", server: node, levels: []level{{"garbage", 512}}, warmup: 3 * time.Second},
+	{name: "garbage of Java", server: java, levels: []level{{"garbage", 512}}, warmup: 13 * time.Second},
 	{name: "statistics of Envoy", server: envoy, levels: []level{{"clusters", 1500}, {"flush", 5}}},
 }
 
@@ -67,7 +66,8 @@ var plantedCases = []planted{
 var aloneTime = 3 * time.Second
 
 const (
-	plantedRate        = 200 // requests/s
+	plantedRate        = 200  // requests/s
+	warmupRate         = 1000 // requests/s
 	plantedConnections = 4
 	alonePairs         = 4    // of both programs, half of them before the run and half after it
 	levelRange         = 0.4  // of the logarithm of a level, on both sides
@@ -241,7 +241,7 @@ func judge(r *answer.Report, truth stats.Result, plain float64) []string {
 // alone are costs of a program and of the plain one, µs a request, without tare.
 type alone struct {
 	of    planted
-	dir   string // of foreign programs' files
+	dir   string       // of foreign programs' files
 	costs [2][]float64 // plain, planted
 }
 
@@ -298,18 +298,21 @@ func (a *alone) cost(ctx context.Context, levels []level) (float64, error) {
 		}
 	}
 	clock := int32(^server.Process.Pid)<<3 | 2 // the CPU of the process, as of clock_getcpuclockid(3)
-	lasts, warmup := aloneTime, cmp.Or(p.warmup, time.Second)
+	lasts, warmup, rate := aloneTime, time.Second, plantedRate
+	if p.warmup > 0 {
+		warmup, rate = p.warmup, warmupRate
+	}
 	if s := p.longest(); len(levels) > 0 && s > 0 { // whole periods
 		lasts = duration(s * math.Ceil(aloneTime.Seconds()/s))
 	}
-	if err := send(ctx, address, warmup); err != nil {
+	if err := send(ctx, address, rate, warmup); err != nil {
 		return 0, err
 	}
 	if p.tail > 0 {
 		time.Sleep(p.tail)
 	}
 	before := cpuOf(clock)
-	if err := send(ctx, address, lasts); err != nil {
+	if err := send(ctx, address, plantedRate, lasts); err != nil {
 		return 0, err
 	}
 	if p.tail > 0 {
@@ -319,9 +322,9 @@ func (a *alone) cost(ctx context.Context, levels []level) (float64, error) {
 }
 
 // send sends evenly spaced requests over a few connections, by the engine of experiments.
-func send(ctx context.Context, address string, lasts time.Duration) error {
+func send(ctx context.Context, address string, rate int, lasts time.Duration) error {
 	began := time.Now()
-	report, err := engine.Run(ctx, load.Profile{Targets: []string{"http://" + address + "/"}, Rate: plantedRate, Connections: plantedConnections,
+	report, err := engine.Run(ctx, load.Profile{Targets: []string{"http://" + address + "/"}, Rate: float64(rate), Connections: plantedConnections,
 		Arrivals: load.Constant, Measure: lasts, Drain: time.Second, ExpectSize: -1}, nil)
 	if err == nil && report.Statuses["200"] != report.Requests {
 		err = fmt.Errorf("%d of %d requests are answered", report.Statuses["200"], report.Requests)

@@ -88,8 +88,8 @@ func (w *work) inBursts() {
 	if w.every <= 0 {
 		return
 	}
-	time.Sleep(duration(rand.Float64() * w.every))
-	for range time.Tick(duration(w.every)) {
+	for at := time.Now().Add(duration(rand.Float64() * w.every)); ; at = at.Add(duration(w.every)) {
+		time.Sleep(time.Until(at))
 		burn(w.burst)
 	}
 }

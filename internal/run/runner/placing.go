@@ -25,6 +25,13 @@ type placing struct {
 	drawn   time.Duration
 }
 
+// phaseWait is the random time before readings without requests, up to a known period of bursts. Timers begin with their process, so
+// readings at a fixed time after the start have the same bursts in all blocks, or none in any.
+func phaseWait(seed uint64, period time.Duration) time.Duration {
+	source := rand.New(rand.NewPCG(seed, 0x7068_6173))
+	return time.Duration(source.Float64() * float64(period))
+}
+
 // place sets the warm-up of an interleaved round, in rows of one slice for each member, and the wait before it. Counters
 // with a refresh interval have a random time of their own.
 func (rd *round) place(members []*trial) (rows int, wait time.Duration) {
@@ -34,7 +41,7 @@ func (rd *round) place(members []*trial) (rows int, wait time.Duration) {
 		return planned.Warmup, 0
 	}
 	p := place(members[0].setup.of.Seed, time.Duration(planned.Warmup)*row, rd.run.period)
-	rd.run.lengthen((p.delay() + rd.run.quietTime()) / time.Duration(len(members)))
+	rd.run.lengthen((p.delay() + rd.run.quietTime() + rd.run.period/2) / time.Duration(len(members)))
 	for _, t := range members {
 		t.journal.record.Placing = p.recorded()
 	}

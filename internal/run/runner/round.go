@@ -63,6 +63,9 @@ func (rd *round) warmUp(ctx context.Context) error {
 				Hint: "order: random measures each treatment alone"})
 		}
 	}
+	if err := await(ctx, time.Now().Add(phaseWait(members[0].setup.of.Seed, rd.run.period))); err != nil {
+		return err
+	}
 	lead, held, window := rd.prepareLoads(ctx, members), rd.held(), idleWindow(common.measure)+wait+max(rd.run.quietTime(), min(rd.run.period, longestQuiet))
 	if !held {
 		if err := rd.readQuiet(ctx, window); err != nil {
