@@ -109,7 +109,9 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case found.Rate == 0 || found.Open == capacity.OpenBelow:
+	case found.Rate == 0:
+		return &console.ExitError{Err: fmt.Errorf("no rate could be decided: the server was not tested"), Code: console.Undecided}
+	case found.Open == capacity.OpenBelow:
 		return &console.ExitError{Err: fmt.Errorf("no rate meets %s", f.findMax), Code: console.Gate}
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 )
 
 // noMesh are the directory names of the baseline.
-var noMesh = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "baseline"}
+var noMesh = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "baseline", "base", "old", "before"}
 
 // expand builds the plan of the trials: treatments by mesh and then rate, trials
 // in run order. A block is the ordinal of a trial in its treatment. The runs

@@ -40,7 +40,7 @@ func (t *trial) judgeSearch(found capacity.Found) error {
 	const hint = "`tare load --find-max` shows the probes of one search; reserve a CPU for the generator (platform.cpus), or use fewer connections"
 	switch {
 	case found.Rate == 0:
-		return unusable("capacity-unknown", fmt.Sprintf("no rate meets %s: %s", found.Objective, found.Note), hint)
+		return unusable("capacity-unknown", fmt.Sprintf("no probe shows whether %s holds: %s", found.Objective, found.Note), hint)
 	case found.Open == capacity.OpenBelow:
 		return unusable("capacity-unknown", fmt.Sprintf("no rate meets %s: even %.0f requests/s misses it", found.Objective, found.Rate), "loosen the objective")
 	case found.Open == capacity.OpenAbove:

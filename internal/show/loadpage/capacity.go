@@ -65,7 +65,7 @@ func (t *page) capacity(c *Capacity) {
 func (c *Capacity) answer() (strong, rest string, found bool) {
 	switch {
 	case c.Rate == 0:
-		return "No probe could be decided.", "", false
+		return "Undecided: no probe shows whether " + c.Objective + " holds.", "", false
 	case c.Open == capacity.OpenAbove:
 		return "At least " + rounded(c.Low) + " req/s", " with " + c.Objective + ": no probe above it missed the objective.", true
 	case c.Open == capacity.OpenBelow:
