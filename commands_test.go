@@ -147,8 +147,10 @@ var documented = map[string]done{
 		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/for-shop runs/callers --format json | grep -q 'services that a sidecar calls'"},
 	"tare forecast --graph traces.json --rate 300 --from runs/for-shop": {by: "TestScripts"},
 	"tare size --rate 800": {by: "TestScripts"},
-	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt": {instead: "printf 'a\\na\\nb\\n' > pods.txt"},
-	"tare size --from runs/ambient --rate 300 --pods pods.txt":                          {not: "needs a curve of node proxies: TestSizesOfSharedProxies of internal/predict sizes one"},
+	"kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt":                                              {instead: "printf 'a\\na\\nb\\n' > pods.txt"},
+	"tare size --from runs/istio-curve --namespace shop --prices examples/prices-gcp.yaml":                                           {by: "TestKubernetesIstioCommands"},
+	"tare size --from runs/istio-curve --namespace shop --format patch | kubectl apply --server-side --field-manager tare-size -f -": {by: "TestKubernetesIstioCommands"},
+	"tare size --from runs/ambient --rate 300 --pods pods.txt":                                                                       {not: "needs a curve of node proxies: TestSizesOfSharedProxies of internal/predict sizes one"},
 	"bin/tare cluster adopt":                         {by: "TestKubernetesUninstallLooksAtNodes"},
 	"bin/tare run experiment.yaml --out runs/values": {not: "needs Istio on a cluster; TestKubernetesIstioForeign measures a copied namespace under it"},
 	"bin/tare size --from runs/values --rate 150": {

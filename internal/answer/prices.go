@@ -49,6 +49,15 @@ type Scenario struct {
 	Zones int `yaml:"zones,omitempty" json:"zones,omitempty"`
 }
 
+// MonthOf is the price of a month of cores and MiB. Memory without a price costs nothing.
+func (p *Prices) MonthOf(cores, mib float64) float64 {
+	sum := cores * p.Core.Month
+	if p.GiB != nil {
+		sum += mib / 1024 * p.GiB.Month
+	}
+	return sum
+}
+
 // Date is a day, YYYY-MM-DD.
 type Date string
 

@@ -114,36 +114,23 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 			return none, err
 		}
 	}
-	var prices *answer.Prices
+	prices, err := pricesOf(o.prices)
+	if err != nil {
+		return none, err
+	}
 	var month *predict.Prices
 	currency := ""
-	if o.prices != "" {
-		if prices, err = answer.ReadPrices(o.prices); err != nil {
-			return none, hint.InvalidFile(err)
-		}
-		month, currency = &predict.Prices{Core: prices.Core.Month}, prices.Currency
-		if prices.GiB != nil {
-			month.MiB = prices.GiB.Month / 1024
-		}
+	if prices != nil {
+		month, currency = &predict.Prices{Core: prices.MonthOf(1, 0), MiB: prices.MonthOf(0, 1)}, prices.Currency
 	}
 	paths, err := c.curves(o.from)
 	if err != nil {
 		return none, err
 	}
-	dirs, closeAll, err := openAll(paths)
+	sources, closeAll, err := sourcesOf(paths)
 	defer closeAll()
 	if err != nil {
 		return none, err
-	}
-	var sources []predict.Source
-	for _, d := range dirs {
-		run, err := compare.Read(d, compare.Options{})
-		if err != nil {
-			return none, err
-		}
-		sources = append(sources, predict.Source{Dir: d.Path(), Run: run, Times: func(r *result.Record) (*hdrhistogram.Histogram, error) {
-			return figures.ResponseTimes(d, r)
-		}})
 	}
 	costs, err := predict.CostsOf(sources)
 	if err != nil {
@@ -154,6 +141,36 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
 	}
 	return report.NewForecasts(paths, g, rates, all, predict.NextOf(sources, all), currency)
+}
+
+// pricesOf reads a file of prices, nil without one.
+func pricesOf(file string) (*answer.Prices, error) {
+	if file == "" {
+		return nil, nil
+	}
+	prices, err := answer.ReadPrices(file)
+	if err != nil {
+		return nil, hint.InvalidFile(err)
+	}
+	return prices, nil
+}
+
+// sourcesOf opens the runs with the costs of calls.
+func sourcesOf(paths []string) (sources []predict.Source, closeAll func(), err error) {
+	dirs, closeAll, err := openAll(paths)
+	if err != nil {
+		return nil, closeAll, err
+	}
+	for _, d := range dirs {
+		run, err := compare.Read(d, compare.Options{})
+		if err != nil {
+			return nil, closeAll, err
+		}
+		sources = append(sources, predict.Source{Dir: d.Path(), Run: run, Times: func(r *result.Record) (*hdrhistogram.Histogram, error) {
+			return figures.ResponseTimes(d, r)
+		}})
+	}
+	return sources, closeAll, nil
 }
 
 // readGraph reads an application: a topology by name or file, a graph of isotope, traces, or the metrics of a mesh.

@@ -3,10 +3,12 @@ package cli
 import (
 	"context"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/cli/health"
+	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/series"
@@ -23,6 +25,9 @@ type Kubernetes struct {
 	DryRun func(ctx context.Context, s *session.Study, results string, to io.Writer) error
 	// Examine checks the cluster of an experiment.
 	Examine func(context.Context, *session.Study) []health.Row
+
+	// Sidecars reads the sidecars that run in a namespace, with requests/s counted for a time; 0: without.
+	Sidecars func(ctx context.Context, namespace string, window time.Duration) (predict.Sidecars, error)
 
 	// Draw writes a figure of a page's data as SVG.
 	Draw func(w io.Writer, data []byte, d page.Drawing) error

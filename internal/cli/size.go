@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -29,6 +28,7 @@ import (
 type sizeOptions struct {
 	from, headroom, format, prices string
 	objective, pods                string
+	namespace, prometheus          string
 	output                         outfile.File
 	totalRate                      float64
 	replicaCPU                     string
@@ -41,6 +41,11 @@ type sizeOptions struct {
 func newSizeCommand(c *CommandLine) *cobra.Command {
 	o := sizeOptions{headroom: "30%", format: "text", replicaCPU: "1"}
 	names := report.Names(sizesForms())
+	for _, name := range report.Names(report.NeedsForms()) {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
 	cmd := &cobra.Command{
 		Use:   "size --rate N [RUN]",
 		Short: "Say which requests and limits a proxy needs at a rate",
@@ -67,7 +72,12 @@ pod, the name of its node. Then --rate is through the proxy of a mean node.
 
 A curve goes through the rates of each block. Its form is the one that best predicts
 blocks left out of the fit. If all blocks deviate from each form alike, the range is
-that of any bend between the measured rates, and the rate to measure next is printed.`,
+that of any bend between the measured rates, and the rate to measure next is printed.
+
+With --namespace it sizes the sidecars that run in a namespace of the cluster of
+kubectl's context. It reads their requests, and counts requests/s at their proxies for
+30 s; with --prometheus, of the busiest minute of a day. It changes nothing: --format patch
+prints annotations for kubectl apply.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve
   tare size --from runs/curve --rate 800
   tare size --from runs/curve --rate 800 --headroom 50% --prices examples/prices-gcp.yaml
@@ -75,13 +85,25 @@ that of any bend between the measured rates, and the rate to measure next is pri
   tare size --from runs/limits --rate 300 --objective 'p99 < 20ms' --format html -o size.html
   tare size --from runs/ambient-curve --total-rate 10000 --replica-cpu 1
   kubectl get pods -A --no-headers -o custom-columns=NODE:.spec.nodeName > pods.txt
-  tare size --from runs/ambient-curve --rate 300 --pods pods.txt`,
+  tare size --from runs/ambient-curve --rate 300 --pods pods.txt
+  tare size --from runs/istio-curve --namespace shop --prices examples/prices-gcp.yaml
+  tare size --from runs/istio-curve --namespace shop --prometheus http://localhost:9090 --format patch`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 && o.from != "" {
 				return hint.Usage(fmt.Errorf("two runs are named: %s and %s", o.from, args[0]), "write one")
 			}
 			o.from = cmp.Or(append(args, o.from)...)
+			if err := o.ofNamespace(cmd.Flags()); err != nil {
+				return err
+			}
+			if o.namespace != "" {
+				n, err := c.needs(cmd.Context(), o)
+				if err != nil {
+					return err
+				}
+				return c.writeTo(string(o.output), func(w io.Writer) error { return report.Write(w, n, report.NeedsForms(), o.format) })
+			}
 			s, err := c.sizes(o)
 			if err != nil {
 				return err
@@ -102,6 +124,8 @@ that of any bend between the measured rates, and the rate to measure next is pri
 	f.Float64Var(&o.totalRate, "total-rate", 0, "`requests` per second through all replicas of a waypoint or gateway")
 	f.StringVar(&o.replicaCPU, "replica-cpu", o.replicaCPU, "`CPU` request of a replica of a waypoint or gateway, such as 500m")
 	f.StringVar(&o.pods, "pods", "", "`file` with a line for each pod, the name of its node, for proxies of nodes")
+	f.StringVarP(&o.namespace, "namespace", "n", "", "size the sidecars that run in this `namespace` of a cluster")
+	f.StringVar(&o.prometheus, "prometheus", "", "`URL` of a Prometheus with istio_requests_total, with --namespace")
 	f.VarP(&o.output, "output", "o", "write to this `file` instead of standard output")
 	f.StringVar(&o.prices, "prices", "", "`file` of prices, such as examples/prices-gcp.yaml")
 	_ = cmd.MarkFlagFilename("prices", "yaml", "yml")
@@ -119,11 +143,9 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	if err != nil {
 		return report.Sizes{}, err
 	}
-	var prices *answer.Prices
-	if o.prices != "" {
-		if prices, err = answer.ReadPrices(o.prices); err != nil {
-			return report.Sizes{}, hint.InvalidFile(err)
-		}
+	prices, err := pricesOf(o.prices)
+	if err != nil {
+		return report.Sizes{}, err
 	}
 	var dirs []string
 	if o.from != "" {
@@ -194,16 +216,11 @@ func (o sizeOptions) sizing() (predict.Sizing, error) {
 	if !(o.rate > 0) && !(o.totalRate > 0 && o.rate == 0) {
 		return predict.Sizing{}, hint.Usage(errors.New("--rate is missing, or not above 0"), "write the requests/s through one proxy: --rate 800")
 	}
-	var share experiment.Share
-	if err := share.UnmarshalScalar(o.headroom); err != nil && o.headroom != "0" {
-		percent, whole := strings.CutSuffix(o.headroom, "%")
-		n, bad := strict.Number(percent)
-		if !whole || bad != nil || !(n >= 100) {
-			return predict.Sizing{}, hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30% or 100%")
-		}
-		share = experiment.Share(n / 100)
+	share, err := o.share()
+	if err != nil {
+		return predict.Sizing{}, err
 	}
-	s := predict.Sizing{Rate: o.rate, Headroom: float64(share), At: map[string]float64{}, TotalRate: o.totalRate}
+	s := predict.Sizing{Rate: o.rate, Headroom: share, At: map[string]float64{}, TotalRate: o.totalRate}
 	if o.totalRate != 0 {
 		var cores experiment.Cores
 		if err := cores.UnmarshalScalar(o.replicaCPU); err != nil || !(cores > 0) || !(o.totalRate > 0) {
@@ -251,6 +268,21 @@ func (o sizeOptions) sizing() (predict.Sizing, error) {
 		s.At[name] = n
 	}
 	return s, nil
+}
+
+// share is the headroom.
+func (o sizeOptions) share() (float64, error) {
+	var share experiment.Share
+	err := share.UnmarshalScalar(o.headroom)
+	if err == nil || o.headroom == "0" {
+		return float64(share), nil
+	}
+	percent, whole := strings.CutSuffix(o.headroom, "%")
+	n, bad := strict.Number(percent)
+	if !whole || bad != nil || !(n >= 100) {
+		return 0, hint.Usage(fmt.Errorf("--headroom: %w", err), "write 0, or a share such as 30% or 100%")
+	}
+	return n / 100, nil
 }
 
 // maxPods is the largest file of pods, bytes.

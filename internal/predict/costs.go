@@ -61,6 +61,7 @@ type source struct {
 	curves        map[quantity]*Curve
 	missing       map[quantity]error // why there is no curve
 	growths       map[quantity]*growths
+	peak          float64 // MiB, of any sidecar
 }
 
 // Kind is a kind of cost.
@@ -184,6 +185,7 @@ func (s Source) collect(all *[]*Costs) error {
 			m.add(t.Block, perProxy(callAxes, p.levels, float64(len(side.tasks))), perSecond, side.tasks)
 			src.points[side.cpu] = append(src.points[side.cpu], m.cpu...)
 			src.points[side.memory] = append(src.points[side.memory], m.memory...)
+			src.peak = max(src.peak, m.peak)
 			if src.growths[side.memory] == nil {
 				src.growths[side.memory] = &growths{}
 			}

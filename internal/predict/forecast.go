@@ -192,74 +192,81 @@ type part struct {
 // costs as much CPU as in a sidecar that has all calls of the service at the same rate. Their memory adds up.
 func (c *Costs) proxies(g Graph, flow Flow) (all []proxy, err error) {
 	all, refused := c.shared(flow)
-	for i, s := range g.Services {
+	for i := range g.Services {
 		if all != nil && !c.has(inboundCPU) { // the mesh has no sidecars
 			break
 		}
-		p := proxy{service: s.Name, replicas: float64(max(1, s.Replicas)), scale: 1}
-		type pass struct {
-			Call
-			cpu, memory quantity
-		}
-		var passes []pass
-		var total float64
-		fresh := map[quantity]pass{} // calls on new connections, by direction, with the sum of their rates
-		passed := func(call Call, cpu, memory quantity) {
-			passes = append(passes, pass{call, cpu, memory})
-			total += call.Rate
-			if call.Fresh {
-				call.Rate += fresh[cpu].Rate
-				fresh[cpu] = pass{call, cpu, memory}
-			}
-		}
-		for _, call := range flow.Calls {
-			if call.To == s.Name {
-				passed(call, inboundCPU, inboundMemory)
-			}
-			if call.From == s.Name {
-				passed(call, outboundCPU, outboundMemory)
-				p.calls += call.Rate
-			}
-		}
-		if passes == nil { // no request: it only waits
-			idle := g.callOf(Edge{To: s.Name}, 0, i, -1, app.CallOptions{})
-			passes = append(passes, pass{idle, inboundCPU, inboundMemory})
-		}
-		p.rate = total / p.replicas
-		refuse := func(x pass, err error) {
-			if err != nil {
-				refused = append(refused, refusal{x.Call, "sidecar of " + s.Name, err})
-			}
-		}
-		for _, x := range passes {
-			weight := 1 / float64(len(passes))
-			if total > 0 {
-				weight = x.Rate / total
-			}
-			err := c.add(&p, x.Call, x.cpu, p.rate, 0, weight)
-			if err == nil {
-				err = c.addMemory(&p, x.Call, x.memory, weight)
-			}
-			refuse(x, err)
-		}
-		for _, direction := range []quantity{inboundCPU, outboundCPU} { // what new connections add
-			if x, ok := fresh[direction]; ok {
-				for _, q := range []quantity{x.cpu, x.memory} {
-					err := c.add(&p, x.Call, q, p.rate, x.Rate/p.replicas, 1)
-					if err == nil {
-						err = c.add(&p, x.Call, q, p.rate, 0, -1)
-					}
-					refuse(x, err)
-				}
-			}
-		}
-		c.addCalled(&p, s)
-		all = append(all, p)
+		p, unmeasured := c.sidecar(g, flow, i)
+		all, refused = append(all, p), append(refused, unmeasured...)
 	}
 	if refused != nil {
 		return nil, c.refuse(g, flow, refused)
 	}
 	return all, nil
+}
+
+// sidecar returns the sidecars of a service by its index, and the calls whose cost was not measured.
+func (c *Costs) sidecar(g Graph, flow Flow, service int) (p proxy, refused []refusal) {
+	s := g.Services[service]
+	p = proxy{service: s.Name, replicas: float64(max(1, s.Replicas)), scale: 1}
+	type pass struct {
+		Call
+		cpu, memory quantity
+	}
+	var passes []pass
+	var total float64
+	fresh := map[quantity]pass{} // calls on new connections, by direction, with the sum of their rates
+	passed := func(call Call, cpu, memory quantity) {
+		passes = append(passes, pass{call, cpu, memory})
+		total += call.Rate
+		if call.Fresh {
+			call.Rate += fresh[cpu].Rate
+			fresh[cpu] = pass{call, cpu, memory}
+		}
+	}
+	for _, call := range flow.Calls {
+		if call.To == s.Name {
+			passed(call, inboundCPU, inboundMemory)
+		}
+		if call.From == s.Name {
+			passed(call, outboundCPU, outboundMemory)
+			p.calls += call.Rate
+		}
+	}
+	if passes == nil { // no request: it only waits
+		idle := g.callOf(Edge{To: s.Name}, 0, service, -1, app.CallOptions{})
+		passes = append(passes, pass{idle, inboundCPU, inboundMemory})
+	}
+	p.rate = total / p.replicas
+	refuse := func(x pass, err error) {
+		if err != nil {
+			refused = append(refused, refusal{x.Call, "sidecar of " + s.Name, err})
+		}
+	}
+	for _, x := range passes {
+		weight := 1 / float64(len(passes))
+		if total > 0 {
+			weight = x.Rate / total
+		}
+		err := c.add(&p, x.Call, x.cpu, p.rate, 0, weight)
+		if err == nil {
+			err = c.addMemory(&p, x.Call, x.memory, weight)
+		}
+		refuse(x, err)
+	}
+	for _, direction := range []quantity{inboundCPU, outboundCPU} { // what new connections add
+		if x, ok := fresh[direction]; ok {
+			for _, q := range []quantity{x.cpu, x.memory} {
+				err := c.add(&p, x.Call, q, p.rate, x.Rate/p.replicas, 1)
+				if err == nil {
+					err = c.add(&p, x.Call, q, p.rate, 0, -1)
+				}
+				refuse(x, err)
+			}
+		}
+	}
+	c.addCalled(&p, s)
+	return p, refused
 }
 
 // add adds a cost of a proxy that has calls of one kind alone, at a rate and with new connections/s, by a weight.

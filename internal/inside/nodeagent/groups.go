@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -156,8 +157,14 @@ func (g *groups) node() (*Node, error) {
 	}
 	n.At = now()
 	n.Memory, _ = g.files.workingSet(".")
+	if text, err := readFile(inotifyFile); err == nil {
+		n.Inotify, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	}
 	return n, nil
 }
+
+// inotifyFile is the same in every container of a node.
+const inotifyFile = "/proc/sys/fs/inotify/max_user_instances"
 
 // maxDaemons bounds the groups beside the pods. Further ones are part of the remainder.
 const maxDaemons = 256

@@ -42,6 +42,8 @@ type Node struct {
 	DaemonMemory int64 `json:"daemonMemory,omitempty"`
 	// Memory is the working set of everything, bytes, 0 if unknown.
 	Memory int64 `json:"memory,omitempty"`
+	// Inotify is how many inotify instances a user may have (fs.inotify.max_user_instances), 0 if unknown.
+	Inotify int64 `json:"inotify,omitempty"`
 }
 
 // Kernel is the CPU outside all control groups: kernel threads, and processes without a group.

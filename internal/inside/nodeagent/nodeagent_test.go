@@ -90,7 +90,7 @@ func TestRead(t *testing.T) {
 		}
 		if n := r.Node; n == nil {
 			t.Errorf("%s: node %+v, %s", name, n, r.NodeErr)
-		} else if d := difftest.Of("n.CPU", n.CPU, test.cpu, "n.Pods", n.Pods, test.pods, "n.Daemons", n.Daemons, test.daemons, "n.Kernel()", n.Kernel(), test.rest); d != "" {
+		} else if d := difftest.Of("n.CPU", n.CPU, test.cpu, "n.Pods", n.Pods, test.pods, "n.Daemons", n.Daemons, test.daemons, "n.Kernel()", n.Kernel(), test.rest, "inotify instances", n.Inotify > 0, true); d != "" {
 			t.Errorf("%s: %s: node %+v, %s", d, name, n, r.NodeErr)
 		}
 		if r := g.read(Query{IDs: []string{id("a")}}); r.Containers[id("a")].Memory != 0 {

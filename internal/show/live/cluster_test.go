@@ -104,7 +104,7 @@ func TestClusterPage(t *testing.T) {
 		}
 	}
 	s := &screen{board: b, queue: &queue{}, clock: func() time.Time { return now }, plain: true, look: look{width: 80, height: 24, follow: true}, at: now}
-	if got := s.View().Content; !strings.Contains(got, "c cluster") {
+	if got := s.View().Content; !strings.Contains(got, "c components") {
 		t.Errorf("the overview has no key of the page:\n%s", got)
 	}
 	for _, sum := range sums { // the first screen of a run on a cluster has them too

@@ -160,7 +160,7 @@ func (d drawing) keys() string {
 		keys += "  +- speed"
 	}
 	if t := d.chosen(); t != nil && t.cluster != nil && d.look.page == overview && !d.look.help && d.look.width >= 60 {
-		keys = "c cluster  " + keys
+		keys = "c components  " + keys
 	}
 	if !d.look.follow && d.look.page == overview {
 		keys = "esc follow  " + keys

@@ -124,13 +124,6 @@ func writeNext(w io.Writer, next []NextRun) {
 }
 
 func monthOf(size predict.Size, prices *answer.Prices) *Month {
-	month := func(cores, mib float64) float64 {
-		sum := cores * prices.Core.Month
-		if prices.GiB != nil {
-			sum += mib / 1024 * prices.GiB.Month
-		}
-		return sum
-	}
 	n, cpu, memory := 1.0, size.CPU.Estimate, size.Memory.Estimate
 	if r := size.Replicas; r != nil {
 		n = float64(r.N)
@@ -138,7 +131,7 @@ func monthOf(size predict.Size, prices *answer.Prices) *Month {
 	if nodes := size.Nodes; nodes != nil {
 		n, cpu, memory = float64(nodes.N), nodes.CPU.Estimate, nodes.Memory.Estimate
 	}
-	return &Month{prices.Currency, n * month(size.RequestCPU, size.RequestMemory), n * month(cpu, memory)}
+	return &Month{prices.Currency, n * prices.MonthOf(size.RequestCPU, size.RequestMemory), n * prices.MonthOf(cpu, memory)}
 }
 
 func settingsOf(size predict.Size) mesh.ProxySettings {

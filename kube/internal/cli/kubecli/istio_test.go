@@ -321,6 +321,7 @@ func TestKubernetesIstioCommands(t *testing.T) {
 	shop.apply(t, shopByHand)
 	defer shop.remove(t)
 	shop.verified(t)
+	shop.sized(t)
 	shop.keptInUse(t)
 	shop.remove(t)
 	must.Contain(t, tare("mesh", "uninstall", "istio"), "nothing of mesh istio is left in ")

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -24,7 +25,7 @@ func TestKubernetesIstioObjects(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../../examples/endpoint-removal.yaml"))(t)
 	_, charts := clusterWithIstio(t)
 	disposable(t, clustertest.Connect(t))
-	r := fileOnKubernetes(t, text, append(removals(6), "factors={mesh: [istio], rate: [100], connections: [8], replicas: [2]}", "validity.errorRatio=1",
+	r := fileOnKubernetes(t, text, append(removals(6, time.Second), "factors={mesh: [istio], rate: [100], connections: [8], replicas: [2]}", "validity.errorRatio=1",
 		"changes={every: 9s, count: 8, kinds: [route-changed, weight-shifted, route-added, policy-denied, policy-allowed, control-restarted, control-stopped, proxy-restarted]}",
 		"seed=29", "phases.measure=82s", "platform.meter=node-agent",
 		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))...)
@@ -66,7 +67,7 @@ func TestKubernetesIstioUpgrade(t *testing.T) {
 	c := clustertest.Connect(t)
 	disposable(t, c)
 	before := objectsIn(t, c)
-	r := fileOnKubernetes(t, text, append(removals(6), "platform.meter=node-agent", "factors={mesh: [istio], rate: [50], connections: [8], replicas: [2]}",
+	r := fileOnKubernetes(t, text, append(removals(6, time.Second), "platform.meter=node-agent", "factors={mesh: [istio], rate: [50], connections: [8], replicas: [2]}",
 		"changes={every: 30s, count: 1, kinds: [version-changed], to: istio-next}", "phases.measure=75s",
 		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}, istio-next: {from: istio, version: %q, charts: %q}}", tag, charts, next, nextCharts))...)
 	all := r.records(t, console.Done, nil)

@@ -14,12 +14,13 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/kube/internal/chart"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
 )
 
-// An Istio of revisions "stable" and "next", applied by kubectl from rendered charts, is measured as it is, each revision by its name.
-// Its objects are afterwards what they were, and no hint removes it.
+// An Istio of revision "stable", installed by Helm, and one of revision "next", applied by kubectl from rendered charts, are measured as
+// they are, each revision by its name. Their objects are afterwards what they were, and no hint removes them.
 func TestKubernetesIstioByOthers(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:others"
@@ -28,20 +29,22 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 	empty := objectsIn(t, c)
 	definition := must.Get(mesh.Load("istio"))(t)
 	version := os.Getenv("TARE_TEST_ISTIO_TAG")
+	settings := func(name string) mesh.Settings {
+		return mesh.Settings{Version: version, Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"},
+			Values: map[string]map[string]any{"istiod": {"revision": name}}}
+	}
 	revision := func(name string) *meshes.Mesh {
-		return must.Get(meshes.New(c, definition, mesh.Settings{Version: version, Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"},
-			Values: map[string]map[string]any{"istiod": {"revision": name}}}, meshes.Options{Charts: charts}))(t)
+		return must.Get(meshes.New(c, definition, settings(name), meshes.Options{Charts: charts}))(t)
 	}
 	m := revision("stable")
-	rendered := must.Get(m.Rendered(t.Context()))(t)
 	owner := &byHand{cluster: c, kubeconfig: kubeconfig}
-	owner.kubectl(t, "", "create", "namespace", "istio-system")
 	defer func() {
 		must.OK(t, m.Uninstall(t.Context(), true))
 		nothingAdded(t, c, empty)
 	}()
-	for _, release := range []string{"istio-base", "istiod"} {
-		owner.kubectl(t, rendered[release].Manifest, "apply", "--server-side", "-n", "istio-system", "-f", "-")
+	stable := must.Get(definition.Kubernetes.Complete(settings("stable")))(t)
+	for _, r := range must.Get(definition.Kubernetes.Releases(stable, definition.Kubernetes.InstallContext(stable)))(t) {
+		must.Get(chart.New(c, t.TempDir()).Install(t.Context(), chart.Release{Name: r.Release, Namespace: r.Namespace, Source: chart.Source{Chart: filepath.Join(charts, r.Chart.Chart)}, Values: r.Values}))(t)
 	}
 	istiod := cluster.Ref{Kind: cluster.KindDeployment, Namespace: "istio-system", Name: "istiod-stable"}
 	must.OK(t, c.WaitReady(t.Context(), nil, istiod))
@@ -90,6 +93,7 @@ func resourceVersions(t *testing.T, c *cluster.Cluster) (all []string) {
 	webhooks := schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}
 	for _, ref := range []cluster.Ref{
 		{Kind: cluster.KindNamespace, Name: "istio-system"},
+		{Kind: cluster.KindSecret, Namespace: "istio-system", Name: "sh.helm.release.v1.istiod.v1"},
 		{Kind: cluster.KindDeployment, Namespace: "istio-system", Name: "istiod-stable"},
 		{Kind: cluster.KindConfigMap, Namespace: "istio-system", Name: "istio-stable"},
 		{Kind: webhooks, Name: "istio-sidecar-injector-stable"},

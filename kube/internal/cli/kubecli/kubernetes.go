@@ -17,8 +17,8 @@ func Kubernetes() *cli.Kubernetes {
 		Commands: map[string]func(*cli.CommandLine) *cobra.Command{
 			"cluster": newClusterCommand, "mesh": newMeshCommand,
 		},
-		DryRun: kubernetes.DryRun,
-		Draw:   plot.Draw, Push: push.Send,
+		DryRun: kubernetes.DryRun, Sidecars: kubernetes.Sidecars,
+		Draw: plot.Draw, Push: push.Send,
 		Examine: examine,
 	}
 }

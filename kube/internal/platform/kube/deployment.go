@@ -78,6 +78,7 @@ func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deploymen
 			err = errors.Join(err, d.Remove(context.WithoutCancel(ctx))) // ctx may have ended
 		}
 	}()
+	p.noteInotify(ctx, d.trial)
 	for _, step := range []func(context.Context) error{
 		d.installMesh, d.applier.createTrialNamespace, d.inPlace.enrol, d.enterMesh, d.background.create, d.createObjects,
 		d.awaitReady, d.entry.awaitGateway, d.background.start, d.followPods, d.openLoad, d.background.connect,

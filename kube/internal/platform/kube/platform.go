@@ -131,6 +131,8 @@ type Platform struct {
 	holding sync.Mutex // the members of a round are deployed at the same time
 	// unfollowed is done when it was reported that nodes are not followed.
 	unfollowed sync.Once
+	// fewInotify is done when it was reported that nodes permit too few inotify instances.
+	fewInotify sync.Once
 }
 
 // New makes the platform of a cluster. nodes come from [Nodes].

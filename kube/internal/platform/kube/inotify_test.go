@@ -1,0 +1,23 @@
+package kube
+
+import (
+	"strings"
+	"testing"
+)
+
+// 42 sidecars have the 128 inotify instances of a node, and the 43rd does not start.
+func TestFewInotifyInstances(t *testing.T) {
+	for _, c := range []struct {
+		sidecars int
+		limits   map[string]int64
+		want     string
+	}{
+		{42, map[string]int64{"a": 128}, ""}, {43, map[string]int64{"a": 128}, "permit a user 128 inotify instances, and 43 sidecars take about 129 on each"},
+		{90, map[string]int64{"a": 128, "b": 128, "c": 128}, ""}, {190, map[string]int64{"a": 8192, "b": 128}, ""},
+		{3000, map[string]int64{"a": 1024, "b": 128}, "sysctl -w fs.inotify.max_user_instances=16384"}, {90, nil, ""},
+	} {
+		if got := fewInotify(c.sidecars, c.limits); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+			t.Errorf("%d sidecars on %v: %q, want %q", c.sidecars, c.limits, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package kubernetes
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/predict"
+)
+
+// podOf has an application and Istio's sidecar, a native one or not.
+func podOf(name, kind, owner, hash string, native bool) *corev1.Pod {
+	request := func(cpu, memory string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}}
+	}
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Labels: map[string]string{}}}
+	if owner != "" {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: owner, Controller: new(true)}}
+	}
+	if hash != "" {
+		p.Labels["pod-template-hash"] = hash
+	}
+	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: request("500m", "256Mi")}, {Name: "agent", Resources: request("100m", "0")}}
+	sidecar := corev1.Container{Name: "istio-proxy", Resources: request("100m", "128Mi")}
+	p.Spec.InitContainers = []corev1.Container{{Name: "istio-init", Resources: request("7", "7Gi")}}
+	if native {
+		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
+		p.Spec.InitContainers = append(p.Spec.InitContainers, sidecar)
+	} else {
+		p.Spec.Containers = append(p.Spec.Containers, sidecar)
+	}
+	return p
+}
+
+func TestWorkloadsOfPods(t *testing.T) {
+	pods := []*corev1.Pod{
+		podOf("web-5d4-a", "ReplicaSet", "web-5d4", "5d4", true), podOf("web-5d4-b", "ReplicaSet", "web-5d4", "5d4", true), podOf("web-5d4-c", "ReplicaSet", "web-5d4", "5d4", true),
+		podOf("db-0", "StatefulSet", "db", "", false), podOf("alone", "", "", "", false),
+	}
+	name, proxy := sidecarOf(pods)
+	if name != "istio" || proxy.Container != "istio-proxy" {
+		t.Fatalf("mesh %q, %+v", name, proxy)
+	}
+	if name, _ := sidecarOf([]*corev1.Pod{{}}); name != "" {
+		t.Errorf("a pod without a sidecar is of %s", name)
+	}
+	rates := map[types.UID]flow{"web-5d4-a": {10, 1}, "web-5d4-b": {30, 2}, "db-0": {5, 0}, "alone": {}} // one pod of web ended meanwhile
+	all := workloadsOf(pods, proxy.Container, rates, map[string]predict.Amounts{"web-5d4-a": {CPU: 0.2, Memory: 50}, "web-5d4-b": {CPU: 0.1, Memory: 60}})
+	if len(all) != 3 {
+		t.Fatalf("%+v", all)
+	}
+	web, alone, db := all[0], all[1], all[2]
+	if web.Kind == "Pod" {
+		web, alone, db = all[1], all[0], all[2]
+	}
+	if web.Title() != "Deployment/web" || web.Pods != 2 || web.Received != 40 || web.Sent != 3 || web.Busiest != 32 || web.Sidecar != (predict.Amounts{CPU: 0.1, Memory: 128}) ||
+		web.Application != (predict.Amounts{CPU: 0.6, Memory: 256}) || web.Used == nil || *web.Used != (predict.Amounts{CPU: 0.2, Memory: 60}) {
+		t.Errorf("%+v, %+v", web, web.Used)
+	}
+	if alone.Title() != "Pod/alone" || db.Title() != "StatefulSet/db" || db.Received != 5 || db.Used != nil || db.Application != web.Application {
+		t.Errorf("%+v, %+v", alone, db)
+	}
+	if all := workloadsOf(pods, proxy.Container, nil, nil); all[0].Pods+all[1].Pods+all[2].Pods != 5 {
+		t.Errorf("without rates: %+v", all)
+	}
+}
+
+// Counters of one direction count the same requests. One may be absent, and a restart begins at 0.
+func TestFlowOfCounters(t *testing.T) {
+	counters := []mesh.Counter{{Proves: mesh.ProvesL7}, {Proves: mesh.ProvesL7}, {Proves: mesh.ProvesMTLS}, {Proves: mesh.ProvesL7, Direction: mesh.WayOut}}
+	if f := flowOf(counters, []float64{0, 100, 5, 1000}, []float64{0, 400, 9000, 50}, 10); f != (flow{in: 30, out: 5}) {
+		t.Errorf("%+v", f)
+	}
+}
