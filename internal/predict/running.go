@@ -29,7 +29,7 @@ type Workload struct {
 	Busiest     float64 `json:"busiest"`     // requests/s through the sidecar of the busiest pod, 0 if unknown
 	Sidecar     Amounts `json:"sidecar"`     // requests of a sidecar
 	Application Amounts `json:"application"` // requests of a pod's other containers
-	// Used is what the sidecars of the pods use at most, by the Metrics API, nil without it.
+	// Used is the highest use of a sidecar of its pods, by the Metrics API, nil without it.
 	Used *Amounts `json:"used,omitempty"`
 	// Annotations are those of its pods.
 	Annotations map[string]string `json:"-"`

@@ -27,7 +27,7 @@ type Needs struct {
 	Rates string `json:"rates"`
 	predict.Needs
 	Month *MonthChange `json:"month,omitempty"` // of all that are sized, if prices are known
-	each  []float64    // what the month of each workload's sidecars changes by
+	each  []float64    // change of the month of each workload
 }
 
 // MonthChange is the price of a month of 730 hours of what sidecars request, now and then.
