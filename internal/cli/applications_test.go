@@ -141,16 +141,15 @@ func TestWeighOfVariants(t *testing.T) {
 	must.Contain(t, string(must.Get(os.ReadFile(filepath.Join(dir, "kept.yaml")))(t)), "application: [plain, "+name+"]")
 }
 
-// git bisect finds the commit that makes a server slower, of five in a real repository.
-func TestBisectOfPrograms(t *testing.T) {
-	dir, python := plantedPrograms(t)
+// repositoryIn makes a git repository, and returns a function that executes commands in it.
+func repositoryIn(t *testing.T, dir string) (run func(name string, args ...string) string) {
+	t.Helper()
 	programtest.Installed(t, "git", "apt install git")
-	t.Parallel()
-	repository := filepath.Join(dir, "repository")
-	run := func(name string, args ...string) string {
+	must.OK(t, os.Mkdir(dir, 0o700))
+	run = func(name string, args ...string) string {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Cancel = repository, func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.Dir, cmd.Cancel = dir, func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.Env = append(os.Environ(), "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@t", "GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@t")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
@@ -158,11 +157,18 @@ func TestBisectOfPrograms(t *testing.T) {
 		}
 		return string(out)
 	}
-	must.OK(t, os.Mkdir(repository, 0o700))
 	run("git", "init", "-q")
+	return run
+}
+
+// git bisect finds the commit that makes a server slower, of five in a real repository.
+func TestBisectOfPrograms(t *testing.T) {
+	dir, python := plantedPrograms(t)
+	t.Parallel()
+	run := repositoryIn(t, filepath.Join(dir, "repository"))
 	for i, work := range []string{"0", "0 #1", "2000", "2000 #1", "2000 #2"} {
 		server := strings.Replace(plantedServer, `os.environ.get("WORK", "0")`, fmt.Sprintf("%q", strings.Fields(work)[0]), 1) + "# " + work + "\n"
-		must.OK(t, os.WriteFile(filepath.Join(repository, "server.py"), []byte(server), 0o600))
+		must.OK(t, os.WriteFile(filepath.Join(dir, "repository", "server.py"), []byte(server), 0o600))
 		run("git", "add", "server.py")
 		run("git", "commit", "-q", "-m", fmt.Sprintf("change %d", i))
 	}

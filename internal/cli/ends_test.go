@@ -1,25 +1,36 @@
 package cli
 
 import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/execution"
+	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// executions is a recorded run of programs that end. B takes a share more wall time, and fails a share of its executions.
-func executions(t *testing.T, more, failing float64) string {
+// executions is a recorded run of programs that end, of 100 ms, or of 1 ms beyond an empty program's. B takes a share more wall time,
+// and fails a share of its executions.
+func executions(t *testing.T, more, failing float64, short bool) string {
 	t.Helper()
 	s := answertest.AB(0, 12)
 	s.Bare = true
@@ -34,6 +45,11 @@ func executions(t *testing.T, more, failing float64) string {
 					x.Exit, x.Last = 2, []string{"no such file"}
 				}
 			}
+			if short {
+				start := int64(1e6 * (1 + 0.005*source.NormFloat64()))
+				x.Wall, x.User, x.System = x.Wall/100+start, x.User/100, x.System/100
+				r.Empty = append(r.Empty, execution.Reading{Wall: start, User: 1e5, System: 3e5})
+			}
 			r.Executions = append(r.Executions, x)
 		}
 		if failed := len(r.FailedExecutions()); failed > 0 {
@@ -47,7 +63,7 @@ func executions(t *testing.T, more, failing float64) string {
 
 // Planted changes and failures of programs that end are decided, with the sentence and the rows of each figure.
 func TestEndingProgramsDecided(t *testing.T) {
-	same, slower, fails := executions(t, 0, 0), executions(t, 0.05, 0), executions(t, 0, 0.5)
+	same, slower, fails, short := executions(t, 0, 0, false), executions(t, 0.05, 0, false), executions(t, 0, 0.5, false), executions(t, 0.1, 0, true)
 	for _, c := range []struct {
 		args string
 		want int
@@ -61,6 +77,9 @@ func TestEndingProgramsDecided(t *testing.T) {
 		{"ab --gate peak_memory<+2% --from " + slower, console.Done, "peak memory 31.99 MiB 32.00 MiB +0.0 % ("},
 		{"ab --gate wall_time<+2ms --from " + slower, console.Gate, "is breached: +4.9 ms ("},
 		{"ab --gate wall_time<+2% --from " + fails, console.Gate, "10 of 20 executions failed, and 0 of 20 of the baseline; envoy-b: exit code 2, last lines: no such file"},
+		{"ab --gate wall_time<+8% --from " + short, console.Gate, "1.10 ms instead of 1.00 ms."},
+		{"report --format text " + short, console.Done, "Subtracted, because executions are shorter than 5 ms: the 1.00"},
+		{"report --format json " + short, console.Done, `"form": "executions-empty"`},
 		{"report --format text " + slower, console.Done, "envoy-b takes more wall time than envoy-a"},
 		{"report --format json " + slower, console.Done, `"executions": 360`},
 		{"report --format html " + slower, console.Done, "wall time"},
@@ -153,37 +172,165 @@ func TestWeighOfEndingProgram(t *testing.T) {
 	}
 }
 
-// Runs of a program against itself breach at most 5 %, and a planted 3 % of CPU is found. Four at a time are the load of the machine.
-func TestEndingProgramErrors(t *testing.T) {
-	if os.Getenv("TARE_TEST_ALL") == "" {
-		t.Skip("takes ten minutes: TARE_TEST_ALL=1 runs it")
+// git bisect finds the build that uses more CPU, of eight in a real repository, by programs and by a file. A build that is absent is skipped.
+func TestBisectOfEndingPrograms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs experiments")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	run := repositoryIn(t, filepath.Join(dir, "repository"))
+	build := func(turns int, note string) string { return "#!/bin/sh\n# " + note + "\n" + spins(turns)[2] + "\n" }
+	good := must.File(t, dir, "good", build(20_000, "good"))
+	must.OK(t, os.Chmod(good, 0o700))
+	for i, turns := range []int{20_000, 20_000, 20_000, 0, 20_000, 30_000, 30_000, 30_000} {
+		path := filepath.Join(dir, "repository", "prog")
+		if turns == 0 { // this commit has no program
+			run("git", "rm", "-q", "prog")
+		} else {
+			must.OK(t, os.WriteFile(path, []byte(build(turns, fmt.Sprint("build ", i))), 0o700))
+			run("git", "add", "prog")
+		}
+		run("git", "commit", "-q", "-m", fmt.Sprint("build ", i))
+	}
+	file := must.File(t, dir, "batch.yaml", fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: ends}\napplications: {good: {command: [%q]}, head: {command: [./prog], dir: %q}}\nfactors: {application: [good, head]}\nbatch: {}\nblocks: 5\nphases: {measure: 1s}\n",
+		experiment.APIVersion, experiment.Kind, good, filepath.Join(dir, "repository")))
+	flags := []string{"ab", "--bisect", "--plain", "--gate", "cpu_time < +20%", "--max-time", "2m"}
+	for name, rest := range map[string][]string{
+		"programs": {"--", good, "--", "./prog"},
+		"file":     {"--a", "application=good", "--b", "application=head", file},
+	} {
+		run("git", "bisect", "start", "HEAD", "HEAD~7")
+		log := run("git", slices.Concat([]string{"bisect", "run", filepath.Join(programs(t), "tare")}, flags, rest)...)
+		if bad := strings.TrimSpace(run("git", "log", "-1", "--format=%s", "refs/bisect/bad")); bad != "build 5" {
+			t.Errorf("%s: the first bad commit is %q:\n%s", name, bad, log)
+		}
+		run("git", "bisect", "reset")
+	}
+}
+
+// spinning is a static program that reads a clock until it has advanced by a time: 1 is the time of the day, 2 the CPU time of its process.
+func spinning(t *testing.T, dir, name string, clock byte, spun time.Duration) string {
+	t.Helper()
+	if runtime.GOARCH != "amd64" {
+		t.Skip("has machine code of amd64")
+	}
+	read := func(into, add byte) []byte { // clock_gettime into the stack, and from there as nanoseconds into r8 or r9
+		return []byte{0xb8, 228, 0, 0, 0, 0xbf, clock, 0, 0, 0, 0x48, 0x89, 0xe6, 0x0f, 0x05,
+			0x4c, 0x8b, into, 0x24, 0x4d, 0x69, 0xc0 + 9*(into>>3&1), 0x00, 0xca, 0x9a, 0x3b, 0x4c, 0x03, add, 0x24, 8}
+	}
+	again := append(read(0x0c, 0x4c), 0x4d, 0x39, 0xc1)               // cmp r9, r8
+	code := append([]byte{0x48, 0x83, 0xec, 16}, read(0x04, 0x44)...) // sub rsp, 16
+	code = binary.LittleEndian.AppendUint32(append(code, 0x49, 0x81, 0xc0), uint32(spun))
+	code = append(append(code, again...), 0x7c, byte(-len(again)-2)) // jl again
+	path := filepath.Join(dir, name)
+	must.OK(t, os.WriteFile(path, execution.Static(code), 0o700))
+	return path
+}
+
+// Static programs that spin 1 and 2 ms have these times: what any process takes is subtracted, and printed with its interval.
+func TestEmptyProgramSubtracted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs experiments")
 	}
 	programs(t)
-	breaches := func(runs, turns int, arguments ...string) (n int64) {
-		var all sync.WaitGroup
-		var breached, left atomic.Int64
-		left.Store(int64(runs))
-		for range 4 {
-			all.Go(func() {
-				for left.Add(-1) >= 0 {
-					if _, _, code := tareIn(t, t.TempDir(), endingPrograms(spins(20_000), spins(turns), arguments...)...); code == console.Gate {
-						breached.Add(1)
+	for _, c := range []struct {
+		metric string
+		clock  byte
+		within float64 // share
+	}{{metric.CPUTime, 2, 0.05}, {metric.WallTime, 1, 0.25}} { // other programs delay the end of a process, and so its wall time
+		dir := t.TempDir()
+		one, two := spinning(t, dir, "one", c.clock, time.Millisecond), spinning(t, dir, "two", c.clock, 2*time.Millisecond)
+		text, log, code := tareIn(t, dir, endingPrograms([]string{one}, []string{two}, "--gate", c.metric+" < +50%", "--max-time", "2m", "--out", "run")...)
+		if code != console.Gate || !strings.Contains(strings.Join(strings.Fields(text), " "), "Subtracted, because executions are shorter than 5 ms: the 0.") {
+			t.Fatalf("exit code %d:\n%s%s", code, text, log)
+		}
+		r := reportOf(t, filepath.Join(dir, "run"))
+		d := r.Executed[slices.IndexFunc(r.Executed, func(d compare.Decision) bool { return d.Metric == c.metric })]
+		if math.Abs(*d.A-1) > c.within || math.Abs(*d.B-2) > 2*c.within || *d.Change.Low > 100 || *d.Change.High < 100 {
+			t.Errorf("%s: %.3f and %.3f ms, %+.1f %% (%.1f to %.1f); 1 and 2 ms were planted", c.metric, *d.A, *d.B, d.Change.Estimate, *d.Change.Low, *d.Change.High)
+		}
+		t.Logf("%s: %.3f and %.3f ms of 1 and 2, %+.1f %% (%.1f to %.1f); empty: %s", c.metric, *d.A, *d.B, d.Change.Estimate, *d.Change.Low, *d.Change.High, must.Get(json.Marshal(r.Setup.Empty))(t))
+	}
+}
+
+// endedRun is what a run decides, and what a plain comparison of its means does, as hyperfine prints them.
+type endedRun struct {
+	code  int
+	took  time.Duration
+	ratio float64 // of the mean wall times
+}
+
+// ended runs A and B, four runs at a time: they are the load of the machine. No run begins after a time.
+func ended(t *testing.T, runs int, within time.Duration, a, b []string, flags ...string) []endedRun {
+	all := make([]endedRun, runs)
+	var group errgroup.Group
+	group.SetLimit(4)
+	last := time.Now().Add(within)
+	for i := range all {
+		group.Go(func() error {
+			if time.Now().After(last) {
+				return nil
+			}
+			dir, began := t.TempDir(), time.Now()
+			_, _, all[i].code = tareIn(t, dir, endingPrograms(a, b, append(flags, "--out", "run")...)...)
+			all[i].took = time.Since(began)
+			opened, err := result.Open(filepath.Join(dir, "run"))
+			if err != nil {
+				t.Logf("exit code %d: %v", all[i].code, err)
+				all[i] = endedRun{}
+				return nil
+			}
+			defer opened.Close()
+			records, err := opened.Records()
+			if err != nil {
+				return err
+			}
+			sums, n := map[bool]float64{}, map[bool]float64{} // of B or of A, without A again
+			for _, r := range records {
+				of := strings.HasSuffix(r.Treatment, "-b")
+				for _, x := range r.Executions {
+					if !r.Control {
+						sums[of], n[of] = sums[of]+float64(x.Wall), n[of]+1
 					}
 				}
-			})
+			}
+			all[i].ratio = sums[true] / n[true] * n[false] / sums[false]
+			t.Logf("run %d: exit code %d after %v, B is %+.1f %% slower by the means", i, all[i].code, all[i].took.Round(time.Second), 100*(all[i].ratio-1))
+			return nil
+		})
+	}
+	must.OK(t, group.Wait())
+	return slices.DeleteFunc(all, func(r endedRun) bool { return r.took == 0 })
+}
+
+// Runs of a program against itself breach at most 5 %, and a planted 3 % of CPU is found within five minutes.
+func TestEndingProgramErrors(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("takes half an hour: TARE_TEST_ALL=1 runs it")
+	}
+	programs(t)
+	count := func(all []endedRun, of func(endedRun) bool) (n int) {
+		for _, r := range all {
+			if of(r) {
+				n++
+			}
 		}
-		all.Wait()
-		return breached.Load()
+		return n
 	}
-	const runs, planted = 60, 12
-	same := breaches(runs, 20_000, "--gate", "wall_time < +0%", "--max-time", "15s")
-	if t.Logf("%d of %d runs have a false breach", same, runs); same > 8 { // 5 % and three standard deviations of the number
-		t.Errorf("%d of %d runs have a false breach", same, runs)
+	breached := func(r endedRun) bool { return r.code == console.Gate }
+	slower := func(by float64) func(endedRun) bool { return func(r endedRun) bool { return r.ratio > by } }
+	same := ended(t, 200, 20*time.Minute, spins(20_000), spins(20_000), "--gate", "wall_time < +0%", "--max-time", "30s")
+	n, runs := count(same, breached), len(same)
+	t.Logf("%d of %d runs of equal programs are breached; means say 5 %% slower in %d, and 1 %% in %d", n, runs, count(same, slower(1.05)), count(same, slower(1.01)))
+	if float64(n) > 0.05*float64(runs)+3*math.Sqrt(0.05*0.95*float64(runs)) {
+		t.Errorf("%d of %d runs have a false breach", n, runs)
 	}
-	began := time.Now()
-	found := breaches(planted, 20_600, "--gate", "cpu_time < +0%", "--max-time", "2m")
-	t.Logf("%d of %d planted changes of 3 %% found in %v", found, planted, time.Since(began))
-	if found < planted*3/4 {
-		t.Errorf("%d of %d planted changes of 3 %% found", found, planted)
+	more := ended(t, 24, 10*time.Minute, spins(20_000), spins(20_600), "--gate", "cpu_time < +0%", "--max-time", "5m")
+	n, runs = count(more, breached), len(more)
+	longest := slices.MaxFunc(more, func(a, b endedRun) int { return cmp.Compare(a.took, b.took) }).took
+	t.Logf("%d of %d planted changes of 3 %% are found in at most %v; means say 5 %% slower in %d, and 1 %% in %d", n, runs, longest, count(more, slower(1.05)), count(more, slower(1.01)))
+	if n*10 < runs*9 {
+		t.Errorf("%d of %d planted changes of 3 %% are found", n, runs)
 	}
 }

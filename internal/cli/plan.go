@@ -281,7 +281,7 @@ func orderText(s *session.Study) string {
 	case words == "":
 		return ""
 	case s.Plan.Order == experiment.OrderInterleaved && s.Experiment.Batch != nil:
-		words = "the programs of a block are executed in turn"
+		words = "the programs of a block, and an empty one, are executed in turn"
 	}
 	words = fmt.Sprintf("order %s: %s", s.Experiment.Order, words)
 	if s.NotInterleaved != "" {

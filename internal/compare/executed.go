@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // executedMetrics are the metrics of programs that end which every report compares.
@@ -23,6 +24,10 @@ func (run *Run) Executed(cs []Comparison) (all []Decision) {
 		d, _ := w.judge(run, c.Treatment, c.Baseline, trials)
 		if len(run.File.Decide.Gates) == 0 {
 			d.Change = percent(*c.Ratio)
+		}
+		if run.Method() == Unpaired { // an import: blocks only number its trials
+			a, b := stats.Mean(valuesOf(trials[c.Baseline], c.Metric)), stats.Mean(valuesOf(trials[c.Treatment], c.Metric))
+			d.A, d.B = &a, &b
 		}
 		if d.Treatment, d.Factors, d.Baseline = c.Treatment, c.Factors, c.Baseline; d.Change != nil {
 			all = append(all, d)

@@ -11,7 +11,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Setup is the environment of the figures. A field that was not recorded is absent.
@@ -36,6 +38,7 @@ type Setup struct {
 	Seed       uint64            `json:"seed,omitempty"`
 	Faults     []string          `json:"faults,omitempty"`     // what they did: "9 of 10 replicas of server were removed"
 	Executions int               `json:"executions,omitempty"` // of programs that end, in all trials
+	Empty      *Empty            `json:"empty,omitempty"`      // subtracted from the times of executions, absent if nothing is
 	Probe      string            `json:"probe,omitempty"`      // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
@@ -48,6 +51,34 @@ func (s Setup) ArrivalsOfFile() string {
 		return experiment.Recorded
 	}
 	return s.Arrivals
+}
+
+// Empty is what an execution of the empty program takes: the start and the end of a process that does nothing, ms.
+type Empty struct {
+	Wall stats.Interval `json:"wall_time"`
+	CPU  stats.Interval `json:"cpu_time"`
+}
+
+// empty is the empty program's time over all blocks, nil if figures are not less that time.
+func (run *Run) empty() *Empty {
+	if !figures.NetOfEmpty(run.Records) {
+		return nil
+	}
+	over := func(name string) stats.Interval {
+		blocks := map[int][]float64{}
+		for i := range run.Records {
+			if v, ok := figures.EmptyFigure(&run.Records[i], name); ok {
+				blocks[run.Records[i].Block] = append(blocks[run.Records[i].Block], v)
+			}
+		}
+		var means []float64
+		for _, values := range blocks {
+			means = append(means, stats.Mean(values))
+		}
+		slices.Sort(means) // sums in one order have one result
+		return stats.MeanInterval(means, run.Confidence()).Interval
+	}
+	return &Empty{over(metric.WallTime), over(metric.CPUTime)}
 }
 
 // Count divides the planned trials by outcome. The estimates use the Used
@@ -142,6 +173,7 @@ func (run *Run) Setup() Setup {
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
 		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Faults: faultsOf(run.Records), Probe: figures.ProbeWork(run.Records),
 	}
+	s.Empty = run.empty()
 	s.Background = backgroundOf(run.Records, run.File.Platform.Kind)
 	for i := range run.Records {
 		r := &run.Records[i]

@@ -72,7 +72,7 @@ func (v batchRules) validate() {
 
 func batchRows() []fieldRow {
 	return []fieldRow{
-		{"batch", "The programs end, such as a compiler: a trial is executions, as many as fit into phases.measure, at least one. With order: interleaved, which is the default, the programs of a block are executed in turn.", nil, nil},
+		{"batch", "The programs end, such as a compiler: a trial is executions, as many as fit into phases.measure, at least one. With order: interleaved, which is the default, the programs of a block are executed in turn, with an empty program whose time is subtracted from executions below 5 ms.", nil, nil},
 		{"batch.prepare", "Command before each execution, not measured: [make, clean].", nil, nil},
 		{"batch.input", "File on standard input, relative to this file; default: no input.", nil, nil},
 		{"batch.warmup", "Executions of each program before the first trial, not measured.", 0, between(0, maxWarmup, "")},

@@ -2,6 +2,8 @@ package figures
 
 import (
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -9,17 +11,61 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// executionMetrics are the figures of an execution, each in the unit of its metric.
+// executionMetrics are the figures of an execution, each in the unit of its metric. An import may lack times and peaks, and has no
+// output and no floor.
 var executionMetrics = []struct {
-	name string
-	of   func(execution.Reading) float64
+	name  string
+	known func(execution.Reading) bool
+	of    func(execution.Reading) float64
+	net   bool // of the empty program
 }{
-	{metric.WallTime, func(x execution.Reading) float64 { return float64(x.Wall) / 1e6 }},
-	{metric.CPUTime, func(x execution.Reading) float64 { return float64(x.User+x.System) / 1e6 }},
-	{metric.UserTime, func(x execution.Reading) float64 { return float64(x.User) / 1e6 }},
-	{metric.SystemTime, func(x execution.Reading) float64 { return float64(x.System) / 1e6 }},
-	{metric.PeakOfExecution, func(x execution.Reading) float64 { return float64(x.Peak) / mib }},
-	{metric.OutputSize, func(x execution.Reading) float64 { return float64(x.Output) / 1024 }},
+	{metric.WallTime, timed, func(x execution.Reading) float64 { return float64(x.Wall) / 1e6 }, true},
+	{metric.CPUTime, timed, func(x execution.Reading) float64 { return float64(x.User+x.System) / 1e6 }, true},
+	{metric.UserTime, timed, func(x execution.Reading) float64 { return float64(x.User) / 1e6 }, true},
+	{metric.SystemTime, timed, func(x execution.Reading) float64 { return float64(x.System) / 1e6 }, true},
+	{metric.PeakOfExecution, func(x execution.Reading) bool { return x.Peak > 0 }, func(x execution.Reading) float64 { return float64(x.Peak) / mib }, false},
+	{metric.OutputSize, func(x execution.Reading) bool { return x.Floor > 0 }, func(x execution.Reading) float64 { return float64(x.Output) / 1024 }, false},
+}
+
+func timed(x execution.Reading) bool { return x.Wall > 0 }
+
+// shortExecution is the time of an execution below which the empty program's is subtracted: it is then a tenth of it or more.
+const shortExecution = 5 * time.Millisecond
+
+// NetOfEmpty reports whether the figures of a run are less those of the empty program: if the executions of a program in the first
+// block with readings are short. Later blocks do not change it, so that all looks at a run have the same metric.
+func NetOfEmpty(records []result.Record) bool {
+	first, shortest := 0, math.Inf(1)
+	for i := range records {
+		r := &records[i]
+		wall, n := 0.0, 0.0
+		for _, x := range r.Executions {
+			if x.Exit == 0 && timed(x) {
+				wall, n = wall+float64(x.Wall), n+1
+			}
+		}
+		if len(r.Empty) == 0 || n == 0 || first != 0 && r.Block > first {
+			continue
+		}
+		if r.Block < first {
+			shortest = math.Inf(1)
+		}
+		first, shortest = r.Block, min(shortest, wall/n)
+	}
+	return shortest < float64(shortExecution)
+}
+
+// EmptyFigure is the mean of a figure over the executions of the empty program. It is not ok without any.
+func EmptyFigure(r *result.Record, name string) (mean float64, ok bool) {
+	for _, m := range executionMetrics {
+		if m.name == name && m.net && len(r.Empty) > 0 {
+			for _, x := range r.Empty {
+				mean += m.of(x) / float64(len(r.Empty))
+			}
+			return mean, true
+		}
+	}
+	return 0, false
 }
 
 // benchmarkMetrics are the figures of a Go benchmark, by its unit, and the scale to the unit of the metric.
@@ -27,6 +73,21 @@ var benchmarkMetrics = []struct {
 	name, unit string
 	scale      float64
 }{{metric.BenchmarkTime, "sec/op", 1e9}, {metric.BenchmarkBytes, "B/op", 1}, {metric.BenchmarkAllocs, "allocs/op", 1}}
+
+// subtractEmpty makes figures those above the empty program's in the same block. Their spread between blocks then has the error of both.
+func (f *figures) subtractEmpty(r *result.Record) {
+	for _, m := range executionMetrics {
+		v, known := f.values[m.name]
+		empty, read := EmptyFigure(r, m.name)
+		switch {
+		case !known || !m.net:
+		case read:
+			f.set(m.name, v-empty)
+		default:
+			delete(f.values, m.name)
+		}
+	}
+}
 
 // executionFigures are the means over the executions of a trial that did not fail.
 func executionFigures(f *figures, r *result.Record) {
@@ -37,7 +98,9 @@ func executionFigures(f *figures, r *result.Record) {
 		}
 		n++
 		for _, m := range executionMetrics {
-			sums[m.name] += m.of(x)
+			if m.known(x) {
+				sums[m.name] += m.of(x)
+			}
 		}
 		for name, units := range x.Benchmarks {
 			for _, b := range benchmarkMetrics {
@@ -46,7 +109,7 @@ func executionFigures(f *figures, r *result.Record) {
 				}
 			}
 		}
-		if x.Peak <= x.Floor {
+		if x.Floor > 0 && x.Peak <= x.Floor {
 			hidden, floor = hidden+1, max(floor, x.Floor)
 		}
 	}

@@ -39,3 +39,35 @@ func TestExecutionFigures(t *testing.T) {
 		t.Errorf("all failed: %+v", got)
 	}
 }
+
+// Times below 5 ms are less those of the empty program in the same block. The first block decides for all of them.
+func TestNetOfEmpty(t *testing.T) {
+	trial := func(block int, wall int64) result.Record {
+		x := execution.Reading{Wall: wall, User: wall / 2, System: wall / 4, Peak: 32 << 20, Floor: 8 << 20}
+		empty := []execution.Reading{{Wall: 1e6, User: 0.1e6, System: 0.3e6}, {Wall: 2e6, User: 0.1e6, System: 0.5e6}}
+		return result.Record{ID: "a", Block: block, Valid: true, Executions: []execution.Reading{x}, Empty: empty}
+	}
+	measure := func(records ...result.Record) (all []figures.Trial) {
+		for _, m := range figures.Measure(result.Environment{}, records, figures.Options{File: func(string, string) string { return "" }}) {
+			all = append(all, m.Trial)
+		}
+		return all
+	}
+	lacking := trial(2, 4e6)
+	lacking.Empty = nil
+	short := measure(trial(2, 8e6), trial(1, 8e6), trial(1, 4e6), lacking)
+	for i, want := range []map[string]float64{{metric.WallTime: 6.5, metric.CPUTime: 5.5}, {metric.WallTime: 6.5}, {metric.WallTime: 2.5, metric.CPUTime: 2.5, metric.UserTime: 1.9, metric.SystemTime: 0.6, metric.PeakOfExecution: 32}} {
+		for name, v := range want {
+			if got := short[i].Metrics[name]; math.Abs(got-v) > 1e-9 {
+				t.Errorf("trial %d: %s is %v, want %v", i, name, got, v)
+			}
+		}
+	}
+	if v, known := short[3].Metrics[metric.WallTime]; known {
+		t.Errorf("a trial without executions of the empty program has %v ms, and others are less these", v)
+	}
+	long := measure(trial(2, 4e6), trial(1, 8e6))
+	if long[0].Metrics[metric.WallTime] != 4 || long[1].Metrics[metric.WallTime] != 8 {
+		t.Errorf("%+v", long)
+	}
+}

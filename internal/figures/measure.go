@@ -92,11 +92,14 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 		}))
 	}
 	_ = group.Wait()
-	divided := divide(records, rows)
+	divided, net := divide(records, rows), NetOfEmpty(records)
 	for i := range records {
 		group.Go(routine.Guarded(func() error {
 			r := &records[i]
 			f := trialFigures(r, o.Published)
+			if net {
+				f.subtractEmpty(r)
+			}
 			latencyFigures(f, r, o.File(r.ID, result.LatencyFile), o.Published)
 			requestFigures(f, r)
 			streamFigures(f, r)

@@ -26,12 +26,18 @@ func (s *Study) checkCopies() {
 	sized := map[int64]int{}
 	for i := range s.Trials {
 		t := &s.Trials[i]
-		if l := t.Record.Load; l != nil {
+		if l := t.Record.Load; l != nil || len(t.Record.Executions) > 0 {
 			info, err := os.Stat(t.Files[0])
 			if err != nil {
 				continue
 			}
-			runs[i] = run{size: info.Size(), started: t.Record.Started, n: l.Intended}
+			runs[i] = run{size: info.Size(), started: t.Record.Started}
+			switch { // a file may have several programs that end
+			case l != nil:
+				runs[i].n = l.Intended
+			case i > 0 && s.Trials[i-1].Files[0] == t.Files[0]:
+				runs[i].n = runs[i-1].n + 1
+			}
 			sized[info.Size()]++
 			read = append(read, i)
 		}
@@ -44,7 +50,7 @@ func (s *Study) checkCopies() {
 	for at, i := range read {
 		k := slices.IndexFunc(read[:at], func(k int) bool {
 			a, b := runs[k], runs[i]
-			return a.hash == b.hash && a.hash != [sha256.Size]byte{} || !a.started.IsZero() && a.started.Equal(b.started) && a.n == b.n
+			return a.n == b.n && (a.hash == b.hash && a.hash != [sha256.Size]byte{} || !a.started.IsZero() && a.started.Equal(b.started))
 		})
 		if k < 0 {
 			continue
@@ -52,7 +58,7 @@ func (s *Study) checkCopies() {
 		original, copied := &s.Trials[read[k]], &s.Trials[i]
 		message := fmt.Sprintf("%s and %s are of one run", original.Files[0], copied.Files[0])
 		copied.overlaps(message)
-		if original.Mesh != copied.Mesh { // the mesh of the run is unknown
+		if original.Mesh != copied.Mesh || original.Application != copied.Application { // the mesh of the run is unknown
 			original.overlaps(message)
 		}
 	}

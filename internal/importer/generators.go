@@ -22,11 +22,13 @@ import (
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
-// format reads the outputs of one load generator, one file per run.
+// format reads the outputs of one program, one file per run.
 type format struct {
 	name, doc string
 	parse     func(r io.Reader, corrected bool) (generator.Outcome, error)
-	records   []recordFormat // outputs with every request, which are recognized by their beginning
+	// executions reads programs that end, in place of parse.
+	executions func([]byte) ([]executed, error)
+	records    []recordFormat // outputs with every request, which are recognized by their beginning
 	// once occur exactly once in a complete output that begins with head.
 	once []string
 	head string
@@ -65,6 +67,8 @@ var formats = []format{
 	{name: "bombardier", doc: "bombardier -o json, or its text of a test by time", parse: plain(generator.ParseBombardier), failures: true, marks: []string{"Bombarding ", `"timeTakenSeconds"`}, head: "Bombarding ", once: []string{"Bombarding ", "Throughput:"}, fields: []string{`"timeTakenSeconds"`}},
 	{name: "h2load", doc: "text of h2load", parse: plain(generator.ParseH2load), failures: true, marks: []string{"starting benchmark..."}, head: "starting benchmark...", once: []string{"finished in ", "status codes:", "time for request:", "\nreq/s  "}},
 	{name: "hdrhistogram", doc: "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate", parse: plain(generator.ParsePercentiles), marks: []string{"1/(1-Percentile)"}},
+	{name: "hyperfine", doc: "programs that end: hyperfine --export-json", executions: readHyperfine, marks: []string{`"exit_codes"`}, fields: []string{`"results"`}},
+	{name: "gobench", doc: "programs that end: text of go test -bench, appended outputs too", executions: readBenchmarks, marks: []string{" ns/op"}},
 }
 
 // searched is how much of the beginning and of the end of a file are searched for marks.
@@ -147,14 +151,18 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 	})
 	meshes := meshesOfFiles(files)
 	for _, path := range files {
-		t := f.trial(path, meshes[path], o)
-		if !slices.Contains(s.Meshes, t.Mesh) {
-			s.Meshes = append(s.Meshes, t.Mesh)
+		for _, t := range f.trials(path, meshes[path], o) {
+			if !slices.Contains(s.Meshes, t.Mesh) {
+				s.Meshes = append(s.Meshes, t.Mesh)
+			}
+			s.Trials = append(s.Trials, t)
 		}
-		s.Trials = append(s.Trials, t)
 	}
 	if len(s.Trials) == 0 {
 		return nil, &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file found")}}
+	}
+	if f.executions != nil {
+		s.nameApplications()
 	}
 	s.CheckRates()
 	s.checkCopies()
@@ -262,6 +270,15 @@ func readOutput(generator, path string, o Options) (*Output, error) {
 	if out != nil || err != nil {
 		return out, err
 	}
+	b, err := readWhole(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseOutput(generator, path, b, o)
+}
+
+// readWhole reads a file, packed or not.
+func readWhole(path string) ([]byte, error) {
 	b, err := ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -274,7 +291,7 @@ func readOutput(generator, path string, o Options) (*Output, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: errors.New("the file is empty")}}
 	}
-	return parseOutput(generator, path, b, o)
+	return b, nil
 }
 
 // asked sets the intended rate from the output, else the options, else the file

@@ -24,7 +24,7 @@ type Source struct {
 	Read func(paths []string, o Options) (*Study, error)
 }
 
-// Generators returns the sources for load generator outputs, one per generator.
+// Generators returns the sources for outputs of load generators and of benchmarks, one per program.
 func Generators() []Source {
 	var sources []Source
 	for _, f := range formats {
@@ -90,6 +90,7 @@ type Study struct {
 // Trial is one run of the other tool.
 type Trial struct {
 	Mesh        string
+	Application string          // of programs that end, which have no mesh
 	Rate        experiment.Rate // intended, or [experiment.Max] in a closed loop
 	RateKnown   bool
 	RateNamed   bool // only a name of a file or directory contains Rate
@@ -137,5 +138,5 @@ func (t *Trial) Warn(code, message, hint string, metrics ...string) {
 func (t *Trial) Fail(err error) {
 	r := &t.Record
 	r.Valid, r.Error = false, err.Error()
-	r.Sampled, r.Load, t.Latency = nil, nil, nil
+	r.Sampled, r.Load, r.Executions, t.Latency = nil, nil, nil, nil
 }

@@ -51,7 +51,8 @@ type factor struct {
 }
 
 var allFactors = []factor{
-	{experiment.MeshFactor, func(*Trial) bool { return true }, true},
+	{experiment.ApplicationFactor, func(t *Trial) bool { return t.Application != "" }, true},
+	{experiment.MeshFactor, func(t *Trial) bool { return t.Application == "" }, true},
 	{experiment.RateFactor, func(t *Trial) bool { return t.RateKnown }, true},
 	{experiment.ConnectionsFactor, func(t *Trial) bool { return t.Connections > 0 }, false},
 	{experiment.ReplicasFactor, func(t *Trial) bool { return t.Replicas > 0 }, true},
@@ -96,7 +97,7 @@ func (f factor) level(t *Trial) (experiment.Level, bool) {
 	if !f.known(t) {
 		return experiment.Level{}, false
 	}
-	return experiment.LevelOf(f.name, experiment.Levels{Mesh: t.Mesh, Rate: t.Rate, Connections: t.Connections, Replicas: t.Replicas})
+	return experiment.LevelOf(f.name, experiment.Levels{Application: t.Application, Mesh: t.Mesh, Rate: t.Rate, Connections: t.Connections, Replicas: t.Replicas})
 }
 
 // safe converts a word for use in a file name.
@@ -120,8 +121,17 @@ func (s *Study) order(a, b plan.Treatment) int {
 }
 
 // baselines sets each treatment's baseline: the otherwise equal treatment
-// without a mesh, if any.
+// without a mesh, if any. Of programs that end it is the first, unless another is named as one.
 func baselines(treatments []plan.Treatment) {
+	if treatments[0].Levels.Application != "" {
+		base := max(0, slices.IndexFunc(treatments, func(t plan.Treatment) bool { return slices.Contains(noMesh, t.ID) }))
+		for i := range treatments {
+			if i != base {
+				treatments[i].Baseline = treatments[base].ID
+			}
+		}
+		return
+	}
 	for i := range treatments {
 		t := &treatments[i]
 		if slices.Contains(noMesh, t.Levels.Mesh) {

@@ -93,7 +93,10 @@ func (s *Study) experiment(p *plan.Plan) ([]byte, error) {
 				h.Factors[name] = append(h.Factors[name], level)
 			}
 		}
-		if slices.Contains(noMesh, t.Levels.Mesh) {
+		switch base := t.Levels.Application; {
+		case base != "" && t.Baseline == "":
+			h.Baseline = map[string]any{experiment.ApplicationFactor: base}
+		case base == "" && slices.Contains(noMesh, t.Levels.Mesh):
 			h.Baseline = map[string]any{experiment.MeshFactor: t.Levels.Mesh}
 		}
 	}

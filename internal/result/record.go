@@ -5,6 +5,7 @@
 package result
 
 import (
+	"fmt"
 	"math"
 	"time"
 
@@ -82,6 +83,7 @@ type Record struct {
 	Probe *Probe `json:"probe,omitempty"`
 
 	Executions []execution.Reading `json:"executions,omitempty"` // of a program that ends, in their order, absent for a server
+	Empty      []execution.Reading `json:"empty,omitempty"`      // of the empty program among them, the same in all trials of a round
 
 	Sampled *Sampled `json:"sampled,omitempty"` // resource figures of an import, instead of counters
 
@@ -282,6 +284,12 @@ func (r *Record) FailedExecutions() (failed []execution.Reading) {
 		}
 	}
 	return failed
+}
+
+// ExecutionFailures describes the failed executions in a line, by the last one.
+func (r *Record) ExecutionFailures() string {
+	failed := r.FailedExecutions()
+	return fmt.Sprintf("%d of %d executions failed: %s", len(failed), len(r.Executions), failed[len(failed)-1].Failure())
 }
 
 // Whole counts the requests of the whole load, and of a probe beside it. It is nil if the generator does not count them.

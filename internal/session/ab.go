@@ -64,6 +64,13 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 	}
 	if len(o.Gates) == 0 {
 		o.Gates = []string{DefaultGate}
+		if o.File != "" {
+			first, err := read(ctx, o, experiment.DecideFrom())
+			if err != nil {
+				return nil, err
+			}
+			o.Gates = []string{first.defaultGate()}
+		}
 	}
 	pilot, err := fewestChanges(func() (*Study, error) { return read(ctx, o, experiment.DecideFrom()) })
 	if err != nil {
@@ -104,6 +111,17 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 		// Blocks differ in the number of meshes that are installed.
 		blocks = max(from, min(blocks-1, int(int64(blocks)*int64(o.MaxTime)/int64(s.Plan.Expected))))
 	}
+}
+
+// defaultGate is the gate of an experiment file without --gate: that of the same two programs, or meshes, without a file.
+func (s *Study) defaultGate() string {
+	switch {
+	case s.Experiment.Batch != nil:
+		return DefaultEndsGate
+	case len(experiment.LevelsOf[string](s.Experiment.Factors, experiment.ApplicationFactor)) > 1:
+		return DefaultProgramGate
+	}
+	return DefaultGate
 }
 
 // seedsTried are the random orders of which the one with the fewest changes of meshes is taken.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -131,5 +132,16 @@ blocks: 4
 	s := must.Get(NewProgram("", nil).AB(t.Context(), AB{File: file, A: "mesh=reference", B: "mesh=envoy", MaxTime: time.Hour}))(t)
 	if len(s.Notes) != 3 || !strings.Contains(s.Notes[0], "Cookie") || !strings.Contains(s.Notes[1], "has no order: interleaved") || !strings.Contains(s.Notes[2], "and hold from block 15 (about ") {
 		t.Errorf("notes: %q", s.Notes)
+	}
+}
+
+// A file without --gate has the gate of what it compares.
+func TestDefaultGateOfFiles(t *testing.T) {
+	const two = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: two}\napplications: {old: {command: [./old]}, new: {command: [./new]}}\nfactors: {application: [old, new]}\n"
+	for fields, want := range map[string]string{"batch: {}\nphases: {measure: 1s}\n": DefaultEndsGate, "phases: {warmup: 1s, measure: 1s, drain: 1s}\n": DefaultProgramGate} {
+		o := AB{File: must.File(t, t.TempDir(), "two.yaml", two+fields), A: "application=old", B: "application=new", MaxTime: time.Hour}
+		if got := must.Get(NewProgram("", nil).AB(t.Context(), o))(t).Experiment.Decide.Gates; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: gates %q, want %q", fields, got, want)
+		}
 	}
 }

@@ -26,10 +26,11 @@ type Program struct {
 	Beside  []Program `json:"beside,omitempty"`
 }
 
-// Series are executions of programs in turn.
+// Series are executions of programs in turn. The index after the last program is the empty program, see [Static]: what its
+// executions use is the start and the end of any process, and the error of reading them.
 type Series struct {
 	Programs []Program     `json:"programs"`
-	Rows     [][]int       `json:"rows"`              // each has every program once; they are repeated
+	Rows     [][]int       `json:"rows"`              // each has every program once, and perhaps the empty one; they are repeated
 	Warmup   int           `json:"warmup,omitempty"`  // rows before the first reading
 	Prepare  []string      `json:"prepare,omitempty"` // command before each execution
 	Input    string        `json:"input,omitempty"`   // file on standard input
@@ -75,9 +76,25 @@ const (
 
 // Run executes the series. Its time ends it between two rows: with the number of rows that is nearest, and at least one.
 func (s Series) Run(ctx context.Context, emit func(program int, r Reading) error) error {
+	path, remove, ok := emptyProgram()
+	defer remove()
+	bare, empty := Series{Limit: s.Limit}, Program{Command: []string{path}}
+	if ok { // the first is not read: its file was not in memory, or cannot be executed here
+		r, err := bare.once(ctx, empty)
+		ok = err == nil && r.Exit == 0
+	}
 	row := func(n int, emit func(int, Reading) error) error {
 		for _, i := range s.Rows[n%len(s.Rows)] {
-			r, err := s.once(ctx, s.Programs[i])
+			of, program := s, empty
+			switch {
+			case i < len(s.Programs):
+				program = s.Programs[i]
+			case !ok:
+				continue
+			default:
+				of = bare
+			}
+			r, err := of.once(ctx, program)
 			if err != nil {
 				return err
 			}
@@ -146,7 +163,7 @@ func (s Series) once(ctx context.Context, program Program) (r Reading, err error
 	}
 	u, _ := p.Usage()
 	r.Wall, r.User, r.System, r.Peak, r.Exit, r.Output = int64(u.Wall), int64(u.User), int64(u.System), u.Peak, u.Exit, out.bytes
-	if r.Benchmarks = benchmarks(out.begin); r.Exit != 0 {
+	if r.Benchmarks, _ = Benchmarks(out.begin); r.Exit != 0 { // other lines may begin as theirs
 		if r.Last = p.Tail(keptLines); len(r.Last) == 0 {
 			r.Last = out.last(keptLines)
 		}
@@ -236,7 +253,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer) error {
 }
 
 // By executes the series by an agent: a small program, since the peak of a child's memory begins with its parent's. It returns
-// the readings of each program.
+// the readings of each program, and of the empty one.
 func (s Series) By(ctx context.Context, agent, cpus string) ([][]Reading, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -259,7 +276,7 @@ func (s Series) By(ctx context.Context, agent, cpus string) ([][]Reading, error)
 		}
 		return nil, err
 	}
-	all := make([][]Reading, len(s.Programs))
+	all := make([][]Reading, len(s.Programs)+1)
 	for lines := json.NewDecoder(&out); ; {
 		var l line
 		switch err := lines.Decode(&l); {

@@ -152,7 +152,7 @@ func TestRows(t *testing.T) {
 func TestEnds(t *testing.T) {
 	s := Series{Programs: []Program{program("hang")}, Rows: [][]int{{0}}, Limit: 100 * time.Millisecond}
 	all := must.Get(s.By(t.Context(), os.Args[0], ""))(t)
-	if r := all[0][0]; r.Exit != 137 || !strings.Contains(r.Failure(), "it did not end within 100ms") {
+	if r := all[0][0]; r.Exit != 137 && r.Exit != 143 || !strings.Contains(r.Failure(), "it did not end within 100ms") {
 		t.Errorf("%+v: %s", r, r.Failure())
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -170,13 +170,39 @@ func TestEnds(t *testing.T) {
 	must.Fail(t, Serve(t.Context(), bufio.NewReader(strings.NewReader("{}")), io.Discard), "needs programs and rows")
 }
 
-// Go's benchmark format on standard output: the means by name and unit. Other output has none.
+// Go's benchmark format on standard output: the means by name and unit, and by package if there are several. Other output has none.
 func TestBenchmarks(t *testing.T) {
-	got := benchmarks([]byte("goos: linux\nBenchmarkEncode/size=10-8 \t 100 \t 2000 ns/op \t 16 B/op \t 1 allocs/op\nBenchmarkEncode/size=10-8 \t 100 \t 4000 ns/op \t 16 B/op \t 1 allocs/op\nBenchmarkDecode \t 5 \t 7 ns/op\nBenchmarking is fun\nPASS\n"))
+	got, _ := Benchmarks([]byte("goos: linux\nBenchmarkEncode/size=10-8 \t 100 \t 2000 ns/op \t 16 B/op \t 1 allocs/op\nBenchmarkEncode/size=10-8 \t 100 \t 4000 ns/op \t 16 B/op \t 1 allocs/op\nBenchmarkDecode \t 5 \t 7 ns/op\nBenchmarking is fun\nPASS\n"))
 	if e := got["Encode/size_10-8"]; len(got) != 2 || math.Abs(e["sec/op"]-3e-6) > 1e-12 || e["B/op"] != 16 || e["allocs/op"] != 1 || math.Abs(got["Decode"]["sec/op"]-7e-9) > 1e-15 {
 		t.Errorf("%v", got)
 	}
-	if got := benchmarks([]byte("hello\n")); got != nil {
-		t.Errorf("%v", got)
+	got, damaged := Benchmarks([]byte("pkg: a/x\nBenchmarkRead 1 2 B/op\npkg: a/y\nBenchmarkRead 1 4 B/op\nBenchmarkCut 1\n"))
+	if len(got) != 2 || got["a/x/Read"]["B/op"] != 2 || got["a/y/Read"]["B/op"] != 4 || damaged == nil || damaged.Line != 5 {
+		t.Errorf("%v, %v", got, damaged)
+	}
+	if got, damaged := Benchmarks([]byte("hello\n")); got != nil || damaged != nil {
+		t.Errorf("%v, %v", got, damaged)
+	}
+}
+
+// The empty program takes part in rows that have it, without preparation. It does nothing: less than any program here.
+func TestEmptyProgram(t *testing.T) {
+	if Static(nil) == nil {
+		t.Skip("no empty program on this system")
+	}
+	s := Series{Programs: []Program{program("read")}, Rows: [][]int{{1, 0}, {0, 1}}, Prepare: []string{"sh", "-c", "test -n \"$TARE_TEST_ROLE\""}, Time: 500 * time.Millisecond, Limit: time.Minute}
+	all := must.Get(s.By(t.Context(), os.Args[0], ""))(t)
+	if len(all) != 2 || len(all[0]) < 2 || len(all[1]) != len(all[0]) {
+		t.Fatalf("%d readings of %d programs", len(all[0]), len(all))
+	}
+	sum := func(all []Reading) (wall, cpu, output int64, failed int) {
+		for _, r := range all {
+			wall, cpu, output, failed = wall+r.Wall, cpu+r.User+r.System, output+r.Output, failed+r.Exit
+		}
+		return wall, cpu, output, failed
+	}
+	wall, cpu, output, failed := sum(all[1])
+	if programWall, programCPU, _, _ := sum(all[0]); !(wall > 0 && wall < programWall && cpu < programCPU) || output != 0 || failed != 0 {
+		t.Errorf("%d executions: %v of wall time and %v of CPU, %d bytes, exit codes %d; the program: %v and %v", len(all[1]), time.Duration(wall), time.Duration(cpu), output, failed, time.Duration(programWall), time.Duration(programCPU))
 	}
 }

@@ -2,7 +2,6 @@ package runner
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -24,7 +23,8 @@ var executing = []phase{
 // leastLimit is the shortest time after which an execution is killed.
 const leastLimit = time.Minute
 
-// Executions are the executions of programs that end, for about the measure phase of each. The order is drawn from a seed.
+// Executions are the executions of programs that end, and of the empty program among them, for about the measure phase of each. The
+// order is drawn from a seed.
 func Executions(x *experiment.Experiment, seed uint64, programs ...app.Topology) execution.Series {
 	n := len(programs)
 	measure := time.Duration(x.Phases.Measure)
@@ -39,7 +39,7 @@ func Executions(x *experiment.Experiment, seed uint64, programs ...app.Topology)
 		}
 		s.Programs = append(s.Programs, p)
 	}
-	s.Rows = slices.Collect(slices.Chunk(plan.Owners(seed, n, 0, execution.MaxRows), n))
+	s.Rows = slices.Collect(slices.Chunk(plan.Owners(seed, n+1, 0, execution.MaxRows), n+1))
 	return s
 }
 
@@ -60,7 +60,7 @@ func (rd *round) execute(ctx context.Context) error {
 	all, err := s.By(ctx, generator.AgentPath(), x.Platform.CPUs[string(metric.App)])
 	for i, t := range members {
 		if err == nil {
-			t.journal.record.Executions = all[i]
+			t.journal.record.Executions, t.journal.record.Empty = all[i], all[len(members)]
 		}
 	}
 	return err
@@ -72,6 +72,5 @@ func executed(r *result.Record, limits experiment.Validity) []result.Warning {
 	if float64(len(failed)) <= limits.ErrorRatio*float64(len(r.Executions)) {
 		return nil
 	}
-	return []result.Warning{{Code: "errors", Message: fmt.Sprintf("%d of %d executions failed: %s", len(failed), len(r.Executions), failed[len(failed)-1].Failure()),
-		Hint: "run the program by hand, with the same input and directory", Invalidates: true}}
+	return []result.Warning{{Code: "errors", Message: r.ExecutionFailures(), Hint: "run the program by hand, with the same input and directory", Invalidates: true}}
 }

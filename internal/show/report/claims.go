@@ -46,6 +46,7 @@ var (
 	otherWork       = ClaimForm{"other-work", "Warning: {message}. The figures compare different work."}
 	executedMoved   = ClaimForm{"executions", "{subject} {does} {more} {name} than {base}: {change}, {is}{unit} instead of {was}{unit}."}
 	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}."}
+	executedEmpty   = ClaimForm{"executions-empty", "Subtracted, because executions are shorter than 5 ms: the {wall} of wall time and {cpu} of CPU time that an empty program takes."}
 	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
 	gatesClaim      = ClaimForm{"gates", "Of the other gates {outcomes}."}
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
@@ -232,7 +233,7 @@ func Claims(r *answer.Report) []Claim {
 	}
 	all, rest := otherAnswers(r), found[first:]
 	unlike := len(all) > 0
-	all = append(all, found[:first]...)
+	all = append(append(all, found[:first]...), emptyClaims(r)...)
 	if unlike {
 		return append(all, trustClaims(v)...)
 	}

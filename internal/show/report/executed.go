@@ -4,6 +4,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // executedVerbs begin what a program that ends has more or less of.
@@ -11,7 +12,7 @@ var executedVerbs = map[string]string{metric.WallTime: "takes", metric.CPUTime: 
 
 // executedSection is a sentence and a few rows about programs that end.
 func executedSection(t text) {
-	for _, c := range executedClaims(t.view.r, metric.WallTime) {
+	for _, c := range append(executedClaims(t.view.r, metric.WallTime), emptyClaims(t.view.r)...) {
 		t.page.prose(c.Sentence)
 	}
 	if len(t.view.r.Executed) > 0 {
@@ -42,6 +43,16 @@ func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
 		}
 	}
 	return all
+}
+
+// emptyClaims are a claim of what is subtracted from the times of executions, none if nothing is.
+func emptyClaims(r *answer.Report) []Claim {
+	e := r.Setup.Empty
+	if e == nil {
+		return nil
+	}
+	amount := func(i stats.Interval) string { return amountWithin(i, quantityOf(metric.WallTime)) }
+	return []Claim{Claim{Form: executedEmpty, Metric: metric.WallTime, Amount: &e.Wall, Unit: "ms"}.fill(sentenceWords{"wall": amount(e.Wall), "cpu": amount(e.CPU)})}
 }
 
 // executedTable has a row for each figure of programs that end.
