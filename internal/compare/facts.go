@@ -53,7 +53,7 @@ func (s Setup) ArrivalsOfFile() string {
 	return s.Arrivals
 }
 
-// Empty is what an execution of the empty program takes: the start and the end of a process that does nothing, ms.
+// Empty is the time of an execution of the empty program: the start and the end of a process that does nothing, ms.
 type Empty struct {
 	Wall stats.Interval `json:"wall_time"`
 	CPU  stats.Interval `json:"cpu_time"`

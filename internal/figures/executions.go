@@ -32,27 +32,27 @@ func timed(x execution.Reading) bool { return x.Wall > 0 }
 // shortExecution is the time of an execution below which the empty program's is subtracted: it is then a tenth of it or more.
 const shortExecution = 5 * time.Millisecond
 
-// NetOfEmpty reports whether the figures of a run are less those of the empty program: if the executions of a program in the first
-// block with readings are short. Later blocks do not change it, so that all looks at a run have the same metric.
+// NetOfEmpty reports whether the figures of a run are less those of the empty program: if an execution in the first block with readings
+// is short. The shortest one counts, since other programs delay the others. Later blocks change nothing, so that all looks at a run have
+// the same metric.
 func NetOfEmpty(records []result.Record) bool {
-	first, shortest := 0, math.Inf(1)
+	first, shortest := 0, int64(math.MaxInt64)
 	for i := range records {
 		r := &records[i]
-		wall, n := 0.0, 0.0
-		for _, x := range r.Executions {
-			if x.Exit == 0 && timed(x) {
-				wall, n = wall+float64(x.Wall), n+1
-			}
-		}
-		if len(r.Empty) == 0 || n == 0 || first != 0 && r.Block > first {
+		if len(r.Empty) == 0 || first != 0 && r.Block > first {
 			continue
 		}
-		if r.Block < first {
-			shortest = math.Inf(1)
+		for _, x := range r.Executions {
+			if x.Exit != 0 || !timed(x) {
+				continue
+			}
+			if r.Block != first {
+				first, shortest = r.Block, x.Wall
+			}
+			shortest = min(shortest, x.Wall)
 		}
-		first, shortest = r.Block, min(shortest, wall/n)
 	}
-	return shortest < float64(shortExecution)
+	return time.Duration(shortest) < shortExecution
 }
 
 // EmptyFigure is the mean of a figure over the executions of the empty program. It is not ok without any.

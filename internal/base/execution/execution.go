@@ -26,8 +26,8 @@ type Program struct {
 	Beside  []Program `json:"beside,omitempty"`
 }
 
-// Series are executions of programs in turn. The index after the last program is the empty program, see [Static]: what its
-// executions use is the start and the end of any process, and the error of reading them.
+// Series are executions of programs in turn. The index after the last program is the empty program, see [Static]. Its
+// executions have the start and the end of any process, and the error of reading them.
 type Series struct {
 	Programs []Program     `json:"programs"`
 	Rows     [][]int       `json:"rows"`              // each has every program once, and perhaps the empty one; they are repeated

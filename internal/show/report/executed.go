@@ -45,7 +45,7 @@ func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
 	return all
 }
 
-// emptyClaims are a claim of what is subtracted from the times of executions, none if nothing is.
+// emptyClaims has the claim about the time that is subtracted from executions, none without such a time.
 func emptyClaims(r *answer.Report) []Claim {
 	e := r.Setup.Empty
 	if e == nil {
