@@ -311,6 +311,10 @@ finding: build-kube ## measure a finding again, and add the run to its page: NAM
 	$(GO) run ./test/findings -add $$dir -load $$load; \
 	bin/tare plot $$dir -o docs/findings/pictures/$(NAME).svg
 
+.PHONY: proxies
+proxies: build ## measure one more version of a proxy, and add it to docs/findings/proxies.md: VERSIONS='nginx=/opt/nginx envoy@1.39.3'
+	@$(GO) run ./test/findings -measure $(VERSIONS)
+
 .PHONY: bench-forecast
 bench-forecast: build ## forecasts of 48 applications, drawn at random, beside what they cost with Envoy: BENCHFORECAST='-seed 2'
 	$(GO) build -o bin/ ./test/forecast

@@ -217,10 +217,12 @@ var documented = map[string]done{
 		instead: "tare plan examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'"},
 	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {by: "TestStandardWeight"},
 
-	"tare run examples/findings/nginx-keepalive.yaml": {instead: "tare plan examples/findings/nginx-keepalive.yaml"},
-	"tare run examples/findings/dropped-runs.yaml":    {instead: "tare plan examples/findings/dropped-runs.yaml"},
-	"tare run examples/findings/caddy-and-nginx.yaml": {instead: "tare plan examples/findings/caddy-and-nginx.yaml"},
-	"tare run examples/findings/mtls-negligible.yaml": {instead: "tare plan examples/findings/mtls-negligible.yaml"},
+	"tare run examples/findings/nginx-keepalive.yaml":     {instead: "tare plan examples/findings/nginx-keepalive.yaml"},
+	"tare run examples/findings/dropped-runs.yaml":        {instead: "tare plan examples/findings/dropped-runs.yaml"},
+	"tare run examples/findings/caddy-and-nginx.yaml":     {instead: "tare plan examples/findings/caddy-and-nginx.yaml"},
+	"tare run examples/findings/mtls-negligible.yaml":     {instead: "tare plan examples/findings/mtls-negligible.yaml"},
+	"go run ./test/findings":                              {not: "TestPagesHaveTheRuns does it"},
+	"make proxies VERSIONS='nginx=/opt/nginx/sbin/nginx'": {not: "measures for minutes"},
 
 	"tare import great-sidecar-debate V1/Data/ambient V1/Data/linkerd --out runs/debate --report": {quick: true},
 	"tare report runs/debate --baseline mesh=linkerd":                                             {quick: true},

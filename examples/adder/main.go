@@ -51,11 +51,12 @@ func main() {
 	log.SetFlags(0)
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` to listen on")
 	sidecar := flag.String("sidecar", "", "`address` of the sidecar; without one this process is the sidecar")
+	other := flag.String("other", "", "`address` of a sidecar in another language, for the route /adder-with-other")
 	flag.Parse()
 	if *sidecar == "" {
 		log.Fatal(serveSidecar(*listen))
 	}
-	log.Fatal(http.ListenAndServe(*listen, newServer(*sidecar))) //nolint:gosec // a server on loopback, which ends with the trial
+	log.Fatal(http.ListenAndServe(*listen, newServer(*sidecar, *other))) //nolint:gosec // a server on loopback, which ends with the trial
 }
 
 // socketOf is the path of the sidecar's Unix socket. Its port makes it unique.
@@ -125,13 +126,14 @@ func addGRPC(_ context.Context, _ http.Header, request []byte) (rpc.Message, err
 }
 
 // newServer returns the server. Each route calls the function over another transport.
-func newServer(sidecar string) http.Handler {
+func newServer(sidecar, other string) http.Handler {
 	routes := http.NewServeMux()
 	var requests atomic.Int64
 	for path, call := range map[string]func(context.Context, addends) (sum, error){
 		"/adder":                          func(_ context.Context, in addends) (sum, error) { return add(in), nil },
 		"/adder-with-sidecar":             overREST("tcp", sidecar),
 		"/adder-with-sidecar-socket":      overREST("unix", socketOf(sidecar)),
+		"/adder-with-other":               overREST("tcp", other),
 		"/adder-with-sidecar-grpc":        overGRPC("tcp", sidecar),
 		"/adder-with-sidecar-grpc-socket": overGRPC("unix", socketOf(sidecar)),
 	} {

@@ -3,6 +3,7 @@
 //
 //	go run ./test/findings                                      write the tables again
 //	go run ./test/findings -add runs/nginx-keepalive -load 0.3  add a run, measured at this load average, and write the tables
+//	go run ./test/findings -measure nginx=/opt/nginx            measure a version of a proxy, and add it to proxies.md
 //
 // A marker names the experiment and the metrics of its columns:
 //
@@ -37,8 +38,16 @@ func main() {
 	add := flag.String("add", "", "results `directory` of a run to add")
 	load := flag.String("load", "", "load average `before` that run")
 	pages := flag.String("pages", "docs/findings", "`directory` of the pages")
+	versions := flag.Bool("measure", false, "measure `versions` of one proxy, the arguments: NAME=PROGRAM, or NAME@VERSION that tare downloads")
 	flag.Parse()
-	if err := run(*pages, *add, *load); err != nil {
+	err := error(nil)
+	if *versions {
+		err = measure(*pages, flag.Args())
+	}
+	if err == nil {
+		err = run(*pages, *add, *load)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -208,6 +217,11 @@ func rounded(i *stats.Interval) *stats.Interval {
 
 var marked = regexp.MustCompile(`(?s)(<!-- runs ([a-z0-9-]+): ([^>]*?) -->\n).*?(<!-- end -->)`)
 
+// bundledMark begins the table of proxies.
+const bundledMark = "<!-- runs of proxies -->"
+
+var bundled = regexp.MustCompile("(?s)" + bundledMark + `\n.*?<!-- end -->`)
+
 // tables returns the pages with tables of runs, by path.
 func tables(pages string) (map[string][]byte, error) {
 	names, err := filepath.Glob(filepath.Join(pages, "*.md"))
@@ -221,7 +235,15 @@ func tables(pages string) (map[string][]byte, error) {
 			return nil, err
 		}
 		var failed error
-		text := marked.ReplaceAllFunc(page, func(block []byte) []byte {
+		text := page
+		if bundled.Match(page) {
+			table, err := proxyTable(pages)
+			if err != nil {
+				return nil, err
+			}
+			text = bundled.ReplaceAllFunc(page, func([]byte) []byte { return fmt.Appendf(nil, "%s\n\n%s\n<!-- end -->", bundledMark, table) })
+		}
+		text = marked.ReplaceAllFunc(text, func(block []byte) []byte {
 			m := marked.FindSubmatch(block)
 			runs, err := readRuns(filepath.Join(pages, "runs", string(m[2])+".jsonl"))
 			if err != nil {
@@ -233,7 +255,7 @@ func tables(pages string) (map[string][]byte, error) {
 		if failed != nil {
 			return nil, failed
 		}
-		if marked.Match(page) {
+		if marked.Match(page) || bundled.Match(page) {
 			written[name] = text
 		}
 	}

@@ -2,13 +2,19 @@ package main
 
 import (
 	"bytes"
+	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -75,4 +81,86 @@ func TestRunsApart(t *testing.T) {
 
 func interval(estimate, low, high float64) *stats.Interval {
 	return &stats.Interval{Estimate: estimate, Low: &low, High: &high}
+}
+
+// bundle writes the costs of one version of nginx, with a planted cost beside that of the common unit, as a bundle.
+func bundle(t *testing.T, pages, name, version string, microseconds float64) {
+	t.Helper()
+	s, dir := answertest.Quickstart(), t.TempDir()
+	s.Name, s.Drift, s.Treatments = "proxies", 0, []answertest.Treatment{
+		{ID: "hop-envoy", Factors: plan.Factors{"mesh": "hop-envoy"}, Truth: answertest.Truth{AppUS: 60, DataUS: 180, AppMiB: 14, DataMiB: 48, MedianMS: 0.4}},
+		{ID: "nginx-1", Factors: plan.Factors{"mesh": "nginx-1"}, Baseline: "hop-envoy", Truth: answertest.Truth{AppUS: 60, DataUS: microseconds, AppMiB: 14, DataMiB: 18, MedianMS: 0.2}},
+	}
+	must.OK(t, s.Write(t, filepath.Join(dir, costRun)).Close())
+	environment := filepath.Join(dir, costRun, result.EnvironmentFile)
+	text := bytes.Replace(must.Get(os.ReadFile(environment))(t), []byte(`"envoy": "1.40.0"`), []byte(`"nginx-1": "`+version+`"`), 1)
+	must.OK(t, os.WriteFile(environment, text, 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(dir, loadFile), []byte("0.25"), 0o600))
+	must.OK(t, pack(dir, filepath.Join(pages, "proxies", name+".tar.gz")))
+}
+
+// The table of proxies is written from bundles alone: a version more is a line more, in the order of versions, with its cost as a
+// multiple of the common unit.
+func TestProxiesByRelease(t *testing.T) {
+	pages := t.TempDir()
+	page := filepath.Join(pages, "proxies.md")
+	must.OK(t, os.WriteFile(page, []byte("Before\n\n"+bundledMark+"\nearlier\n<!-- end -->\n\nAfter\n"), 0o600))
+	bundle(t, pages, "a", "1.26.3", 90)
+	must.OK(t, run(pages, "", ""))
+	one := string(must.Get(os.ReadFile(page))(t))
+	lines := regexp.MustCompile(`\| nginx \| 1.26.3 \| (\S+) [^|]*\| (\S+) [^|]*\| 18.*\| not measured \|.* load 0.25 \|`).FindStringSubmatch(one)
+	if lines == nil || !strings.HasPrefix(one, "Before\n\n"+bundledMark+"\n\n| proxy |") || !strings.HasSuffix(one, "\n<!-- end -->\n\nAfter\n") || strings.Contains(one, "earlier") {
+		t.Fatal(one)
+	}
+	if cost, times := must.Get(strconv.ParseFloat(lines[1], 64))(t), must.Get(strconv.ParseFloat(lines[2], 64))(t); math.Abs(cost-90) > 5 || math.Abs(times-0.5) > 0.02 {
+		t.Errorf("90 µs beside 180 are %v µs, %v times", cost, times)
+	}
+	bundle(t, pages, "b", "1.9.2", 180)
+	must.OK(t, run(pages, "", ""))
+	two := string(must.Get(os.ReadFile(page))(t))
+	if before, after := strings.Index(two, "| 1.9.2 |"), strings.Index(two, "| 1.26.3 |"); before < 0 || after < before || strings.Count(two, "\n") != strings.Count(one, "\n")+1 {
+		t.Error(two)
+	}
+	must.OK(t, run(pages, "", ""))
+	if again := string(must.Get(os.ReadFile(page))(t)); again != two {
+		t.Error("the same bundles write another page")
+	}
+}
+
+// Bundles stay small, and the same files have the same bytes.
+func TestBundles(t *testing.T) {
+	sum := int64(0)
+	for _, name := range must.Get(filepath.Glob("../../docs/findings/proxies/*.tar.gz"))(t) {
+		sum += must.Get(os.Stat(name))(t).Size()
+	}
+	if sum > 2<<20 {
+		t.Errorf("bundles have %d bytes, at most 2 MiB", sum)
+	}
+	pages := t.TempDir()
+	bundle(t, pages, "a", "1.26.3", 90)
+	bundle(t, pages, "b", "1.26.3", 90)
+	a, b := must.Get(os.ReadFile(filepath.Join(pages, "proxies", "a.tar.gz")))(t), must.Get(os.ReadFile(filepath.Join(pages, "proxies", "b.tar.gz")))(t)
+	if !bytes.Equal(a, b) {
+		t.Error("the same runs are packed differently")
+	}
+}
+
+// The flags of a measurement name every version once. A proxy that takes no new routes gets none.
+func TestSettingsOfVersions(t *testing.T) {
+	got := must.Get(settings(costRun, []string{"envoy@1.36.4", "varnish=varnishd-13"}))(t)
+	want := []string{"--set", `meshes={hop-envoy: {from: envoy-plaintext, gateway: {}}, envoy-1: {from: envoy-plaintext, gateway: {}, version: "1.36.4"}, varnish-2: {from: varnish, gateway: {}, program: "varnishd-13"}}`,
+		"--set", "factors.mesh=[hop-envoy, envoy-1, varnish-2]"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	got = must.Get(settings(changesRun, []string{"varnish=/opt/varnishd"}))(t)
+	want = []string{"--set", `meshes={varnish-1: {from: varnish, program: "/opt/varnishd"}}`, "--set", "factors.mesh=[varnish-1]", "--set", "changes=null", "--set", "phases.measure=1s"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	for _, wrong := range []string{"", "nginx", "squid=/squid"} {
+		if _, err := settings(costRun, []string{wrong}); err == nil {
+			t.Errorf("%q is accepted", wrong)
+		}
+	}
 }

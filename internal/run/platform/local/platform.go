@@ -113,8 +113,9 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 			if own || strings.Contains(name, "/") {
 				name = m.Name
 			}
-			if s := m.Local.Sidecar; prog.version == "" && len(s.VersionArgs) > 0 && prog.path != "" {
-				prog.version = printedVersion(ctx, prog.path, s)
+			// A variant's program that nobody knows has a digest and no number.
+			if s := m.Local.Sidecar; len(s.VersionArgs) > 0 && prog.path != "" && (prog.version == "" || strings.HasPrefix(prog.version, "(")) {
+				prog.version = strings.TrimSpace(printedVersion(ctx, prog.path, s) + " " + prog.version)
 			}
 			if prog.version != "" {
 				versions[name] = prog.version

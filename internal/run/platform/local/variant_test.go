@@ -37,6 +37,20 @@ func TestVariantRunsItsProgram(t *testing.T) {
 	}
 }
 
+// A program of a variant that is not a known one has the version that it prints, beside its digest.
+func TestVariantPrintsItsVersion(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "nginx")
+	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\necho nginx version: nginx/1.22.1\n"), 0o700))
+	variant := must.Get(load(t, "nginx").Variant("nginx-mine", mesh.Overrides{Program: script}))(t)
+	o := Options{AgentPath: agent, ProgramAt: func(_ context.Context, _, path string) (string, string, error) {
+		return path, "(sha256 0123456789ab)", nil
+	}}
+	versions := must.Get(New(o).Prepare(t.Context(), []mesh.Definition{variant}))(t)
+	if got := versions["nginx-mine"]; got != "1.22.1 (sha256 0123456789ab)" {
+		t.Errorf("version %q of %v", got, versions)
+	}
+}
+
 // The configuration that two Envoys really have differs in the setting of the variant, and in nothing else.
 func TestEffectiveConfigurationOfEnvoys(t *testing.T) {
 	realEnvoy(t)
