@@ -17,8 +17,8 @@ func newCompletionsCommand() *cobra.Command {
 		Use:   "completions",
 		Short: "Run a stand-in for a completion server: tokens as server-sent events, at a given pace",
 		Long: `completions answers every path as a chat completion of OpenAI's interface, with tokens at
-a given pace. It sends the header at once. A request with "stream": false has
-one JSON object as its answer, and max_tokens may ask for fewer tokens.`,
+a given pace. It sends the header at once. A request whose body has no
+"stream": true has one JSON object as its answer. max_tokens may ask for fewer tokens.`,
 		Example: `  tare-agent completions --listen 127.0.0.1:8080 --tokens 100 --first 50ms --pace 5ms`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

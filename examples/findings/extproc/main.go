@@ -1,4 +1,4 @@
-// Command extproc is a processor for Envoy's filter ext_proc that lets every request pass: what it costs is the way there and back.
+// Command extproc is a processor for Envoy's filter ext_proc that lets every request pass: its cost is the way there and back.
 //
 //	extproc PATH    serves gRPC on a Unix socket
 package main

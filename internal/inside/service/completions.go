@@ -14,7 +14,7 @@ import (
 )
 
 // Completions is a stand-in for a completion server with the interface of OpenAI: it answers every path with tokens at a given
-// pace, as events or, with "stream": false, as one object. GET /healthz succeeds at once.
+// pace, as one object or, with "stream": true or without a body, as events. GET /healthz succeeds at once.
 type Completions struct {
 	Tokens int           // of an answer; max_tokens of the request may be fewer
 	First  time.Duration // from the request to the first token
@@ -80,7 +80,7 @@ func (c Completions) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	answer := completion{ID: "chatcmpl-tare", Object: "chat.completion", Created: begin.Unix(), Model: cmp.Or(asked.Model, "tare")}
 	stop := "stop"
 	due := func(i int) time.Duration { return time.Until(begin.Add(c.First + time.Duration(i)*c.Pace)) }
-	if asked.Stream == nil || *asked.Stream {
+	if asked.Stream == nil && len(body) == 0 || asked.Stream != nil && *asked.Stream {
 		answer.Object = "chat.completion.chunk"
 		_ = events(r.Context(), w, tokens, due, func(i int) any {
 			answer.Choices = []choice{{Delta: &chatText{Content: tokenText}}}

@@ -16,7 +16,7 @@ func TestCompletions(t *testing.T) {
 	c := Completions{Tokens: 4, First: 60 * time.Millisecond, Pace: 20 * time.Millisecond}
 	s := httptest.NewServer(c)
 	defer s.Close()
-	for body, want := range map[string]int{"": 4, `{"model": "x", "max_tokens": 2, "stream": true}`: 2, `{"max_tokens": 9}`: 4} {
+	for body, want := range map[string]int{"": 4, `{"model": "x", "max_tokens": 2, "stream": true}`: 2, `{"max_tokens": 9, "stream": true}`: 4} {
 		begin := time.Now()
 		r := must.Get(http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader(body)))(t)
 		header, n, ended, first := time.Since(begin), 0, false, time.Duration(0)
@@ -42,12 +42,14 @@ func TestCompletions(t *testing.T) {
 			t.Errorf("%s: %d events, ended %v, header after %v, first after %v, all after %v", body, n, ended, header, first, whole)
 		}
 	}
-	r := must.Get(http.Post(s.URL, "application/json", strings.NewReader(`{"stream": false, "model": "m"}`)))(t)
-	defer r.Body.Close()
-	var got completion
-	must.OK(t, json.NewDecoder(r.Body).Decode(&got))
-	if got.Model != "m" || got.Usage.Completion != 4 || got.Choices[0].Message.Content != strings.Repeat(tokenText, 4) {
-		t.Errorf("%+v", got)
+	for _, body := range []string{`{"stream": false, "model": "m"}`, `{"model": "m"}`} { // gateways leave out defaults
+		r := must.Get(http.Post(s.URL, "application/json", strings.NewReader(body)))(t)
+		var got completion
+		must.OK(t, json.NewDecoder(r.Body).Decode(&got))
+		r.Body.Close()
+		if got.Model != "m" || got.Usage.Completion != 4 || got.Choices[0].Message.Content != strings.Repeat(tokenText, 4) {
+			t.Errorf("%s: %+v", body, got)
+		}
 	}
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/v1/completions": http.StatusBadRequest} {
 		body := map[int]string{http.StatusBadRequest: "{"}[want]
