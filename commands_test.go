@@ -241,7 +241,6 @@ var documented = map[string]done{
 	`tare load tcp://127.0.0.1:6379 --data $'PING\r\n' --expect-body $'+PONG\r\n' -r 500`:                                       {by: "TestLoadTCP"},
 	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' -- redis-server --port {port} --protected-mode no`: {by: "TestRedisBehindProxies"},
 	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                                    {by: "TestLoadWebSocket"},
-	"tare load 'http://127.0.0.1:8080/users/{{csv \"users.csv\" \"id\"}}' --templates --data '{\"order\": \"{{uuid}}\"}'":       {add: "-r 50 -z 1s"},
 
 	"tare mesh list":                          {},
 	"tare mesh install istio --profile ha":    {not: "TestKubernetesIstioCommands installs the default profile: three replicas need three nodes"},
@@ -445,7 +444,6 @@ func scratch(t *testing.T) (dir, bin string) {
 	for _, mesh := range []string{"linkerd", "ambient"} {
 		debatetest.Sequence{Mesh: mesh, First: 1}.Write(t, filepath.Join(dir, "V1", "Data"))
 	}
-	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n1\n2\n"), 0o600))
 	return dir, bin
 }
 

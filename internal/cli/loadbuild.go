@@ -35,16 +35,13 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	}
 	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), speakWebSocket(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.rpc.refuse(&p, f.changed), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
-	errs = append(errs, f.vary(&p), f.addUsers(&p), f.compile(&p))
+	errs = append(errs, f.vary(&p))
 	if p.Seed = f.seed; !f.changed("seed") {
 		p.Seed = uint64(rand.Uint32()) // a whole number in every reader of JSON
 	}
 	var err error
 	f.checkedGates, err = parseLoadGates(f.gates)
 	errs = append(errs, err)
-	if !f.changed("streams") && (p.Cookies || p.Think != nil) {
-		p.Streams = 1 // a user is a connection
-	}
 	if f.tls != (load.TLS{}) {
 		p.TLS = &f.tls
 	}
@@ -88,7 +85,7 @@ func (f *loadFlags) refuseValues() error {
 	}{
 		{"connections", f.profile.Connections == 0, "be above 0"}, {"requests", f.profile.Requests == 0, "be above 0"},
 		{"workers", f.profile.Workers == 0, "be above 0"}, {"streams", f.profile.Streams < 1, "be above 0"},
-		{"timeout", f.timeout == 0, "be above 0"}, {"speed", f.targets == "", "be used with --targets"},
+		{"timeout", f.timeout == 0, "be above 0"},
 	} {
 		if f.changed(flag.name) && flag.wrong {
 			errs = append(errs, fmt.Errorf("--%s must %s", flag.name, flag.must))
@@ -130,7 +127,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if len(p.Targets) == 1 {
 		base = p.Targets[0]
 	}
-	read, err := calls.Open(in, name, base, f.texts())
+	read, err := calls.Open(in, name, base)
 	if err != nil {
 		return err
 	}
@@ -140,7 +137,7 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if note := read.HostNote(); note != "" {
 		f.notef("%s: %s", name, note)
 	}
-	if read.Recorded && base != "" { // the URL is only the host of the requests
+	if read.Log { // the URL is only the host of the requests
 		p.Targets = nil
 	}
 	before := len(p.Targets)
@@ -154,42 +151,6 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 	if origins, _ := p.Origins(); !f.changed("connections") { // each host has connections of its own
 		p.Connections = max(p.Connections, len(origins))
 	}
-	return f.replayRecorded(p, read)
-}
-
-// replayRecorded sends requests at their recorded instants, with --speed.
-func (f *loadFlags) replayRecorded(p *load.Profile, read *calls.Source) error {
-	if !f.changed("speed") {
-		return nil
-	}
-	speed, err := strconv.ParseFloat(strings.TrimSuffix(f.speed, "x"), 64)
-	switch {
-	case err != nil || !(speed > 0) || speed > 1e6:
-		return fmt.Errorf("--speed %q is not a factor such as 2x or 0.5x", f.speed)
-	case read.Order == nil:
-		return errors.New("--speed needs requests with instants: an access log, HAR, or JSON lines with \"at\"")
-	case p.Workers > 1:
-		return errors.New("--speed needs one worker")
-	case len(p.Targets) != len(read.Calls):
-		return errors.New("--speed and further URLs exclude each other")
-	}
-	for _, flag := range []string{"rate", aliasRate, "ramp", "find-max", "arrivals"} {
-		if f.changed(flag) {
-			return fmt.Errorf("--speed and --%s exclude each other: the instants are those of the file", flag)
-		}
-	}
-	for _, at := range read.At {
-		p.Instants = append(p.Instants, int64(float64(at)/speed))
-	}
-	last := time.Duration(p.Instants[len(p.Instants)-1])
-	if !f.changed("warmup") {
-		p.Warmup = 0
-	}
-	if !f.timed() {
-		f.duration.d = max(last+time.Millisecond-p.Warmup, time.Millisecond)
-	}
-	p.Order, p.Weights, p.Arrivals = read.Order, nil, load.Replay
-	f.rate = rateFlag(float64(len(p.Instants)) / max(last.Seconds(), 1e-3)) // only reported
 	return nil
 }
 
@@ -216,7 +177,7 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	if f.rpc.takeData(p, body, source) {
 		return nil
 	}
-	p.Body, f.bodyName = body, source
+	p.Body = body
 	kind := "application/x-www-form-urlencoded" // as curl
 	if json.Valid(body) {
 		kind = "application/json"
@@ -240,7 +201,7 @@ func (f *loadFlags) readSecrets(p *load.Profile) error {
 		name, value, _ := strings.Cut(h, ":")
 		switch {
 		case strings.Contains(value, "${env:") || strings.Contains(value, "${file:"):
-			full, err := experiment.WithSecrets(value, f.templates)
+			full, err := experiment.WithSecrets(value)
 			if p.Headers[i] = name + ":" + full; err != nil {
 				errs = append(errs, hint.Wrap(fmt.Errorf("--header %s: %w", name, err), hint.Of(err)))
 			}

@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 type loadFlags struct {
@@ -30,9 +29,6 @@ type loadFlags struct {
 	rpc       rpcFlags
 	data      string // body, or @file
 	targets   string // file of requests
-	speed     string // of recorded instants
-	templates bool   // expressions in URLs, headers and bodies
-	think     string // between requests of a connection
 	auth      string // user:password
 	resolve   []string
 	connectTo []string
@@ -41,8 +37,6 @@ type loadFlags struct {
 	findMax   string // objective of a search for the highest rate
 
 	checkedGates []capacity.Bound
-	reader       *template.Reader // of --templates
-	bodyName     string           // of --data, for errors
 	changed      func(flag string) bool
 	in           io.Reader
 	notef        func(format string, args ...any)
@@ -64,8 +58,8 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "find-max"}},
-	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "retry-idle", "resolve", "connect-to", "unix-socket", "workers"}},
-	{"Request", []string{"targets", "speed", "templates", "cookies", "think", "auth", "body-size"}},
+	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "resolve", "connect-to", "unix-socket", "workers"}},
+	{"Request", []string{"targets", "auth", "body-size"}},
 	{"gRPC", []string{"proto", "import-path"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
 	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
@@ -91,11 +85,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	registerRequest(flags, &f.profile.Method, &f.data, &f.profile.Headers)
-	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, HAR, or an access log; - is standard input")
-	flags.StringVar(&f.speed, "speed", "", "send the requests of --targets at their recorded instants, `2x` as fast")
-	flags.BoolVar(&f.templates, "templates", false, "replace {{uuid}}, {{seq}}, {{random 1 100}}, {{now}} and {{csv \"FILE\" \"COLUMN\"}} in paths, headers and bodies")
-	flags.BoolVar(&f.profile.Cookies, "cookies", false, "each connection is a user with cookies of its own, who sends the requests in their order")
-	flags.StringVar(&f.think, "think", "", "wait this long between an answer and the next request of a connection, such as `100ms..500ms`; closed loop only")
+	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, or an access log; - is standard input")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
@@ -110,7 +100,6 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
 	flags.Float64Var(&f.profile.ConnectionRate, "connection-rate", 0, "new connections per `second`: each is replaced after as many requests as make that rate")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
-	flags.BoolVar(&f.profile.RetryIdle, "retry-idle", false, "retry a request whose reused connection ends without an answer (idempotent methods, HTTP/1.1)")
 	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket")
 	flags.StringVar(&f.tls.CAFile, "cacert", "", "PEM file of trusted CA certificates")
 	flags.StringVar(&f.tls.CertFile, "cert", "", "PEM file of a client certificate")

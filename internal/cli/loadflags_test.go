@@ -125,8 +125,6 @@ func TestUnusedFlagsAreRead(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(dir, "shop.proto"), nil, 0o644))
 	for _, test := range []struct{ want, args string }{
 		{"--streams must be above 0", "--streams -1"},
-		{"--speed must be used with --targets", "--speed zz"},
-		{"--speed must be used with --targets", "--speed NaN"},
 		{"--proto needs a URL of gRPC", "--proto missing"},
 		{"--proto: stat missing: no such file", "--protocol grpc --proto missing"},
 		{"--proto: stat ", "--protocol grpc --proto missing --import-path " + dir},
@@ -139,8 +137,8 @@ func TestUnusedFlagsAreRead(t *testing.T) {
 		_, err := built(t, strings.Fields(test.args)...)
 		must.Match(t, err, test.want, test.args)
 	}
-	for _, flag := range []string{"rate", "duration", "warmup", "timeout", "think", "seed", "streams", "connections", "workers",
-		"requests", "body-size", "gate", "find-max", "speed"} {
+	for _, flag := range []string{"rate", "duration", "warmup", "timeout", "seed", "streams", "connections", "workers",
+		"requests", "body-size", "gate", "find-max"} {
 		for _, value := range []string{"NaN", "Inf", "-Inf", "zz"} {
 			if _, err := runLoadCommand(t, "http://127.0.0.1:1/", "-n", "1", "--"+flag+"="+value); exitCode(err) != console.BadUsage {
 				t.Errorf("--%s=%s: %v", flag, value, err)

@@ -71,7 +71,7 @@ func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
 		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") {
 			return nil, hint.Usage(errors.New("--push-header has no header's name"), `write it as --push-header "Authorization: Bearer ${env:TOKEN}"`)
 		}
-		full, err := experiment.WithSecrets(value, false)
+		full, err := experiment.WithSecrets(value)
 		if err != nil {
 			return nil, fmt.Errorf("--push-header %s: %w", name, err)
 		}

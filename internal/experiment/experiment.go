@@ -111,7 +111,7 @@ type Load struct {
 	From string `yaml:"from,omitempty" json:"from,omitempty"`
 	// Entry is the target: the entry's "service" (default), or the ingress "gateway" of each mesh. Kubernetes.
 	Entry    string   `yaml:"entry,omitempty" json:"entry,omitempty"`
-	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform | recorded
+	Arrivals string   `yaml:"arrivals,omitempty" json:"arrivals"` // constant | poisson (default) | uniform
 	Timeout  Duration `yaml:"timeout" json:"timeout"`             // per request
 	Workers  int      `yaml:"workers" json:"workers"`             // OS threads of the generator
 	Checks   Checks   `yaml:"checks,omitempty" json:"checks,omitzero"`
@@ -121,12 +121,6 @@ type Load struct {
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
 	// Targets is a file of requests, which become Requests when the experiment is read.
 	Targets string `yaml:"targets,omitempty" json:"targets,omitempty"`
-	// Templates replaces expressions such as {{uuid}} in the requests. By default braces are text.
-	Templates bool `yaml:"templates,omitempty" json:"templates,omitempty"`
-	// Cookies makes each connection a user with cookies of its own.
-	Cookies bool `yaml:"cookies,omitempty" json:"cookies,omitempty"`
-	// Think is the time between an answer and the next request of a connection, at rate max.
-	Think Think `yaml:"think,omitempty" json:"think,omitzero"`
 	// Profile changes the rate with time.
 	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
 	// Stream is "chunks" if each chunk of an answer is a message.

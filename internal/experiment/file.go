@@ -106,7 +106,6 @@ func (f *File) Complete() {
 	f.completeSoak()
 	f.completeBatch()
 	e.completeSearches()
-	f.completeRate()
 	f.completeSlices()
 	f.completeChanges()
 }

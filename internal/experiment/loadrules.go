@@ -18,10 +18,8 @@ func (v loadRules) validate() {
 	v.checks()
 	v.requests()
 	v.spread()
-	v.users()
 	v.webSocket()
 	v.profile()
-	v.instants()
 	v.workers()
 	each(v.validation, "factors."+ConnectionRateFactor, LevelsOf[int](v.e.Factors, ConnectionRateFactor), v.connectionRate)
 }
@@ -82,8 +80,6 @@ func (v loadRules) supported() {
 		{"load.checks.jsonHas", len(c.JSONHas) > 0, load.JSONChecks},
 		{"load.checks.jsonLacks", len(c.JSONLacks) > 0, load.JSONChecks},
 		{"load.requests", len(l.Requests) > 0, load.SeveralRequests},
-		{"load.cookies", l.Cookies, load.Cookies},
-		{"load.templates", l.Templates, load.Templates},
 	} {
 		for _, p := range v.requestProtocols() {
 			if use.used && !load.Supports(p, use.feature) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 const (
@@ -129,12 +128,6 @@ func (v loadRules) address(path string, r *Request) {
 	}
 	if r.Path == "" {
 		return
-	}
-	if v.e.Load.Templates && template.Has(r.Path) {
-		if r.Path[0] != '/' || len(r.Path) > maxRequestText {
-			v.report(path+".path", "write a path such as /items/{{seq}}", "%q is not a path", clip(r.Path))
-		}
-		return // the rest is encoded
 	}
 	u, err := url.ParseRequestURI(r.Path)
 	control := strings.ContainsFunc(r.Path, func(c rune) bool { return c <= ' ' || c >= 0x7f })

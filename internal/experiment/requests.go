@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 	redact "github.com/tare-mesh/tare/internal/base/secret"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Request is one kind of request of the load. An absent field has tare's default.
@@ -38,8 +37,6 @@ type Request struct {
 	Stream   string `yaml:"stream,omitempty" json:"stream,omitempty"`
 	Messages []Body `yaml:"messages,omitempty" json:"messages,omitempty"`
 	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // share of the request: weight over the sum of all
-	// At are the instants of arrivals "recorded".
-	At Instants `yaml:"at,omitempty" json:"at,omitempty"`
 }
 
 // Host is the header Host that the file sets: of all requests, or of the first that has one. Empty: none.
@@ -101,9 +98,8 @@ func (b Body) MarshalText() ([]byte, error) {
 // UnmarshalText reads what MarshalText has written.
 func (b *Body) UnmarshalText(text []byte) error { return b.UnmarshalScalar(string(text)) }
 
-// WithSecrets replaces the placeholders of a header's value. No error contains a secret. In a
-// templated value, braces of a secret are text.
-func WithSecrets(value string, templated bool) (string, error) {
+// WithSecrets replaces the placeholders of a header's value. No error contains a secret.
+func WithSecrets(value string) (string, error) {
 	if wrong := checkPlaceholders(value); wrong != "" {
 		return "", hint.New("write ${env:NAME} or ${file:PATH}", "%s is not a placeholder", clip(wrong))
 	}
@@ -114,9 +110,6 @@ func WithSecrets(value string, templated bool) (string, error) {
 			err = fmt.Errorf("%s has control characters, such as line breaks", whole)
 		}
 		errs = append(errs, err)
-		if templated {
-			return template.Quote(text)
-		}
 		return text
 	})
 	return replaced, errors.Join(errs...)

@@ -42,7 +42,7 @@ func TestWithSecrets(t *testing.T) {
 	t.Setenv("TARE_TEST_TOKEN", "s3cret")
 	t.Setenv("TARE_TEST_LINES", "a\r\nX-Other: b")
 	path := must.File(t, dir, "key", "k3y\n")
-	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:"+path+"}", false)
+	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:"+path+"}")
 	if err != nil || got != "Bearer s3cret, k3y" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -51,7 +51,7 @@ func TestWithSecrets(t *testing.T) {
 		"${env:TARE_TEST_LINES}":      "control characters",
 		"${file:" + dir + "/nowhere}": "read header",
 	} {
-		if _, err := experiment.WithSecrets(value, false); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Other") {
+		if _, err := experiment.WithSecrets(value); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "Other") {
 			t.Errorf("%s: %v, want %q and no content", value, err, want)
 		}
 	}

@@ -18,7 +18,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.generator", "Load generator, if it is no factor.", d.Load.Generator, oneOf("generator", names.Generators...)},
 		{"load.from", "Origin of the load, on kubernetes. inside: load workers in pods; outside: this machine, through platform.expose.", nil, oneOf("origin of the load", loadFrom...)},
 		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf("entry of the load", entries...)},
-		{"load.arrivals", "Arrivals of an open loop. recorded: at the instants of load.requests or load.targets, at the recorded rate, or sped up or slowed down to factors.rate.", d.Load.Arrivals, oneOf("distribution of arrivals", load.Constant, load.Poisson, load.Uniform, Recorded)},
+		{"load.arrivals", "Arrivals of an open loop.", d.Load.Arrivals, oneOf("distribution of arrivals", load.Constant, load.Poisson, load.Uniform)},
 		{"load.timeout", "Timeout of a request from its send, at most 60s.", d.Load.Timeout.String(), between(Duration(time.Millisecond), maxTimeout, "")},
 		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers, "one worker sends tens of thousands of requests per second")},
 		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
@@ -27,16 +27,13 @@ func loadRows(names Names) []fieldRow {
 		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, form(levelList)},
 		{"load.checks.jsonHas", "Fields that every JSON body must have: errors, or data.errors. null, [] and {} count as absent.", nil, form(levelList)},
 		{"load.checks.jsonLacks", "Fields that no body may have.", nil, form(levelList)},
-		{"load.templates", "Replace expressions in paths, headers and bodies of load.requests: {{uuid}}, {{seq}}, {{random 1 100}}, {{now}}, {{csv \"users.csv\" \"id\"}}.", nil, nil},
-		{"load.cookies", "Each connection is a user with cookies of its own, who sends load.requests in their order.", nil, nil},
-		{"load.think", "Time between an answer and the next request of a connection: 200ms, or 100ms..500ms. Only with rate max.", nil, think{between(Duration(time.Microsecond), maxPhase, "")}},
 		{"load.profile", "Change of the rate in the measure phase, repeated until the load ends. The warm-up has the mean rate.", nil, nil},
 		{"load.profile.steps", "Steps and ramps, in multiples of the rate.", nil, form(levelList)},
 		{"load.profile.steps[].for", "Length of the step.", nil, required{between(minStep, maxPhase, "")}},
 		{"load.profile.steps[].at", "Multiple of the rate: 2 is twice the rate, 0 a pause.", nil, times},
 		{"load.profile.steps[].from", "Multiple at the start of a ramp.", nil, times},
 		{"load.profile.steps[].to", "Multiple at its end.", nil, times},
-		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, HAR, an access log. Relative to the experiment file.", nil, nil},
+		{"load.targets", "File of requests, which become load.requests: vegeta's targets, JSON lines, an access log. Relative to the experiment file.", nil, nil},
 		{"load.stream", "Messages of answers that stream. Events of text/event-stream, lines of newline-delimited JSON and messages of gRPC are recognised. chunks: each chunk of HTTP/1.1, or DATA frame of HTTP/2. Only the generator tare has their times.", nil, oneOf("stream", load.StreamChunks)},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
 		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", load.AnswerEcho, oneOf("answer", load.AnswerEcho, load.AnswerMessage, load.AnswerPong)},
@@ -55,15 +52,9 @@ func loadRows(names Names) []fieldRow {
 		{request + "proto", "File that defines the gRPC service, for json, relative to the experiment file. Its imports are found beside it.", nil, nil},
 		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf("stream", streams...)},
 		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
-		{request + "at", "Instants for arrivals recorded: seconds with spaces between. Equal ones are spread over their precision: whole seconds over a second. They repeat until the load ends.", nil, text(instantsForm)},
 		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, load.MaxWeight, "the share of a request is its weight over the sum of all")},
 	}
 }
-
-// think bounds the longest time.
-type think struct{ bounds }
-
-func (think) describe(s *jsonschema.Schema) { s.Pattern = thinkForm }
 
 // statusItems allows a number as well as text.
 func statusItems(s *jsonschema.Schema) {

@@ -87,7 +87,6 @@ var interleaving = []obstacle{
 		"a throttled sidecar answers in slices of other treatments", "remove order, or the limits of CPU"},
 	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},
 	{(*Experiment).searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
-	{recorded, "a recording is of one load, and each slice would have another part of it", "remove order, or load.arrivals"},
 	{func(e *Experiment) bool { return otherGenerator(e) != "" }, "only the generator tare can share a schedule", "remove order, or the other generators"},
 }
 

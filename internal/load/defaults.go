@@ -61,9 +61,6 @@ func (p Profile) WithDefaults() Profile {
 	}
 	if p.Streams == 0 {
 		p.Streams = DefaultStreams
-		if p.Cookies || p.Think != nil {
-			p.Streams = 1 // a user is a connection
-		}
 	}
 	return p
 }

@@ -15,13 +15,8 @@ const (
 	BodyChecks      Feature = "checks of the body"
 	JSONChecks      Feature = "checks of JSON fields"
 	SeveralRequests Feature = "several requests"
-	Cookies         Feature = "cookies"
-	Templates       Feature = "templates"
 	NewConnections  Feature = "new connections per second"
 )
-
-// onlyHTTP1 are the protocols without features of HTTP/1.1.
-var onlyHTTP1 = []string{ProtocolHTTP2, ProtocolGRPC, ProtocolTCP, ProtocolWebSocket}
 
 // features has every feature with the protocols that lack it.
 var features = []struct {
@@ -34,9 +29,6 @@ var features = []struct {
 	{BodyChecks, func(p *Profile) bool { return len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 }, []string{ProtocolTCP}},
 	{JSONChecks, func(p *Profile) bool { return len(p.JSONHas)+len(p.JSONLacks) > 0 }, []string{ProtocolTCP, ProtocolGRPC}},
 	{SeveralRequests, func(p *Profile) bool { return len(p.Calls) > 0 || p.Protocol == ProtocolWebSocket && p.sharesHosts() }, []string{ProtocolTCP, ProtocolWebSocket}},
-	{Cookies, func(p *Profile) bool { return p.Cookies }, []string{ProtocolTCP, ProtocolWebSocket, ProtocolGRPC}},
-	{Templates, func(p *Profile) bool { return p.Template != nil }, []string{ProtocolTCP, ProtocolWebSocket}},
-	{"retries after an idle connection was closed", func(p *Profile) bool { return p.RetryIdle }, onlyHTTP1},
 	{NewConnections, func(p *Profile) bool { return p.ConnectionRate != 0 }, []string{ProtocolWebSocket}},
 	{"a connection for every request", func(p *Profile) bool { return p.NoKeepAlive }, []string{ProtocolHTTP2, ProtocolGRPC}},
 }

@@ -7,8 +7,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Arrival processes of the open loop.
@@ -16,7 +14,6 @@ const (
 	Constant = "constant" // the k-th request at k/rate: no drift, no randomness
 	Poisson  = "poisson"  // exponential gaps: what independent users do, the default
 	Uniform  = "uniform"  // the k-th request at a random moment of its own 1/rate
-	Replay   = "replay"   // at given instants
 )
 
 // StreamChunks is a value of [Profile.Stream].
@@ -30,13 +27,6 @@ type Segment struct {
 	To   float64       `json:"to"`
 }
 
-// Think is a time drawn uniformly between two bounds. The first request of each connection
-// follows the start by a time between 0 and Max, so that not all are sent at once.
-type Think struct {
-	Min time.Duration `json:"min"`
-	Max time.Duration `json:"max"`
-}
-
 // Profile is one load, complete and serialisable: `tare-agent load` reads it as
 // JSON, `tare load` builds it from flags, and every other generator's adapter
 // translates it into that generator's command line.
@@ -48,7 +38,7 @@ type Profile struct {
 	RequestSize int64 `json:"requestSize,omitempty"`
 	// Rate is the requests per second of the open loop, and 0 is a closed loop at the maximum.
 	Rate        float64 `json:"rate"`
-	Arrivals    string  `json:"arrivals,omitempty"` // constant | poisson | uniform | replay
+	Arrivals    string  `json:"arrivals,omitempty"` // constant | poisson | uniform
 	Seed        uint64  `json:"seed,omitempty"`
 	Connections int     `json:"connections"`
 	Workers     int     `json:"workers,omitempty"` // OS threads, default 1
@@ -117,10 +107,6 @@ type Profile struct {
 	Segments []Segment `json:"segments,omitempty"`
 	// Repeat is the number of segments at the end that repeat. With 0 the last rate stays.
 	Repeat int `json:"repeat,omitempty"`
-	// Instants are the arrivals of "replay", in ns, ascending,
-	// and Order is the target of each. One worker only.
-	Instants []int64 `json:"instants,omitempty"`
-	Order    []int   `json:"order,omitempty"`
 	// Part of Parts: this process sends requests Part, Part+Parts, … of the one
 	// schedule that all parts share (by workers). Zero Parts: the whole of it.
 	Part  int `json:"part,omitempty"`
@@ -144,11 +130,6 @@ type Profile struct {
 	// Requests and certificates keep the host of the URL. Several addresses of one name are used
 	// in turn. An address that cannot be connected to is skipped for a second.
 	ConnectTo []ConnectTo `json:"connectTo,omitempty"`
-	// RetryIdle sends a request again if its connection, which had been in use before, ends
-	// before any byte of an answer, as browsers do. HTTP/1.1, idempotent methods only.
-	// Without it such a request fails: as "idle connection closed" if the server had closed
-	// the connection before the request arrived.
-	RetryIdle bool `json:"retryIdle,omitempty"`
 	// ConnectionRate is the new connections per second of an open loop, at most its rate: the client replaces each
 	// connection after as many requests as make that rate. Zero keeps connections.
 	ConnectionRate float64 `json:"connectionRate,omitempty"`
@@ -181,16 +162,6 @@ type Profile struct {
 	// absent. The body is read as it comes and not kept. Not for gRPC.
 	JSONHas   []string `json:"jsonHas,omitempty"`
 	JSONLacks []string `json:"jsonLacks,omitempty"`
-
-	// Template switches on expressions such as {{uuid}} in paths, headers and bodies, and
-	// is nil if braces are text.
-	Template *template.Data `json:"template,omitempty"`
-	// Cookies makes each connection a user with cookies of its own, who sends the requests of
-	// its origin in their order. Over HTTP/2 a connection then has one stream.
-	Cookies bool `json:"cookies,omitempty"`
-	// Think is the time between an answer and the next request of a connection. Closed loop
-	// only. Over HTTP/2 a connection then has one stream.
-	Think *Think `json:"think,omitempty"`
 
 	message bool // the body is a whole message of gRPC
 	given   bool // the request is of a file, with all its headers

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Protocol tcp: a request is a number of bytes, and its answer is known: the same bytes, or others.
@@ -39,10 +38,7 @@ func (p *Profile) Paths() (paths []string, of []int) {
 	index := map[string]int{}
 	for i, raw := range p.Targets {
 		path := raw
-		if p.Template != nil && template.Has(raw) {
-			_, path = SplitOrigin(raw)
-			path, _, _ = strings.Cut(template.Pattern(path), "?")
-		} else if u, err := url.Parse(raw); err == nil {
+		if u, err := url.Parse(raw); err == nil {
 			path = u.EscapedPath()
 		}
 		if i < len(p.Calls) {

@@ -76,7 +76,6 @@ func (p Profile) Validate() error {
 	for _, cpu := range p.CPUs {
 		m.refuse(cpu < 0 || cpu >= 1024, "cpu %d is not between 0 and 1023", cpu)
 	}
-	p.validateRetryIdle(&m)
 	m.refuse(p.GRPCStream && p.Protocol != ProtocolGRPC, "a streaming method with protocol %s: only gRPC has them", p.Protocol)
 	m.refuse(p.Stream != "" && p.Stream != StreamChunks, "stream %q is not %s", p.Stream, StreamChunks)
 	p.validateMessages(&m)
@@ -87,7 +86,6 @@ func (p Profile) Validate() error {
 	p.validateWebSocket(&m)
 	p.validateCalls(&m)
 	p.validateChecks(&m)
-	p.validateUsers(&m)
 	if p.mayHTTP2() {
 		p.validateHTTP2(&m)
 	}
@@ -96,18 +94,8 @@ func (p Profile) Validate() error {
 
 // validateArrivals adds the mistakes in arrivals, rates and shares.
 func (p *Profile) validateArrivals(m *mistakes) {
-	m.refuse(!slices.Contains([]string{Constant, Poisson, Uniform, Replay}, p.Arrivals),
+	m.refuse(!slices.Contains([]string{Constant, Poisson, Uniform}, p.Arrivals),
 		"arrivals %q are none of %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform)
-	m.refuse(len(p.Instants) > 0 && (p.Arrivals != Replay), "instants need arrivals %s", Replay)
-	m.refuse(!slices.IsSorted(p.Instants), "the instants are not ascending")
-	m.refuse(len(p.Order) > 0 && (len(p.Order) != len(p.Instants) || p.Workers > 1 || p.Parts > 1), "an order needs as many instants and one worker")
-	for _, i := range p.Order {
-		if i < 0 || i >= len(p.Targets) {
-			m.refuse(true, "the order has target %d of %d", i, len(p.Targets))
-			break
-		}
-	}
-	m.refuse(p.Arrivals == Replay && (len(p.Instants) == 0 || p.Rate == 0), "arrivals to be replayed need instants and a rate above 0, which is only reported")
 	for i, g := range p.Segments {
 		m.refuse(g.For <= 0 || g.For > MaxDuration, "segment %d lasts %v", i+1, g.For)
 		for _, rate := range []float64{g.From, g.To} {
@@ -131,7 +119,6 @@ func (p *Profile) validateConnectionRate(m *mistakes) {
 	m.refuse(p.Rate == 0, "new connections per second need a rate: a closed loop has none")
 	m.refuse(p.Rate > 0 && !(p.ConnectionRate >= 0 && p.ConnectionRate <= p.Rate), "%v new connections/s are not between 0 and the rate %v: each carries a request", p.ConnectionRate, p.Rate)
 	m.refuse(p.NoKeepAlive, "with a connection for every request, its rate is the rate of new connections")
-	m.refuse(p.Cookies, "cookies belong to a connection, which a rate of new connections replaces")
 }
 
 // validateHTTP2 adds the mistakes in a load over HTTP/2.
@@ -184,17 +171,6 @@ func (p *Profile) validateMessages(m *mistakes) {
 	m.refuse(p.RoundTrips && (len(p.Messages) == 0 || !p.GRPCStream), "round trips need messages and a response stream")
 	m.refuse(len(p.Messages) > maxMessages, "%d messages of a call are more than %d", len(p.Messages), maxMessages)
 	m.refuse(bytes > maxMessageBytes, "the messages of a call have %d bytes, more than %d", bytes, maxMessageBytes)
-}
-
-// idempotent are the methods that may be retried (RFC 9110 section 9.2.2).
-var idempotent = []string{http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, http.MethodPut, http.MethodDelete}
-
-// validateRetryIdle names what cannot be retried.
-func (p *Profile) validateRetryIdle(m *mistakes) {
-	for i := range max(1, len(p.Calls)) {
-		method := p.ForTarget(i).Method
-		m.refuse(p.RetryIdle && !slices.Contains(idempotent, method), "method %s is not idempotent: its requests are not retried after an idle connection was closed", method)
-	}
 }
 
 // validateCalls adds the mistakes in calls.

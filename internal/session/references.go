@@ -21,7 +21,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // references reads the files and objects that an experiment file names. Their content replaces the names, so that the
@@ -203,11 +202,7 @@ func (r references) targets(note func(format string, args ...any)) {
 		return
 	}
 	path := r.relative(l.Targets)
-	var texts *template.Reader
-	if l.Templates {
-		texts = &template.Reader{Dir: r.dir}
-	}
-	requests, err := Targets(path, texts, l.Arrivals == experiment.Recorded, note)
+	requests, err := Targets(path, note)
 	if err != nil {
 		r.report("load.targets", err, hint.Of(err))
 		return
@@ -228,49 +223,6 @@ func (r references) bodies() {
 		}
 		q.Body, q.BodyFile = experiment.Body(content), ""
 	}
-}
-
-// expressions reads the tables of the expressions in requests.
-func (r references) expressions() {
-	l := &r.x.Load
-	if !l.Templates {
-		return
-	}
-	reader := template.Reader{Dir: r.dir}
-	read := func(path, field, text string, use template.Use) string {
-		if err := reader.Check(text, use, strict.Position{File: field, Line: 1, Column: 1}); err != nil {
-			r.reportExpression(path+"."+field, err)
-			return text
-		}
-		if based, err := template.Rebase(text, r.dir); err == nil {
-			return based
-		}
-		return text
-	}
-	headers := func(path string, all map[string]string) {
-		for _, name := range slices.Sorted(maps.Keys(all)) {
-			all[name] = read(path, "headers", all[name], template.Header)
-		}
-	}
-	headers("load", l.Headers)
-	for i := range l.Requests {
-		q, path := &l.Requests[i], fmt.Sprintf("load.requests[%d]", i)
-		q.Path = read(path, "path", q.Path, template.URL)
-		headers(path, q.Headers)
-		if q.GRPC == "" {
-			q.Body = experiment.Body(read(path, "body", string(q.Body), template.Body))
-		}
-	}
-}
-
-// reportExpression reports a mistake in an expression, or in the file that it reads.
-func (r references) reportExpression(path string, err error) {
-	wrong, ok := errors.AsType[*template.Error](err)
-	if !ok || wrong.Expression == "" { // in another file, which the message names
-		r.report(path, err, hint.Of(err))
-		return
-	}
-	r.report(path, fmt.Errorf("%s: %s", printable.Clip(wrong.Expression, 60), wrong.Message), wrong.Tip)
 }
 
 // paths makes the paths absolute that the platform opens.

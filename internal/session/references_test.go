@@ -88,41 +88,28 @@ baseline: {application: ./mine.yaml}`))(t)
 // The content of files is in the experiment, and what a run opens has an absolute path.
 func TestReferences(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"users.csv": "id,password\n7,s3cret\n", "body.bin": "\xff\xfe\x00\x80"} {
+	for name, content := range map[string]string{"body.bin": "\xff\xfe\x00\x80"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
 	}
 	x := must.Get(decodedIn(t, dir, `factors: {mesh: [none, envoy, envoy-new, mine], rate: [max]}
 application: {command: [./server]}
 meshes: {envoy-new: {from: envoy, program: ./envoy}, mine: {sidecar: {command: [./mine, "${listen}", "${upstream}"], dir: sub}}}
 load:
-  templates: true
-  cookies: true
-  think: 1ms..5ms
   requests:
-    - {path: '/a/{{csv "users.csv" "id"}}?n={{seq}}', body: '{{csv "users.csv" "password" random}}'}
     - {path: /upload, bodyFile: body.bin}`))(t)
 	r := x.Load.Requests
 	for what, c := range map[string]struct{ got, want string }{
-		"path of a request": {r[0].Path, `/a/{{csv "` + dir + `/users.csv" "id"}}?n={{seq}}`},
-		"body of a request": {string(r[0].Body), `{{csv "` + dir + `/users.csv" "password" random}}`},
-		"body of a file":    {string(r[1].Body), "\xff\xfe\x00\x80"},
-		"file of a body":    {r[1].BodyFile, ""},
-		"directory":         {x.Application.Dir, dir},
-		"sidecar":           {x.Meshes["mine"].Sidecar.Dir, filepath.Join(dir, "sub")},
-		"program":           {x.Meshes["envoy-new"].Program, filepath.Join(dir, "envoy")},
+		"body of a file": {string(r[0].Body), "\xff\xfe\x00\x80"},
+		"file of a body": {r[0].BodyFile, ""},
+		"directory":      {x.Application.Dir, dir},
+		"sidecar":        {x.Meshes["mine"].Sidecar.Dir, filepath.Join(dir, "sub")},
+		"program":        {x.Meshes["envoy-new"].Program, filepath.Join(dir, "envoy")},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %q, want %q", what, c.got, c.want)
 		}
 	}
-	data, err := experiment.LoadTemplates(&x.Load)
-	if err != nil || data.Tables[0].Columns[1].Values[0] != "s3cret" {
-		t.Errorf("%+v, %v", data, err)
-	}
-	if record, err := json.Marshal(x); err != nil || strings.Contains(string(record), "s3cret") {
-		t.Errorf("%v: the record has values of the file: %s", err, record)
-	}
-	x, err = decodedIn(t, "sub", "platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {chart: {chart: ./c}, services: [{name: a}]}")
+	x, err := decodedIn(t, "sub", "platform: {kind: kubernetes}\nfactors: {rate: [1]}\napplication: {chart: {chart: ./c}, services: [{name: a}]}")
 	if err != nil || !filepath.IsAbs(x.Application.Chart.Chart) || !strings.HasSuffix(x.Application.Chart.Chart, "/sub/c") {
 		t.Errorf("%+v, %v", x, err)
 	}

@@ -33,7 +33,6 @@ func (p *Program) resolve(ctx context.Context, f *experiment.File, dir string, o
 		r.applications()
 		r.targets(s.notef)
 		r.bodies()
-		r.expressions()
 		r.paths()
 	}
 	f.Complete()

@@ -167,7 +167,7 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 	}
 	s.notef("starting the program: %s", name)
 	began := time.Now()
-	host, err := experiment.WithSecrets(s.study.Experiment.Load.Host(), false)
+	host, err := experiment.WithSecrets(s.study.Experiment.Load.Host())
 	if err != nil {
 		return 0, err
 	}

@@ -3,17 +3,14 @@ package session
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/calls"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // MaxTargets bounds a file of requests, in bytes.
@@ -24,13 +21,13 @@ const entryURL = "http://entry.invalid"
 
 // Targets reads load.targets of an experiment. Headers that usually have a
 // secret are left out: a record would contain their values. notef gets a note about omitted requests and headers.
-func Targets(path string, texts *template.Reader, instants bool, notef func(format string, args ...any)) ([]experiment.Request, error) {
+func Targets(path string, notef func(format string, args ...any)) ([]experiment.Request, error) {
 	file, err := regular.Open(path, MaxTargets)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	read, err := calls.Open(file, path, entryURL, texts)
+	read, err := calls.Open(file, path, entryURL)
 	if err != nil {
 		return nil, err
 	}
@@ -39,13 +36,6 @@ func Targets(path string, texts *template.Reader, instants bool, notef func(form
 	}
 	if note := read.HostNote(); note != "" {
 		notef("%s: %s", path, note)
-	}
-	if texts != nil { // their tables lie beside path, and the experiment may not
-		for i := range read.Calls {
-			if err := read.Calls[i].Rebase(filepath.Dir(path)); err != nil {
-				return nil, err
-			}
-		}
 	}
 	var all []experiment.Request
 	var omitted []string // headers
@@ -85,35 +75,10 @@ func Targets(path string, texts *template.Reader, instants bool, notef func(form
 		}
 		all = append(all, r)
 	}
-	if instants {
-		all = setInstants(all, read, path, notef)
-	}
 	if omitted != nil {
 		notef("headers %s of %s left out, because records would contain them: write ${env:NAME} in vegeta's targets or JSON lines", strings.Join(omitted, ", "), path)
 	}
 	return all, nil
-}
-
-// setInstants gives the requests the instants of the file, within the limits of an experiment, in place of weights. Requests
-// without one are left out.
-func setInstants(all []experiment.Request, read *calls.Source, path string, notef func(format string, args ...any)) []experiment.Request {
-	n := min(len(read.Order), experiment.MaxInstants)
-	if late := slices.IndexFunc(read.At[:n], func(at time.Duration) bool { return at > experiment.LastInstant }); late >= 0 {
-		n = late
-	}
-	if n < len(read.Order) {
-		notef("the load has the first %d of %d requests of %s", n, len(read.Order), path)
-	}
-	for k, i := range read.Order[:n] {
-		all[i].At = append(all[i].At, read.At[k].Round(time.Microsecond))
-	}
-	for i := range all {
-		all[i].Weight = 0
-	}
-	if n == 0 {
-		return all
-	}
-	return slices.DeleteFunc(all, func(r experiment.Request) bool { return r.At == nil })
 }
 
 // SecretHeader reports whether a header usually has a secret.

@@ -43,7 +43,6 @@ func TestHAProxy(t *testing.T) {
 		{"HTTP/1.1", "", "-n 2000 -c 8 {host}:8080/", false},
 		{"HTTP/1.1 with a connection per request", "option httpclose", "-n 300 -c 4 {host}:8080/", false},
 		{"HTTP/2", "", "-n 2000 -c 4 --http2 {host}:8081/", false},
-		{"HTTP/1.1 replaced", "", "-d 2s -c 4 -r 1000 --retry-idle {host}:8080/", true},
 		{"HTTP/2 replaced", "", "-d 2s -c 4 -r 1000 --http2 {host}:8081/", true},
 		{"HTTP/2 replaced in a closed loop", "", "-d 2s -c 4 --http2 {host}:8081/", true},
 	} {

@@ -114,7 +114,6 @@ func TestNginx(t *testing.T) {
 		{"keepalive_requests over HTTP/1.1", "keepalive_requests 50;", "http://{host}:8080/hello", "-n 3000 -c 8", true, false},
 		{"keepalive_requests over HTTP/2", "keepalive_requests 50;", "http://{host}:8081/hello", "-n 3000 -c 4 --http2", false, true},
 		{"default keepalive_requests over HTTP/2", "", "http://{host}:8081/hello", "-n 20000 -c 4 --http2", false, true},
-		{"short keepalive_timeout", "keepalive_timeout 20ms;", "http://{host}:8080/hello", "-n 100 -c 4 -r 100 --retry-idle", false, false},
 		{"one stream at a time", "http2_max_concurrent_streams 1;", "http://{host}:8081/hello", "-n 1000 -c 4 --http2", false, false},
 		{"status 410", "", "http://{host}:8080/gone", "-n 300 -c 4", true, false},
 		{"redirects, not followed", "", "http://{host}:8080/moved", "-n 300 -c 4", true, false},
@@ -145,7 +144,7 @@ func TestNginx(t *testing.T) {
 func TestNginxReload(t *testing.T) {
 	tare := build(t)
 	for name, args := range map[string]string{
-		"HTTP/1.1":            "-c 4 -r 1000 --retry-idle {host}:8080/hello",
+		"HTTP/1.1":            "-c 4 -r 1000 --no-keepalive {host}:8080/hello",
 		"HTTP/2":              "-c 4 -r 1000 --http2 {host}:8081/hello",
 		"HTTP/2, closed loop": "-c 4 --http2 {host}:8081/hello",
 	} {

@@ -17,17 +17,17 @@ type format struct {
 
 // formats are the ones that tare does not read. The first match counts.
 var formats = []format{
-	{"a Postman collection", "export its requests as HAR", regexp.MustCompile(`"schema"\s*:\s*"https?://schema\.(?:get)?postman\.com|"_postman_id"`), nil},
-	{"an Insomnia export", "export its requests as HAR", regexp.MustCompile(`"__export_format"|^type: collection\.insomnia`), nil},
+	{"a Postman collection", "write its requests as lines of method and URL", regexp.MustCompile(`"schema"\s*:\s*"https?://schema\.(?:get)?postman\.com|"_postman_id"`), nil},
+	{"an Insomnia export", "write its requests as lines of method and URL", regexp.MustCompile(`"__export_format"|^type: collection\.insomnia`), nil},
 	{"an OpenAPI description", "write its requests as lines of method and URL", regexp.MustCompile(`^(?:openapi|swagger):|^\{\s*"(?:openapi|swagger)"\s*:`), nil},
-	{"a JMeter test plan", "record its requests as HAR, or import its results: a JTL in CSV", regexp.MustCompile(`<jmeterTestPlan`), []string{".jmx"}},
+	{"a JMeter test plan", "import its results: a JTL in CSV", regexp.MustCompile(`<jmeterTestPlan`), []string{".jmx"}},
 	{"a JMeter JTL in XML", "tare import jmeter", regexp.MustCompile(`<testResults`), nil},
 	{"a k6 script", "run it in k6 with --out json=FILE, and import that file", regexp.MustCompile(`(?m)^import .* from ['"]k6`), nil},
-	{"a Locust script", "record its requests as HAR", regexp.MustCompile(`(?m)^(?:from locust import|import locust)`), nil},
+	{"a Locust script", "write its requests as lines of method and URL", regexp.MustCompile(`(?m)^(?:from locust import|import locust)`), nil},
 	{"a Gatling simulation log", "tare import gatling", regexp.MustCompile(`^RUN\t`), nil},
 	{"a binary simulation log of Gatling 3.12 or later", "run the simulation with Gatling 3.11, or import a run of another load generator", regexp.MustCompile(`^\x00\x00\x00\x00[\x05-\x0c][0-9]+\.[0-9]`), nil},
 	{"a list of Locust's failures, exceptions or seconds", "tare import locust NAME_stats.csv", regexp.MustCompile(`^(?:Method,Name,Error,Occurrences|Count,Message,Traceback|Timestamp,User Count,Type)`), nil},
-	{"a packet capture", "export its requests as HAR", regexp.MustCompile(`^(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\n\r\r\n)`), []string{".pcap", ".pcapng"}},
+	{"a packet capture", "write its requests as lines of method and URL", regexp.MustCompile(`^(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\n\r\r\n)`), []string{".pcap", ".pcapng"}},
 	{"a curl command", "write lines of method and URL, or run it as tare load with the same flags", regexp.MustCompile(`^curl\s`), nil},
 	{"a web page", "", regexp.MustCompile(`(?i)^(?:<!doctype html|<html)`), []string{".html", ".htm", ".css", ".js"}},
 	{"a zip archive", "unpack it", regexp.MustCompile(`^PK\x03\x04`), []string{".zip", ".saz", ".jar"}},

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
@@ -18,18 +17,14 @@ import (
 
 // logged is one line of an access log.
 type logged struct {
-	at     time.Time
-	whole  bool   // at is in whole seconds
 	method string // empty if the line has no valid request
 	uri    string
 	host   string // the header Host, empty if the line lacks it
 }
 
-// accessLog is the format of an access log. Groups: instant, what the log calls the request. Before them may be a group host.
+// accessLog is the format of an access log. Group: what the log calls the request.
 type accessLog struct {
-	line   *regexp.Regexp
-	layout string
-	whole  bool // instants are whole seconds
+	line *regexp.Regexp
 	// request groups method and path.
 	request *regexp.Regexp
 	escaped bool           // bytes are escaped by backslashes
@@ -40,13 +35,13 @@ type accessLog struct {
 // HAProxy's and those of load balancers of AWS. Of the fields after the request only Envoy's authority is used. Headers that
 // HAProxy captures have no names: the last one of requests that is a domain name is taken for the Host.
 var accessLogs = []accessLog{
-	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4})\] "((?:[^"\\]|\\.)*)" (?:\d{3}|-) `), "02/Jan/2006:15:04:05 -0700", true,
+	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4}\] "((?:[^"\\]|\\.)*)" (?:\d{3}|-) `),
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), true, regexp.MustCompile(`^([A-Za-z][\w.-]*:\d+) \S+ \S+ .{1,100} ?\[`)},
-	{regexp.MustCompile(`^\[(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)\] "(.*?) (?:HTTP/[0-9.]+|-)" \d+ `), time.RFC3339Nano, false,
+	{regexp.MustCompile(`^\[\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z\] "(.*?) (?:HTTP/[0-9.]+|-)" \d+ `),
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, regexp.MustCompile(`" \d+ .*?"[^"]*" "[^"]*" "[^"]*" "([^"]+)" "[^"]*"`)},
-	{regexp.MustCompile(`^(?:.{0,200} )?\S+ \[(\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}\.\d{3})\] \S+ \S+ [-+\d/]+ (?:\d{3}|-1) .* "([^"]*)"?$`), "02/Jan/2006:15:04:05.000", false,
+	{regexp.MustCompile(`^(?:.{0,200} )?\S+ \[\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}\.\d{3}\] \S+ \S+ [-+\d/]+ (?:\d{3}|-1) .* "([^"]*)"?$`),
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), false, regexp.MustCompile(` \d+/\d+ \{(?:[^{}]*\|)?((?i:[a-z0-9-]+\.)+[A-Za-z]{2,24}(?::\d+)?)(?:\|[^{}]*)?\} (?:\{[^{}]*\} )?"[^"]*"?$`)},
-	{regexp.MustCompile(`^(?:(?:https?|h2|grpcs?|wss?) )?(\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z) \S+ \S+:\d+ (?:\S+ ){5,8}"(.*?)(?: -| HTTP/[0-9.]+)? ?" "`), time.RFC3339Nano, false,
+	{regexp.MustCompile(`^(?:(?:https?|h2|grpcs?|wss?) )?\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z \S+ \S+:\d+ (?:\S+ ){5,8}"(.*?)(?: -| HTTP/[0-9.]+)? ?" "`),
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, nil},
 }
 
@@ -83,11 +78,7 @@ func (c columnLog) parse(text string) (l logged, ok bool) {
 		}
 		return ""
 	}
-	at, err := time.Parse(time.DateTime, cell("date")+" "+cell("time"))
-	if err != nil {
-		return l, false
-	}
-	l = logged{at: at, whole: true, method: cell("cs-method"), uri: cell("cs-uri-stem"), host: cell("x-host-header", "cs-host", "cs(Host)")}
+	l = logged{method: cell("cs-method"), uri: cell("cs-uri-stem"), host: cell("x-host-header", "cs-host", "cs(Host)")}
 	if query := cell("cs-uri-query"); query != "" {
 		l.uri += "?" + query
 	}
@@ -105,15 +96,15 @@ var backslash = regexp.MustCompile(`\\(?:x([0-9A-Fa-f]{2})|(.))`)
 func hasLogLine(head []byte) bool {
 	for line := range bytes.Lines(bytes.TrimLeft(head, "\ufeff")) {
 		text := strings.TrimSpace(string(line))
-		if _, ok, _ := parseLogLine(text); ok || fields(text) != nil {
+		if _, ok := parseLogLine(text); ok || fields(text) != nil {
 			return true
 		}
 	}
 	return false
 }
 
-// replayed are the methods that a log describes in full and that change nothing (RFC 9110 section 9.2.1).
-var replayed = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
+// described are the methods that a log describes in full and that change nothing (RFC 9110 section 9.2.1).
+var described = []string{http.MethodGet, http.MethodHead, http.MethodOptions}
 
 // maxOdd is the share of lines after the first request that may be something else, before the file
 // is refused.
@@ -133,10 +124,8 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	}
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxLine)
-	g := gather{Source: Source{Recorded: true, Hosts: map[string]int{}}}
-	var seconds []time.Time // of each request, by the log
+	g := gather{Source: Source{Log: true, Hosts: map[string]int{}}}
 	n, odd, read := 0, 0, 0
-	whole := true
 	var columns columnLog
 	var first strict.Problem // line of something else, after the first request
 	for lines.Scan() {
@@ -152,15 +141,11 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 			continue
 		}
 		at := strict.Problem{File: name, Line: n, Column: 1}
-		l, ok, err := parseLogLine(text)
+		l, ok := parseLogLine(text)
 		if columns != nil {
 			l, ok = columns.parse(text)
 		}
-		switch {
-		case err != nil:
-			at.Message = err.Error()
-			return nil, at
-		case !ok:
+		if !ok {
 			g.omit(omitLine)
 			if read > 0 {
 				if odd++; odd == 1 {
@@ -176,7 +161,7 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 			l.host = u.Host
 		}
 		switch {
-		case l.method != "" && !slices.Contains(replayed, l.method):
+		case l.method != "" && !slices.Contains(described, l.method):
 			g.omit(omitMethod)
 			continue
 		case l.method == "" || err != nil || !strings.HasPrefix(u.Path, "/"): // an attack, a time-out or no HTTP
@@ -194,13 +179,11 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 			g.omit(omitRequest)
 			continue
 		}
-		if err := g.add(c, l.at); err != nil {
+		if err := g.add(c); err != nil {
 			at.Message, at.Tip = err.Error(), "take a shorter part of the log"
 			return nil, at
 		}
 		g.Hosts[l.host]++
-		whole = whole && l.whole
-		seconds = append(seconds, l.at)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("read %s: line %d: %w", name, n+1, err)
@@ -209,9 +192,6 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		first.Message = fmt.Sprintf("%d of %d lines are not of an access log, such as %s", odd, odd+read, first.Message)
 		first.Tip = "the formats are nginx's and Apache's common and combined, Envoy's default, HAProxy's, those of AWS's load balancers and CloudFront, and JSON with method, path and time"
 		return nil, first
-	}
-	if whole {
-		spread(g.At, seconds)
 	}
 	if len(g.Hosts) > 1 { // otherwise figures of equal paths would be one
 		for i := range g.Calls {
@@ -224,25 +204,25 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 }
 
 // parseLogLine reads a line. It is not ok if the line is not of an access log.
-func parseLogLine(text string) (l logged, ok bool, err error) {
+func parseLogLine(text string) (l logged, ok bool) {
 	if strings.HasPrefix(text, "{") {
 		if text, l, ok = parseJSONLine(text); ok || text == "" {
-			return l, ok, nil
+			return l, ok
 		}
 	}
-	if l, ok, err = parseTextLine(text); !ok {
+	if l, ok = parseTextLine(text); !ok {
 		if rest := text[len(logPrefix.FindString(text)):]; rest != text {
 			if strings.HasPrefix(rest, "{") {
 				_, l, ok = parseJSONLine(rest)
-				return l, ok, nil
+				return l, ok
 			}
-			l, ok, err = parseTextLine(rest)
+			l, ok = parseTextLine(rest)
 		}
 	}
-	return l, ok, err
+	return l, ok
 }
 
-func parseTextLine(text string) (l logged, ok bool, err error) {
+func parseTextLine(text string) (l logged, ok bool) {
 	for _, f := range accessLogs {
 		m := f.line.FindStringSubmatch(text)
 		if m == nil {
@@ -253,19 +233,15 @@ func parseTextLine(text string) (l logged, ok bool, err error) {
 				l.host = host[1]
 			}
 		}
-		l.whole = f.whole
-		if l.at, err = time.Parse(f.layout, m[1]); err != nil {
-			return l, true, fmt.Errorf("%q is not a time", m[1])
-		}
-		if request := f.request.FindStringSubmatch(m[2]); request != nil {
+		if request := f.request.FindStringSubmatch(m[1]); request != nil {
 			l.method, l.uri = request[1], request[2]
 			if f.escaped {
 				l.uri = backslash.ReplaceAllStringFunc(l.uri, percent)
 			}
 		}
-		return l, true, nil
+		return l, true
 	}
-	return l, false, nil
+	return l, false
 }
 
 // controls are the letters of escaped control characters.
@@ -294,18 +270,4 @@ func escapeQuery(query string) string {
 		}
 	}
 	return b.String()
-}
-
-// spread distributes the requests of one second evenly over it, in the order of the log: its
-// instants are whole seconds.
-func spread(at []time.Duration, seconds []time.Time) {
-	counts, seen := map[int64]int{}, map[int64]int{}
-	for _, s := range seconds {
-		counts[s.Unix()]++
-	}
-	for i, s := range seconds {
-		second := s.Unix()
-		at[i] += time.Second * time.Duration(seen[second]) / time.Duration(counts[second])
-		seen[second]++
-	}
 }

@@ -1,5 +1,4 @@
-// Package calls reads files of requests: targets of vegeta, JSON lines, HTTP archives and
-// access logs.
+// Package calls reads files of requests: targets of vegeta, JSON lines and access logs.
 package calls
 
 import (
@@ -9,18 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Bounds of a file.
@@ -35,28 +31,6 @@ type Call struct {
 	load.Call
 	URL    string
 	Weight int // 1 by default
-	// At is the instant of the request, nil if it has none.
-	At *time.Duration
-}
-
-// Rebase makes the paths of the tables that the request's expressions use absolute, from a directory.
-func (c *Call) Rebase(dir string) error {
-	body := string(c.Body)
-	texts := []*string{&c.URL, &body}
-	for i := range c.Headers {
-		texts = append(texts, &c.Headers[i])
-	}
-	for _, text := range texts {
-		based, err := template.Rebase(*text, dir)
-		if err != nil {
-			return err
-		}
-		*text = based
-	}
-	if len(c.Body) > 0 {
-		c.Body = []byte(body)
-	}
-	return nil
 }
 
 // file reads lines.
@@ -68,16 +42,12 @@ type file struct {
 	again bool   // the line is to be read again
 	over  bool
 	body  int // bytes of all bodies so far
-
-	indent int              // of the line, in bytes
-	texts  *template.Reader // of the expressions, nil if braces are text
 }
 
 // read reads requests: a target in vegeta's format, or a JSON object on one line. name is
-// for errors. texts reads the files of their expressions, and is nil if braces are text.
-// Files of bodies lie below the directory of name.
-func read(r io.Reader, name string, texts *template.Reader) ([]Call, error) {
-	f := &file{name: name, lines: bufio.NewScanner(r), texts: texts}
+// for errors. Files of bodies lie below the directory of name.
+func read(r io.Reader, name string) ([]Call, error) {
+	f := &file{name: name, lines: bufio.NewScanner(r)}
 	f.lines.Buffer(nil, maxLine)
 	var calls []Call
 	for f.next() {
@@ -119,14 +89,14 @@ var bareURL = regexp.MustCompile(`^https?://\S+$`)
 func (f *file) vegeta() (Call, error) {
 	if bareURL.MatchString(f.text) { // a list of URLs
 		c := Call{URL: f.text, Weight: 1, Call: load.Call{Method: http.MethodGet}}
-		return c, errors.Join(f.check(&c), f.expressions(c.URL, template.URL))
+		return c, f.check(&c)
 	}
-	if !f.begins() {
+	if !request.MatchString(f.text) {
 		return Call{}, f.fail("a line begins with method and URL, is a URL, or is a JSON object", "%.80q is not of the form GET http://host/path", f.text)
 	}
 	method, url, _ := strings.Cut(f.text, " ")
 	c := Call{URL: strings.TrimSpace(url), Weight: 1, Call: load.Call{Method: method}}
-	if err := errors.Join(f.check(&c), f.expressions(c.URL, template.URL)); err != nil {
+	if err := f.check(&c); err != nil {
 		return c, err
 	}
 	for f.next() {
@@ -134,7 +104,7 @@ func (f *file) vegeta() (Call, error) {
 		case f.text == "":
 			return c, nil
 		case f.text[0] == '#':
-		case f.text[0] == '{', f.begins(), bareURL.MatchString(f.text):
+		case f.text[0] == '{', request.MatchString(f.text), bareURL.MatchString(f.text):
 			f.again = true
 			return c, nil
 		case f.text[0] == '@':
@@ -144,31 +114,15 @@ func (f *file) vegeta() (Call, error) {
 				return c, f.fail("the path is relative to the directory of the targets, and the file lies below it", "read body: %v", err)
 			}
 			c.Body = body
-			if f.texts != nil {
-				if err := f.texts.Check(string(body), template.Body, strict.Position{File: path, Line: 1, Column: 1}); err != nil {
-					return c, err
-				}
-			}
 		default:
 			name, value, ok := strings.Cut(f.text, ":")
 			if !ok {
 				return c, f.fail("headers are Name: value, and a body is @file", "%.80q is not a header", f.text)
 			}
 			c.Headers = append(c.Headers, strings.TrimSpace(name)+": "+strings.TrimSpace(value))
-			if err := f.expressions(value, template.Header); err != nil {
-				return c, err
-			}
 		}
 	}
 	return c, nil
-}
-
-// templated is the same with expressions, which may have spaces.
-var templated = regexp.MustCompile(`^[A-Z]+\s+\S+\{\{.*$`)
-
-// begins reports whether the line is the first of a target.
-func (f *file) begins() bool {
-	return request.MatchString(f.text) || f.texts != nil && templated.MatchString(f.text)
 }
 
 func (f *file) next() bool {
@@ -181,9 +135,7 @@ func (f *file) next() bool {
 		return false
 	}
 	f.line++
-	line := f.lines.Text()
-	f.text = strings.TrimSpace(line)
-	f.indent = len(line) - len(strings.TrimLeft(line, " \t\r\n\v\f"))
+	f.text = strings.TrimSpace(f.lines.Text())
 	return true
 }
 
@@ -201,10 +153,9 @@ type jsonCall struct {
 	Header  map[string][]string `json:"header"`
 	Body    json.RawMessage     `json:"body"`
 	Weight  *int                `json:"weight"`
-	At      json.RawMessage     `json:"at"` // seconds, or a time of RFC 3339
 }
 
-var jsonFields = []string{"name", "method", "url", "headers", "header", "body", "weight", "at"}
+var jsonFields = []string{"name", "method", "url", "headers", "header", "body", "weight"}
 
 func (f *file) json() (Call, error) {
 	var j jsonCall
@@ -227,13 +178,6 @@ func (f *file) json() (Call, error) {
 	if j.Weight != nil {
 		c.Weight = *j.Weight
 	}
-	if len(j.At) > 0 {
-		at, err := parseInstant(j.At)
-		if err != nil {
-			return c, f.fail("write seconds, such as 1.5, or a time such as \"2026-03-01T12:00:00.5Z\"", "at: %v", err)
-		}
-		c.At = &at
-	}
 	for name, value := range j.Headers {
 		c.Headers = append(c.Headers, name+": "+value)
 	}
@@ -251,57 +195,7 @@ func (f *file) json() (Call, error) {
 	if c.Body, err = bodyOf(j); err != nil {
 		return c, f.fail("header is vegeta's, with a body in base64; headers goes with a body as it is", "body: %v", err)
 	}
-	if err := f.check(&c); err != nil {
-		return c, err
-	}
-	errs := []error{f.expressions(c.URL, template.URL), f.expressions(string(c.Body), template.Body)}
-	for _, h := range c.Headers {
-		errs = append(errs, f.expressions(h, template.Header))
-	}
-	return c, errors.Join(errs...)
-}
-
-// expressions checks the expressions in a text of the line.
-func (f *file) expressions(text string, use template.Use) error {
-	if f.texts == nil {
-		return nil
-	}
-	err := f.texts.Check(text, use, strict.Position{File: f.name, Line: f.line, Column: 1})
-	if wrong, ok := errors.AsType[*template.Error](err); ok && wrong.Expression != "" {
-		wrong.Line, wrong.Column = f.line, 1+f.indent+f.find(wrong.Expression)
-	}
-	return err
-}
-
-// find is the offset of an expression in the line, which may be a string of JSON.
-func (f *file) find(expression string) int {
-	quoted, _ := json.Marshal(expression) // a string: cannot fail
-	for _, form := range []string{expression, strings.Trim(string(quoted), `"`), expression[:strings.IndexAny(expression+`"`, `"<>&`)]} {
-		if at := strings.Index(f.text, form); at >= 0 {
-			return at
-		}
-	}
-	return 0
-}
-
-// parseInstant reads seconds, or a time. Only differences of instants count.
-func parseInstant(raw json.RawMessage) (time.Duration, error) {
-	if raw[0] != '"' {
-		var seconds float64
-		err := json.Unmarshal(raw, &seconds)
-		if err == nil && !(math.Abs(seconds) <= 1e9) {
-			err = fmt.Errorf("%.40s is out of range", raw)
-		}
-		return time.Duration(seconds * float64(time.Second)), err
-	}
-	var at time.Time
-	if err := json.Unmarshal(raw, &at); err != nil {
-		return 0, err
-	}
-	if y := at.Year(); y < 1970 || y > 2200 {
-		return 0, fmt.Errorf("the year %d is out of range", y)
-	}
-	return time.Duration(at.UnixNano()), nil
+	return c, f.check(&c)
 }
 
 // bodyOf is text, or a JSON value as it is. With vegeta's header it is base64.

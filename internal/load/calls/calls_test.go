@@ -12,7 +12,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 func TestRead(t *testing.T) {
@@ -39,7 +38,7 @@ func TestRead(t *testing.T) {
 			{URL: "http://a/t", Weight: 1, Call: load.Call{Method: "PUT", Body: []byte("text")}},
 		}},
 	} {
-		got, err := read(strings.NewReader(test.text), filepath.Join(filepath.Dir(body), "f"), nil)
+		got, err := read(strings.NewReader(test.text), filepath.Join(filepath.Dir(body), "f"))
 		if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", test.name, err, got, test.want)
 		}
@@ -52,14 +51,14 @@ func TestBodiesBesideTheTargets(t *testing.T) {
 	for name, text := range map[string]string{"order.json": "beside", "sub/order.json": "below"} {
 		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)))
 	}
-	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"), nil)
+	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"))
 	if err != nil || len(got) != 2 {
 		t.Errorf("%v: %+v", err, got)
 	} else if d := difftest.Of("string(got[0].Body)", string(got[0].Body), "beside", "string(got[1].Body)", string(got[1].Body), "below"); d != "" {
 		t.Errorf("%s: %v: %+v", d, err, got)
 	}
 	t.Chdir(dir)
-	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input", nil); err != nil || string(got[0].Body) != "beside" {
+	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input"); err != nil || string(got[0].Body) != "beside" {
 		t.Errorf("standard input: %v: %+v", err, got)
 	}
 }
@@ -81,7 +80,7 @@ func TestMistakes(t *testing.T) {
 		{"GET http://a/\n" + strings.Repeat("x", maxLine+1), "f: line 2", ""},
 		{strings.Repeat("GET http://a/\n", maxCalls+1), "more than 10000 requests", ""},
 	} {
-		_, err := read(strings.NewReader(test.text), "f", nil)
+		_, err := read(strings.NewReader(test.text), "f")
 		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
 		}
@@ -99,7 +98,7 @@ func FuzzRead(f *testing.F) {
 		if strings.Contains(text, "@") {
 			t.Skip("names a file")
 		}
-		calls, err := read(strings.NewReader(text), "f", nil)
+		calls, err := read(strings.NewReader(text), "f")
 		if err == nil && len(calls) == 0 {
 			t.Error("no requests and no error")
 		}
@@ -112,27 +111,8 @@ func TestBodiesOutside(t *testing.T) {
 	dir, secret := filepath.Join(base, "theirs"), filepath.Join(base, "secret.csv")
 	must.OK(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(secret, []byte("name\ns3cret\n"), 0o600), os.Symlink(secret, filepath.Join(dir, "link.csv"))))
 	for _, path := range []string{secret, "../secret.csv", "link.csv"} {
-		for _, text := range []string{"POST http://a/\n@" + path + "\n", "GET http://a/{{csv \"" + path + "\" \"name\"}}\n"} {
-			texts := &template.Reader{}
-			if strings.Contains(text, "@") {
-				texts = nil
-			}
-			if s, err := Open(strings.NewReader(text), filepath.Join(dir, "targets"), "", texts); err == nil {
-				t.Errorf("%q: %+v", text, s.Calls)
-			}
+		if got, err := read(strings.NewReader("POST http://a/\n@"+path+"\n"), filepath.Join(dir, "targets")); err == nil {
+			t.Errorf("%q: %+v", path, got)
 		}
-	}
-}
-
-// A table of a file of requests lies beside it, wherever the program is started.
-func TestTablesBesideRequests(t *testing.T) {
-	dir := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(dir, "users.csv"), []byte("id\n7\n"), 0o600))
-	texts := &template.Reader{}
-	if _, err := Open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(dir, "targets"), "", texts); err != nil {
-		t.Error(err)
-	}
-	if _, err := Open(strings.NewReader("GET http://a/{{csv \"users.csv\" \"id\"}}\n"), filepath.Join(t.TempDir(), "targets"), "", texts); err == nil {
-		t.Error("one name for two files")
 	}
 }

@@ -2,11 +2,9 @@ package calls
 
 import (
 	"encoding/json"
-	"math"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
 )
 
 // The names of fields in JSON access logs, of objects in objects with a dot. The first that a line
@@ -41,11 +39,10 @@ func parseJSONLine(text string) (line string, l logged, ok bool) {
 		}
 		return within, l, false
 	}
-	at, timed := instantOf(object)
+	timed := slices.ContainsFunc(timeFields, func(name string) bool { return object[name] != nil })
 	if _, url := object["url"]; url || !timed { // a line of requests
 		return "", l, false
 	}
-	l.at, l.whole = at, at.Nanosecond() == 0
 	l.method, l.uri, l.host = field(object, methodFields), field(object, pathFields), field(object, hostFields)
 	if request := accessLogs[0].request.FindStringSubmatch(field(object, requestFields)); request != nil {
 		l.method, l.uri = request[1], request[2] // nginx's $uri is decoded, rewritten and without arguments
@@ -79,27 +76,4 @@ func lookup(object map[string]any, name string) any {
 	}
 	within, _ := object[outer].(map[string]any)
 	return within[inner]
-}
-
-// instantOf is the time of a line: of RFC 3339, of nginx's time_local, or seconds since 1970.
-func instantOf(object map[string]any) (time.Time, bool) {
-	for _, name := range timeFields {
-		seconds, number := object[name].(float64)
-		text, _ := object[name].(string)
-		for _, layout := range []string{time.RFC3339Nano, accessLogs[0].layout} {
-			if at, err := time.Parse(layout, text); err == nil {
-				return at.UTC(), true
-			}
-		}
-		if !number {
-			var err error
-			seconds, err = strconv.ParseFloat(text, 64)
-			number = err == nil
-		}
-		if number && seconds > 1e8 && seconds < 1e10 {
-			whole, part := math.Modf(seconds)
-			return time.Unix(int64(whole), int64(math.Round(part*1e6))*1e3).UTC(), true
-		}
-	}
-	return time.Time{}, false
 }

@@ -1,31 +1,16 @@
 package calls
 
 import (
-	"bytes"
-	"compress/gzip"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 )
 
 // requestsOf lists the requests in their order, each with its body.
 func requestsOf(s *Source) []string {
-	order := s.Order
-	if order == nil {
-		for i := range s.Calls {
-			order = append(order, i)
-		}
-	}
 	var all []string
-	for _, i := range order {
-		c := s.Calls[i]
+	for _, c := range s.Calls {
 		all = append(all, strings.TrimSpace(c.Method+" "+strings.TrimPrefix(c.URL, "http://h")+" "+string(c.Body)))
 	}
 	return all
@@ -53,7 +38,7 @@ var recordedLogs = []struct {
 		"lines without a valid request (1), requests with methods other than GET, HEAD and OPTIONS, whose bodies a log lacks (1)"},
 	{"nginx, JSON", `{"time_iso8601":"2024-03-01T10:00:01+00:00","remote_addr":"1.1.1.1","request":"GET /caf\xC3\xA9 HTTP/1.1","status":"200"}
 {"time_local":"01/Mar/2024:10:00:00 +0000","request_method":"HEAD","uri":"/b","args":"x=1","status":200}
-{"msec":"1709287202.250","request_method":"GET","request_uri":"/c?y=2","status":200}`, []string{"HEAD /b?x=1", "GET /caf%C3%A9", "GET /c?y=2"}, ""},
+{"msec":"1709287202.250","request_method":"GET","request_uri":"/c?y=2","status":200}`, []string{"GET /caf%C3%A9", "HEAD /b?x=1", "GET /c?y=2"}, ""},
 	{"Traefik", `{"ClientAddr":"1.1.1.1:1","DownstreamStatus":200,"RequestMethod":"GET","RequestPath":"/x?a=1","StartLocal":"2024-03-01T11:00:00.5+01:00","StartUTC":"2024-03-01T10:00:00.5Z","level":"info","time":"2024-03-01T10:00:01Z"}`, []string{"GET /x?a=1"}, ""},
 	{"Caddy", `{"level":"info","ts":1709287200.125,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"1.1.1.1","proto":"HTTP/2.0","method":"GET","host":"a","uri":"/y?b=2","headers":{}},"duration":0.001,"status":200}`, []string{"GET /y?b=2"}, ""},
 }
@@ -61,20 +46,9 @@ var recordedLogs = []struct {
 func TestRecordedLogs(t *testing.T) {
 	for _, test := range recordedLogs {
 		s := open(t, test.text, "http://h/")
-		if got := requestsOf(s); !slices.Equal(got, test.want) || s.Note() != test.note || !s.Recorded {
+		if got := requestsOf(s); !slices.Equal(got, test.want) || s.Note() != test.note || !s.Log {
 			t.Errorf("%s: %q, omitted %s", test.name, got, s.Note())
 		}
-		var packed bytes.Buffer
-		z := gzip.NewWriter(&packed)
-		_, _ = z.Write([]byte(test.text))
-		_ = z.Close()
-		if got := requestsOf(open(t, packed.String(), "http://h/")); !slices.Equal(got, test.want) {
-			t.Errorf("%s, compressed: %q", test.name, got)
-		}
-	}
-	s := open(t, recordedLogs[7].text, "http://h/")
-	if !slices.Equal(s.At, []time.Duration{0, time.Second, 2250 * time.Millisecond}) {
-		t.Errorf("instants %v", s.At)
 	}
 }
 
@@ -130,87 +104,4 @@ func TestHostNote(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-}
-
-// harOf is an archive with an entry.
-func harOf(entries ...string) string {
-	return `{"log":{"entries":[` + strings.Join(entries, ",") + `]}}`
-}
-
-// posted is an entry with a body.
-func posted(post string) string {
-	return `{"startedDateTime":"2024-05-01T10:00:00Z","request":{"method":"POST","url":"http://shop.example/upload","headers":[],"bodySize":4,"postData":` + post + `},"response":{"status":200}}`
-}
-
-const missing = "requests whose body is neither in the archive nor beside it (1)"
-
-var recordedBodies = []struct{ entry, want, note string }{
-	{posted(`{"mimeType":"application/octet-stream","text":"AP8BAg==","encoding":"base64"}`), "POST /upload \x00\xff\x01\x02", ""},
-	{posted(`{"mimeType":"application/x-www-form-urlencoded","params":[{"name":"a b","value":"1&2"},{"name":"c","value":""}]}`), "POST /upload a+b=1%262&c=", ""},
-	{posted(`{"mimeType":"multipart/form-data; boundary=XX","params":[{"name":"a","value":"1"},{"name":"f","value":"text","fileName":"t.txt","contentType":"text/plain"}]}`),
-		"POST /upload --XX\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--XX\r\nContent-Disposition: form-data; filename=t.txt; name=f\r\nContent-Type: text/plain\r\n\r\ntext\r\n--XX--", ""},
-	{posted(`{"mimeType":"multipart/form-data; boundary=XX","params":[{"name":"f","fileName":"t.png"}]}`), "", missing},
-	{posted(`{"mimeType":"application/octet-stream","params":[],"_file":"body.dat"}`), "POST /upload beside", ""},
-	{posted(`{"mimeType":"application/octet-stream","params":[],"_file":"absent.dat"}`), "", missing},
-	{posted(`{"mimeType":"application/octet-stream","params":[],"_file":"../body.dat"}`), "", missing},
-	{posted(`null`), "", missing},
-}
-
-// A body is sent as it was, or the request is omitted.
-func TestBodiesOfHAR(t *testing.T) {
-	dir := t.TempDir()
-	must.OK(t, os.WriteFile(filepath.Join(dir, "body.dat"), []byte("beside"), 0o600))
-	last := `{"startedDateTime":"2024-05-01T10:00:01Z","request":{"method":"GET","url":"http://shop.example/last","headers":[],"bodySize":4},"response":{"status":304}}`
-	for _, test := range recordedBodies {
-		s, err := Open(strings.NewReader(harOf(test.entry, last)), filepath.Join(dir, "a.har"), "http://h/", nil)
-		if err != nil {
-			t.Errorf("%s: %v", test.entry, err)
-			continue
-		}
-		want := []string{test.want, "GET /last"}
-		if test.want == "" {
-			want = want[1:]
-		}
-		if got := requestsOf(s); !slices.Equal(got, want) || s.Note() != test.note {
-			t.Errorf("%s:\n got %q, omitted %s\nwant %q", test.entry, got, s.Note(), want)
-		}
-	}
-}
-
-// Only requests that reached a server of the site are sent.
-func TestEntriesOfHAR(t *testing.T) {
-	entry := func(url, rest string) string {
-		return fmt.Sprintf(`{"startedDateTime":"2024-05-01T10:00:00Z","request":{"method":"GET","url":%q,"headers":[]},%s}`, url, rest)
-	}
-	const ok = `"response":{"status":200}`
-	for _, test := range []struct {
-		name    string
-		entries []string
-		want    []string
-		note    string
-	}{
-		{"caches and blockers", []string{entry("http://a/", ok), entry("http://a/1", ok+`,"_fromCache":"memory"`), entry("http://a/2", ok+`,"_fetchType":"Disk Cache"`),
-			entry("http://a/3", `"response":{"status":0,"_error":"net::ERR_BLOCKED_BY_CLIENT"}`), entry("http://a/4", `"response":{"status":-1}`), entry("wss://a/5", ok)},
-			[]string{"GET /"}, "requests that the browser blocked or aborted (2), requests that the browser's cache answered (2), requests of WebSockets, data: or blob: URLs (1)"},
-		{"apex and www", []string{entry("http://a.example/", ok), entry("http://www.a.example/p", ok), entry("http://cdn.example/p", ok), entry("http://cdn.example/q", ok)},
-			[]string{"GET /", "GET /p"}, "requests to cdn.example (2)"},
-		{"a sign-in before the page", []string{entry("http://sso.example/", `"response":{"status":302,"content":{"mimeType":"text/html"}}`), entry("http://a.example/", `"response":{"status":200,"content":{"mimeType":"text/html; charset=utf-8"}}`)},
-			[]string{"GET /"}, "requests to sso.example (1)"},
-	} {
-		s := open(t, harOf(test.entries...), "http://h/")
-		if got := requestsOf(s); !slices.Equal(got, test.want) || s.Note() != test.note {
-			t.Errorf("%s: %q, omitted %s", test.name, got, s.Note())
-		}
-	}
-	// Without instants the requests have weights only.
-	s := open(t, strings.ReplaceAll(harOf(entry("http://a/", ok), entry("http://a/", ok)), `"startedDateTime":"2024-05-01T10:00:00Z",`, ""), "http://h/")
-	if s.Order != nil || s.At != nil || len(s.Calls) != 1 {
-		t.Errorf("%+v", s)
-	} else if d := difftest.Wrong("s.Calls[0].Weight != 2", s.Calls[0].Weight != 2); d != "" {
-		t.Errorf("%s: %+v", d, s)
-	}
-	_, err := Open(strings.NewReader(harOf(entry("wss://a/5", ok))), "f", "http://h/", nil)
-	must.Fail(t, err, "no requests that can be sent: omitted are requests of WebSockets")
-	_, err = Open(strings.NewReader(`{"info":{"_postman_id":"1"}}`), "f", "", nil)
-	must.Fail(t, err, "this is a Postman collection")
 }

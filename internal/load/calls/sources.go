@@ -2,34 +2,24 @@ package calls
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"fmt"
 	"io"
 	"net/url"
-	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Source is the content of a file of requests.
 type Source struct {
 	Calls []Call // different requests
-	// Order are requests by their numbers in Calls, and At their instants after the first.
-	// Both are empty if the file has no instants.
-	Order []int
-	At    []time.Duration
-	// Recorded reports a recording: an HTTP archive or an access log.
-	Recorded bool
+	// Log reports an access log.
+	Log bool
 	// Hosts counts the requests of a log by the Host of their lines, empty for none.
 	Hosts map[string]int
 	// Omitted counts requests and lines by the reason why they are omitted.
@@ -63,111 +53,45 @@ func (s *Source) HostNote() string {
 // maxReasons bounds a note.
 const maxReasons = 8
 
-// maxEntries bounds the requests with instants, of a log.
+// maxEntries bounds the requests of a log.
 const maxEntries = 2_000_000
 
-// Open reads requests in the format that the content has: vegeta's targets, JSON lines, HAR,
-// an access log, each also compressed by gzip. base is the URL whose scheme and host requests of a log get,
-// and requests of a HAR file, empty for none. texts reads the files of expressions in targets and JSON lines, by paths from
-// the directory of name, and is nil if braces are text.
-func Open(r io.Reader, name, base string, texts *template.Reader) (*Source, error) {
-	if texts != nil {
-		dir, inside := texts.Dir, texts.Inside
-		texts.Dir, texts.Inside = filepath.Dir(name), true
-		defer func() { texts.Dir, texts.Inside = dir, inside }()
+// Open reads requests in the format that the content has: vegeta's targets, JSON lines, or an access log. base is the URL
+// whose scheme and host requests of a log get, empty for none.
+func Open(r io.Reader, name, base string) (*Source, error) {
+	b := bufio.NewReaderSize(r, maxHead)
+	head, err := b.Peek(maxHead)
+	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
+		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
-	b, head, err := peek(r, name)
-	if err != nil {
-		return nil, err
-	}
-	if bytes.HasPrefix(head, []byte("\x1f\x8b")) {
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
+	if hasLogLine(head) {
+		var to *url.URL
+		if base != "" {
+			if to, err = printable.ParseURL(base); err != nil {
+				return nil, err
+			}
 		}
-		if b, head, err = peek(&capped{r: z, left: maxUnpacked}, name); err != nil {
-			return nil, err
-		}
-	}
-	var to *url.URL
-	if base != "" {
-		if to, err = printable.ParseURL(base); err != nil {
-			return nil, err
-		}
-	}
-	switch {
-	case harStart.Match(head):
-		return readHAR(b, name, to, texts)
-	case hasLogLine(head):
 		return readLog(b, name, to)
 	}
 	if what, tip := regular.ForeignFormat("", head); what != "" {
-		tip = cmp.Or(tip, "the formats are lines of method and URL, JSON lines, HAR and access logs")
+		tip = cmp.Or(tip, "the formats are lines of method and URL, JSON lines and access logs")
 		return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "this is " + what + ", and contains no requests that can be sent", Tip: tip}
 	}
-	read, err := read(b, name, texts)
+	all, err := read(b, name)
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{Calls: read}
-	return s, s.schedule(name)
+	return &Source{Calls: all}, nil
 }
 
 // maxHead is where a log's first request may be, in bytes: a program's start comes before it.
 const maxHead = 256 << 10
 
-// peek returns the beginning of a file.
-func peek(r io.Reader, name string) (*bufio.Reader, []byte, error) {
-	b := bufio.NewReaderSize(r, maxHead)
-	head, err := b.Peek(maxHead)
-	if err != nil && err != io.EOF && err != bufio.ErrBufferFull {
-		return nil, nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	return b, head, nil
-}
-
-// harStart is the beginning of an HTTP archive.
-var harStart = regexp.MustCompile(`^[\s\x{feff}]*\{\s*"log"\s*:\s*[^\s"]`)
-
-// maxUnpacked bounds the content of a compressed file, in bytes.
-const maxUnpacked = 4 << 30
-
-// capped fails beyond a number of bytes.
-type capped struct {
-	r    io.Reader
-	left int64
-}
-
-func (c *capped) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	if c.left -= int64(n); c.left < 0 {
-		return 0, fmt.Errorf("its content has more than %d GiB", maxUnpacked>>30)
-	}
-	return n, err
-}
-
-// schedule takes the instants of JSON lines, if they have any.
-func (s *Source) schedule(name string) error {
-	timed := slices.IndexFunc(s.Calls, func(c Call) bool { return c.At != nil })
-	if timed < 0 {
-		return nil
-	}
-	for i, c := range s.Calls {
-		if c.At == nil {
-			return fmt.Errorf("read %s: request %d has an instant, and request %d has none: give all or none an \"at\"", name, timed+1, i+1)
-		}
-		s.Order, s.At = append(s.Order, i), append(s.At, *c.At)
-	}
-	s.sort()
-	return nil
-}
-
 // gather joins equal requests, whose number becomes their weight.
 type gather struct {
 	Source
-	index   map[string]int
-	first   time.Time
-	untimed bool // a request has no instant
+	index    map[string]int
+	requests int
 }
 
 // omit counts a request or line that is not sent.
@@ -178,8 +102,8 @@ func (g *gather) omit(why string) {
 	g.Omitted[why]++
 }
 
-// add takes a request at an instant, which is zero if unknown.
-func (g *gather) add(c Call, at time.Time) error {
+// add takes a request.
+func (g *gather) add(c Call) error {
 	var key strings.Builder
 	for _, part := range append([]string{c.Method, c.URL, string(c.Body)}, c.Headers...) {
 		fmt.Fprintf(&key, "%d:%s", len(part), part)
@@ -188,7 +112,7 @@ func (g *gather) add(c Call, at time.Time) error {
 	switch {
 	case !ok && len(g.Calls) == maxCalls:
 		return fmt.Errorf("more than %d different requests", maxCalls)
-	case len(g.Order) == maxEntries:
+	case g.requests == maxEntries:
 		return fmt.Errorf("more than %d requests", maxEntries)
 	}
 	if !ok {
@@ -200,11 +124,7 @@ func (g *gather) add(c Call, at time.Time) error {
 		g.Calls = append(g.Calls, c)
 	}
 	g.Calls[i].Weight++
-	if g.first.IsZero() {
-		g.first = at
-	}
-	g.untimed = g.untimed || at.IsZero()
-	g.Order, g.At = append(g.Order, i), append(g.At, at.Sub(g.first))
+	g.requests++
 	return nil
 }
 
@@ -226,28 +146,7 @@ func (g *gather) done(name string) (*Source, error) {
 			*w = max(1, *w*load.MaxWeight/most)
 		}
 	}
-	if g.untimed {
-		g.Order, g.At = nil, nil
-	}
-	g.sort()
 	return &g.Source, nil
-}
-
-// sort puts the requests in the order of their instants, the first at 0.
-func (s *Source) sort() {
-	if len(s.At) == 0 {
-		return
-	}
-	places := make([]int, len(s.At))
-	for i := range places {
-		places[i] = i
-	}
-	slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(s.At[a], s.At[b]) })
-	order, at := make([]int, len(places)), make([]time.Duration, len(places))
-	for i, p := range places {
-		order[i], at[i] = s.Order[p], s.At[p]-s.At[places[0]]
-	}
-	s.Order, s.At = order, at
 }
 
 // variable is a part of a path that identifies one object: a number, a UUID, or a long hexadecimal
@@ -267,9 +166,6 @@ func pattern(method, path string) string {
 
 // onto is u at the scheme and host of base.
 func onto(base, u *url.URL) *url.URL {
-	if base == nil {
-		return u
-	}
 	moved := *u
 	moved.Scheme, moved.Host, moved.User = base.Scheme, base.Host, nil
 	return &moved

@@ -84,7 +84,6 @@ func TestNewConnectionsNeedRequests(t *testing.T) {
 		"a closed loop has none":                           func(p *load.Profile) { p.Rate = 0 },
 		"600 new connections/s are not between 0 and":      func(p *load.Profile) { p.ConnectionRate = 600 },
 		"a connection for every request":                   func(p *load.Profile) { p.NoKeepAlive = true },
-		"cookies belong to a connection":                   func(p *load.Profile) { p.Cookies = true },
 		"new connections per second with protocol websock": func(p *load.Profile) { p.Protocol = load.ProtocolWebSocket },
 	} {
 		p := profile("http://127.0.0.1:1/")

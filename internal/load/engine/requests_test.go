@@ -44,13 +44,14 @@ func TestANumberOfRequests(t *testing.T) {
 
 }
 
-// TestMoreRequestsThanInstants checks that a load ends with its schedule, if that has fewer
+// TestMoreRequestsThanScheduled checks that a load ends with its schedule, if that has fewer
 // requests than asked for.
-func TestMoreRequestsThanInstants(t *testing.T) {
+func TestMoreRequestsThanScheduled(t *testing.T) {
 	t.Parallel()
 	for _, workers := range []int{1, 2, 4} { // the fourth has none
 		p := profile(rawServer(t, replying(helloResponse)))
-		p.Arrivals, p.Instants, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Replay, []int64{0, 1e8, 2e8}, 20, workers, 0, 0, time.Hour
+		p.Arrivals, p.Rate, p.Requests, p.Workers, p.Warmup, p.Tail, p.Measure = load.Constant, 0, 20, workers, 0, 0, time.Hour
+		p.Segments = []load.Segment{{For: 250 * time.Millisecond, From: 10, To: 10}, {For: time.Second}}
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		r, err := Run(ctx, p, nil)
 		if err != nil || ctx.Err() != nil {

@@ -6,7 +6,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
 	"github.com/tare-mesh/tare/internal/load/stream"
-	"github.com/tare-mesh/tare/internal/load/target"
 	"github.com/tare-mesh/tare/internal/load/websocket"
 )
 
@@ -57,11 +56,6 @@ type conn struct {
 	holding  bool            // in the holder's list
 	heir     *conn           // the place that this one's session, which the server ends, had; it is not opened again
 	leaving  int             // requests under way on such sessions of this place
-
-	// Of users and varying requests:
-	user  *target.User // with cookies of its own, nil if there are none
-	own   []byte       // memory for the bytes of a request
-	ready int64        // when it has thought long enough for its next request, ns from t0
 }
 
 // call is one request, whose instants are ns from t0.
@@ -71,7 +65,6 @@ type call struct {
 	sent     int64 // for the first time, opening its connection included
 	reached  bool  // an open connection got it
 	retries  int32 // how often it was retried
-	number   int64 // among the worker's requests, from 0
 	what     *request
 }
 
@@ -106,14 +99,6 @@ func (c *conn) unlist() bool {
 }
 
 func (p place) current() bool { return p.generation == p.conn.generation }
-
-// cookies is the value of the header Cookie of c's user, empty for none.
-func (c *conn) cookies(t *target.Target) []byte {
-	if c.user == nil {
-		return nil
-	}
-	return c.user.Header(t)
-}
 
 // connection is the index of the profile's connection that c is, or was before the server ended its session.
 func (c *conn) connection() int32 {

@@ -213,8 +213,7 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 	} else if cn.w.pace.closedLoop() && cn.w.pace.started && cn.w.sending() {
 		// In a closed loop the next request is due as soon as a connection can
 		// take it. One that cannot be opened fails that request.
-		what, number := c.pool.next(c)
-		c.call = call{intended: cn.w.now, free: cn.w.now, sent: cn.w.now, number: number, what: what}
+		c.call = call{intended: cn.w.now, free: cn.w.now, sent: cn.w.now, what: c.pool.next()}
 		cn.w.rec.Due(c.intended)
 		cn.w.exchanges.finish(c, k, 0)
 	}

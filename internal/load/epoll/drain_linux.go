@@ -72,7 +72,7 @@ func (w *Worker) abandon() {
 	for i := range w.places.pools {
 		for q := &w.places.pools[i].queue; q.Size > 0; {
 			intended, _ := q.Pop()
-			what, _ := w.places.pools[i].next(nil)
+			what := w.places.pools[i].next()
 			w.rec.Unfinished++
 			w.rec.Finish(&record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent, Path: what.target.Path})
 		}

@@ -4,17 +4,14 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 	"github.com/tare-mesh/tare/internal/load/host"
-	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/stream"
 )
 
 // exchanger sends requests and reads answers on connections of HTTP/1.1 and echoes.
 type exchanger struct {
-	w         *Worker
-	expect    check.Expectation
-	retryIdle bool // send a request again if its reused connection ends without an answer
-	remember  bool // the headers of answers: one with cookies is parsed each time
+	w      *Worker
+	expect check.Expectation
 }
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
@@ -27,15 +24,8 @@ func (x *exchanger) send(c *conn) {
 	what := c.what
 	c.parser.Served = c.served
 	c.parser.Reset(what.target.Bodily)
-	if x.remember {
-		c.parser.Memo = &what.header
-	}
-	c.bytes = what.target.Request
-	if what.target.Varying != nil {
-		c.own = what.target.Varying.Append(c.own[:0], x.w.values(c.number), c.cookies(what.target))
-		c.bytes = c.own
-	}
-	c.written = 0
+	c.parser.Memo = &what.header
+	c.bytes, c.written = what.target.Request, 0
 	if deadline := x.w.deadline(c); !c.waiting || c.deadline != deadline {
 		c.deadline = deadline
 		x.w.deadlines.add(&c.awaited)
@@ -156,9 +146,6 @@ func (x *exchanger) answered(c *conn) {
 	reusable := !x.w.places.spend(c) && !x.w.places.fresh && !c.parser.Closing && !c.peerEnded && !c.isWriting()
 	c.served, c.backoff = true, 0
 	x.w.deadlines.remove(&c.awaited)
-	if len(c.parser.Cookies) > 0 {
-		c.user.Set(c.what.target, c.parser.Cookies)
-	}
 	x.finish(c, k, status)
 	if c.peerEnded || c.parser.Closing && !x.w.places.fresh {
 		x.w.rec.Dropped(c.connection(), x.w.now)
@@ -170,8 +157,7 @@ func (x *exchanger) answered(c *conn) {
 	x.w.places.release(c)
 }
 
-// broken ends c's request because its connection has ended, or sends it again on a new
-// connection.
+// broken ends c's request because its connection has ended.
 func (x *exchanger) broken(c *conn, k load.Failure) {
 	if k.Cut() {
 		x.w.rec.Dropped(c.connection(), x.w.now)
@@ -182,12 +168,6 @@ func (x *exchanger) broken(c *conn, k load.Failure) {
 	}
 	if x.w.places.countUnused(c); !c.reused {
 		x.fail(c, k)
-		return
-	}
-	if x.retryIdle && c.retries < job.MaxRetries && x.w.now < c.sent+x.w.timeout {
-		c.retries++
-		x.w.places.drop(c)
-		x.w.connector.open(c)
 		return
 	}
 	if !host.Arrived(c.fd, c.written) {
@@ -208,8 +188,7 @@ func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 		x.w.inFlight--
 	}
 	c.carries = false
-	x.w.thinks.answered(c)
 	x.w.sleep.answered(x.w.now - c.sent)
 	x.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: c.first, End: x.w.now, Status: status, Kind: k, Path: c.what.target.Path,
-		Messages: c.arrived.Messages, Message: c.arrived.Message, Retries: c.retries, Conn: c.index, Version: c.parser.Version})
+		Messages: c.arrived.Messages, Message: c.arrived.Message, Conn: c.index, Version: c.parser.Version})
 }

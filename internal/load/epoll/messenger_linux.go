@@ -142,7 +142,6 @@ func (m *messenger) finish(c *conn, k load.Failure, status int) {
 	}
 	c.carries = false
 	m.w.inFlight--
-	m.w.thinks.answered(c)
 	m.w.sleep.answered(m.w.now - c.sent)
 	m.w.rec.Finish(&record.Outcome{Intended: c.intended, Sent: c.sentAt(), Free: c.free, First: s.First, End: m.w.now, Status: status, Kind: k,
 		Path: c.what.target.Path, Messages: messages, Message: s.Message, Conn: c.connection(), Version: s.Version})

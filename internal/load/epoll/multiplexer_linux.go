@@ -189,11 +189,6 @@ func (m *multiplexer) finishStreams(c *conn) {
 		at := &c.calls[st.Slot]
 		m.w.deadlines.remove(&at.awaited)
 		m.w.inFlight--
-		if len(c.session.Cookies) > 0 {
-			c.user.Set(at.what.target, c.session.Cookies)
-			c.session.Cookies = c.session.Cookies[:0]
-		}
-		m.w.thinks.answered(c)
 		if c.heir != nil {
 			c.heir.leaving--
 		}
@@ -240,7 +235,7 @@ func (m *multiplexer) fill(c *conn) {
 			continue
 		}
 		if m.w.pace.closedLoop() {
-			if !m.w.pace.started || !m.w.sending() || c.session.Active+c.leaving >= c.session.Limit || m.w.thinks.pause(c) {
+			if !m.w.pace.started || !m.w.sending() || c.session.Active+c.leaving >= c.session.Limit {
 				break
 			}
 			m.beginStream(c, m.w.now, m.w.now)
@@ -259,20 +254,14 @@ func (m *multiplexer) beginStream(c *conn, intended, free int64) {
 	if m.w.pace.closedLoop() {
 		m.w.rec.Due(intended)
 	}
-	what, number := c.pool.next(c)
-	m.attach(c, call{intended: intended, free: free, sent: m.w.now, number: number, what: what})
+	m.attach(c, call{intended: intended, free: free, sent: m.w.now, what: c.pool.next()})
 }
 
 func (m *multiplexer) attach(c *conn, r call) {
 	m.w.inFlight++
 	r.reached = true
 	m.w.sleep.lastSend = m.w.now
-	var st *http2.Stream
-	if t := r.what.target; t.Varying != nil {
-		st = c.session.BeginVarying(t.HTTP2, m.w.now, m.w.values(r.number), c.cookies(t))
-	} else {
-		st = c.session.Begin(t.HTTP2, m.w.now)
-	}
+	st := c.session.Begin(r.what.target.HTTP2, m.w.now)
 	if m.w.places.spend(c) {
 		c.session.Spent, c.session.Closing = true, true
 	}

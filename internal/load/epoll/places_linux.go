@@ -29,18 +29,8 @@ type pool struct {
 	turn     int              // the next of the target's addresses
 }
 
-// next is the request that is sent next, on c, and its number. A user goes through the requests
-// in their order.
-func (p *pool) next(c *conn) (what *request, number int64) {
-	i, number := p.cursor.Next()
-	if c != nil && c.user != nil {
-		i = p.cursor.Turns[c.user.Turn]
-		if c.user.Turn++; c.user.Turn == len(p.cursor.Turns) {
-			c.user.Turn = 0
-		}
-	}
-	return &p.requests[i], number
-}
+// next is the request that is sent next.
+func (p *pool) next() *request { return &p.requests[p.cursor.Next()] }
 
 // waiting counts the requests that wait for a connection.
 func (p *pool) waiting() int { return p.queue.Size + p.again.Size }
@@ -168,10 +158,6 @@ func (s *places) release(c *conn) {
 	}
 	if s.w.pace.closedLoop() {
 		if s.w.pace.started && s.w.sending() {
-			if s.w.thinks.pause(c) {
-				c.state = connIdle
-				return
-			}
 			s.w.begin(c, s.w.now, s.w.now)
 			return
 		}
@@ -297,9 +283,6 @@ func (s *places) refill(c *conn) {
 	case ok:
 		s.w.begin(c, intended, s.w.now)
 	case s.w.pace.closedLoop() && s.w.pace.started && s.w.sending():
-		if s.w.thinks.pause(c) {
-			return
-		}
 		s.w.begin(c, s.w.now, s.w.now)
 	default:
 		s.keepClosed(c)

@@ -16,7 +16,7 @@ func (m *multiplexer) retire(c *conn) bool {
 		m.ended = append(m.ended, d)
 		return false
 	}
-	d.pool, d.user, d.heir = c.pool, c.user, c
+	d.pool, d.heir = c.pool, c
 	if d.session == nil {
 		m.addSession(d)
 	}
@@ -43,7 +43,7 @@ func (m *multiplexer) addSession(c *conn) {
 		return
 	}
 	c.session = http2.NewSession(&m.w.exchanges.expect, p.Streams, p.Protocol == load.ProtocolGRPC)
-	c.session.Streaming, c.session.KeepCookies, c.session.Versions = p.GRPCStream, p.Cookies, m.w.rec.Versions
+	c.session.Streaming, c.session.Versions = p.GRPCStream, m.w.rec.Versions
 	c.session.Chunks = p.Stream == load.StreamChunks
 	c.calls = make([]streamCall, c.session.Size())
 }

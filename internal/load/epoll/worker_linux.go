@@ -14,8 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/schedule"
-	"github.com/tare-mesh/tare/internal/load/target"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // NewWorker makes worker number of j. The worker must be closed.
@@ -29,12 +27,11 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		number: number, job: j, poll: poll, inbox: inbox{poll: poll}, timeout: int64(p.Timeout),
 		io: buffers{raw: make([]byte, readBuffer)}, rec: j.Collector.Recorder(),
 		clock: clock{zero: time.Now()}, ticker: record.Ticker{NextTick: int64(time.Second), NextEdge: int64(p.Warmup)},
-		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin), varying: template.Values{Seed: p.Seed},
+		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin),
 	}
 	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
 	w.places = places{w: w, pools: make([]pool, len(j.Origins)), fresh: p.NoKeepAlive, perCall: p.ConnectionShare(), nextRetry: load.Never}
-	w.exchanges = exchanger{w: w, expect: check.New(p), retryIdle: p.RetryIdle, remember: !p.Cookies}
-	w.thinks = newThinker(w)
+	w.exchanges = exchanger{w: w, expect: check.New(p)}
 	w.streams, w.messages, w.resends = multiplexer{w: w}, messenger{w: w}, resender{w: w}
 	w.holds.w = w
 	for i := range w.places.pools {
@@ -53,13 +50,10 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	for i := range w.places.conns {
 		pl := &w.places.pools[assigned[i]]
 		w.places.conns[i] = conn{index: int32(i), socket: socket{fd: -1}, pool: pl,
-			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Unlike: pl.target.Unlike, KeepCookies: p.Cookies, Versions: w.rec.Versions, Chunks: p.Stream == load.StreamChunks}}
+			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Unlike: pl.target.Unlike, Versions: w.rec.Versions, Chunks: p.Stream == load.StreamChunks}}
 		c := &w.places.conns[i]
 		c.of = c
 		c.spent = float64(i) / float64(len(w.places.conns)) // so that they are not replaced at once
-		if p.Cookies {
-			c.user = target.NewUser(pl.cursor.Targets)
-		}
 		w.streams.addSession(c)
 		w.messages.addWebSocket(c)
 	}
@@ -109,7 +103,6 @@ type Worker struct {
 	timeout  int64 // ns
 	nextTurn int   // of the job's rotation
 	inFlight int   // requests under way
-	varying  template.Values
 
 	clock
 	ticker    record.Ticker
@@ -125,14 +118,7 @@ type Worker struct {
 	messages  messenger
 	resends   resender
 	holds     holder
-	thinks    thinker
 	unread    job.Queue[place] // connections that had more to read than one turn may take
-}
-
-// values returns the values of a request, by its number among the worker's. The next call changes them.
-func (w *Worker) values(own int64) *template.Values {
-	w.varying.Number = w.job.Number(w.number, own)
-	return &w.varying
 }
 
 // start moves the worker's clock to t0.
@@ -187,7 +173,6 @@ func (w *Worker) firstRequests() {
 		w.pace.advance(w.rec.Intended)
 		return
 	}
-	w.thinks.begin()
 	if w.places.fresh {
 		return // the first retry opens the closed places
 	}
@@ -280,8 +265,7 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 		return
 	}
 	// Where a connection must be opened first, that is part of the service.
-	what, number := c.pool.next(c)
-	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now, number: number, what: what}
+	c.carries, c.call = true, call{intended: intended, free: free, sent: w.now, what: c.pool.next()}
 	if w.pace.closedLoop() {
 		w.rec.Due(intended)
 	}
@@ -362,9 +346,6 @@ func (w *Worker) housekeep() {
 	if w.now >= w.places.nextRetry {
 		w.places.retry()
 	}
-	if w.thinks.on && w.now >= w.thinks.next {
-		w.thinks.wake()
-	}
 	if w.now >= w.holds.next() {
 		w.holds.release()
 	}
@@ -386,9 +367,6 @@ func (w *Worker) pause() time.Duration {
 		return 0
 	}
 	next := min(w.ticker.NextTick, w.ticker.NextEdge, w.places.nextRetry, w.holds.next())
-	if w.thinks.on {
-		next = min(next, w.thinks.next)
-	}
 	if w.deadlines.first != nil {
 		next = min(next, w.deadlines.first.deadline)
 	}

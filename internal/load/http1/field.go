@@ -18,7 +18,6 @@ const (
 	fieldEncoding
 	fieldConnection
 	fieldType
-	fieldCookie
 	fieldVersion
 )
 
@@ -46,13 +45,8 @@ func (p *Parser) takeHeader(line []byte) bool {
 	if !ok || !validName(name) || !validValue(value) {
 		return false
 	}
-	if p.pending = fieldOf(name); p.pending == fieldOther {
-		switch {
-		case p.KeepCookies && equalFold(name, "set-cookie"):
-			p.pending = fieldCookie
-		case p.Versions != nil && equalFold(name, load.VersionHeader):
-			p.pending = fieldVersion
-		}
+	if p.pending = fieldOf(name); p.pending == fieldOther && p.Versions != nil && equalFold(name, load.VersionHeader) {
+		p.pending = fieldVersion
 	}
 	if p.pending != fieldOther {
 		p.value = append(p.value[:0], bytes.Trim(value, " \t")...)
@@ -80,8 +74,6 @@ func (p *Parser) takeField() bool {
 		p.takeConnection(p.value)
 	case fieldType:
 		p.streams = stream.KindOf(bytes.TrimLeft(p.value, " \t"))
-	case fieldCookie:
-		p.Cookies = append(p.Cookies, string(p.value))
 	case fieldVersion:
 		p.Version = p.Versions.Number(bytes.Trim(p.value, " \t"))
 	}

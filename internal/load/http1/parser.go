@@ -52,9 +52,6 @@ type Parser struct {
 
 	Unlike load.Failure // protocol tcp: of another answer
 
-	KeepCookies bool     // values of Set-Cookie are of interest
-	Cookies     []string // those values
-
 	Versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
 
 	Content check.Content // of the body
@@ -104,9 +101,6 @@ func (p *Parser) Reset(bodily bool) {
 	p.Content.Reset()
 	p.Stream = stream.Counter{}
 	p.partial, p.value = p.partial[:0], p.value[:0]
-	if p.KeepCookies {
-		p.Cookies = p.Cookies[:0]
-	}
 	if p.Echo != nil {
 		p.state, p.Status = atEcho, load.StatusEcho
 	}

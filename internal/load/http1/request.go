@@ -15,7 +15,6 @@ import (
 // headerField is a line of a request's header.
 type headerField struct {
 	name, value string
-	own         int // its number among the profile's headers, negative for a default
 }
 
 // BuildRequest encodes the request once, and every send writes the same bytes.
@@ -42,17 +41,17 @@ func hasLength(method string, body bool) bool {
 // fieldsOf are the header fields of a request, except Content-Length. A header of the profile
 // replaces the default header of the same name.
 func fieldsOf(u *url.URL, p *load.Profile, bodily bool) []headerField {
-	fields := []headerField{{"Host", u.Host, -1}, {"User-Agent", "tare", -1}}
+	fields := []headerField{{"Host", u.Host}, {"User-Agent", "tare"}}
 	if kind := p.BodyType(); bodily && kind != "" {
-		fields = append(fields, headerField{"Content-Type", kind, -1})
+		fields = append(fields, headerField{"Content-Type", kind})
 	}
 	if p.NoKeepAlive {
-		fields = append(fields, headerField{"Connection", "close", -1})
+		fields = append(fields, headerField{"Connection", "close"})
 	}
 	defaults := len(fields)
-	for i, h := range p.Headers {
+	for _, h := range p.Headers {
 		name, value, _ := strings.Cut(h, ":")
-		f := headerField{name, strings.TrimSpace(value), i}
+		f := headerField{name, strings.TrimSpace(value)}
 		same := slices.IndexFunc(fields[:defaults], func(d headerField) bool { return strings.EqualFold(d.name, name) })
 		if same >= 0 {
 			f.name = fields[same].name

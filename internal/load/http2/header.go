@@ -31,7 +31,6 @@ type headerReader struct {
 	id      uint32 // its stream, 0 for none
 	end     bool   // it ends the stream
 	head    head
-	cookies *[]string // where values of set-cookie go, nil for nowhere
 
 	versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
 }
@@ -78,10 +77,6 @@ func (r *headerReader) field(f hpack.HeaderField) {
 	case load.VersionHeader:
 		if r.versions != nil {
 			h.version = r.versions.Number([]byte(f.Value))
-		}
-	case "set-cookie":
-		if r.cookies != nil {
-			*r.cookies = append(*r.cookies, f.Value)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/net/http2/hpack"
 
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Request is a request as HTTP/2 sends it: header blocks made once (RFC 7541), and the body.
@@ -21,17 +20,10 @@ import (
 // indexing, which leave the table as it is. So the block of a request is always the same, whatever
 // was sent before it, except for the first request on a connection, which fills the table.
 type Request struct {
-	first, later, plain block // plain is for a table that is smaller than the default
+	first, later, plain []byte // header blocks; plain is for a table that is smaller than the default
 	body                []byte
 	bodyless            bool // its answer has no body: the method is HEAD
-	varying             *varying
 	ends                []int // of the messages in body that wait for answers, nil if none waits
-}
-
-// block is a header block. The pseudo-header fields, up to cut, precede all others.
-type block struct {
-	bytes []byte
-	cut   int
 }
 
 // Spec is a request to be built.
@@ -40,13 +32,6 @@ type Spec struct {
 	URL     *url.URL
 	Profile *load.Profile
 	Body    []byte
-	Texts   *template.Texts // of a request that differs from send to send, nil if it does not
-}
-
-// field is a header field. One with a text has another value in each request.
-type field struct {
-	hpack.HeaderField
-	text *template.Text
 }
 
 // defaultTable is the size in bytes of a header table without a setting.
@@ -54,7 +39,7 @@ const defaultTable = 4096
 
 // BuildRequests encodes all requests of one origin.
 func BuildRequests(specs []Spec) {
-	pseudo, regular := make([][]field, len(specs)), make([][]field, len(specs))
+	pseudo, regular := make([][]hpack.HeaderField, len(specs)), make([][]hpack.HeaderField, len(specs))
 	for i := range specs {
 		s := &specs[i]
 		s.Into.body, s.Into.bodyless = s.Body, s.Profile.Method == http.MethodHead
@@ -66,7 +51,6 @@ func BuildRequests(specs []Spec) {
 			s.Into.body = grpcMessage(s.Profile, s.Body)
 		}
 		pseudo[i], regular[i] = s.fields()
-		s.Into.vary(s, pseudo[i], regular[i])
 	}
 	common := [2][]hpack.HeaderField{commonFields(pseudo), commonFields(regular)}
 	l := newLiterals()
@@ -97,7 +81,7 @@ type builder struct {
 }
 
 // build encodes the request a number of times with one table, and returns the last block.
-func (b *builder) build(times int, table uint32) (last block) {
+func (b *builder) build(times int, table uint32) []byte {
 	var out bytes.Buffer
 	e := hpack.NewEncoder(&out)
 	if table != defaultTable {
@@ -110,30 +94,23 @@ func (b *builder) build(times int, table uint32) (last block) {
 				_ = e.WriteField(f) // to memory: cannot fail
 			}
 			out.Write(b.literals[i])
-			if i == 0 {
-				last.cut = out.Len()
-			}
 		}
 	}
-	last.bytes = slices.Clone(out.Bytes())
-	return last
+	return slices.Clone(out.Bytes())
 }
 
-// commonFields are the fields with a fixed value that each of the requests has once, in the order
+// commonFields are the fields that each of the requests has once, in the order
 // of the first.
-func commonFields(of [][]field) (common []hpack.HeaderField) {
+func commonFields(of [][]hpack.HeaderField) (common []hpack.HeaderField) {
 	counts := map[hpack.HeaderField]int{}
 	for _, fields := range of {
 		for _, f := range fields {
-			if f.text == nil {
-				counts[f.HeaderField]++
-			}
+			counts[f]++
 		}
 	}
 	for _, f := range of[0] {
-		seen := func(other field) bool { return other.text == nil && other.HeaderField == f.HeaderField }
-		if f.text == nil && counts[f.HeaderField] == len(of) && !slices.ContainsFunc(of, func(fields []field) bool { return !slices.ContainsFunc(fields, seen) }) {
-			common = append(common, f.HeaderField)
+		if counts[f] == len(of) && !slices.ContainsFunc(of, func(fields []hpack.HeaderField) bool { return !slices.Contains(fields, f) }) {
+			common = append(common, f)
 		}
 	}
 	return common
@@ -153,23 +130,23 @@ func newLiterals() *literals {
 	return l
 }
 
-// encode returns the encoded fields that have a fixed value and are not common to all.
-func (l *literals) encode(fields []field, common []hpack.HeaderField) []byte {
+// encode returns the encoded fields that are not common to all.
+func (l *literals) encode(fields, common []hpack.HeaderField) []byte {
 	l.out.Reset()
 	for _, f := range fields {
-		if f.text == nil && !slices.Contains(common, f.HeaderField) {
-			_ = l.encoder.WriteField(f.HeaderField)
+		if !slices.Contains(common, f) {
+			_ = l.encoder.WriteField(f)
 		}
 	}
 	return slices.Clone(l.out.Bytes())
 }
 
-// fields are the header fields of a request, except the cookies of a user.
-func (s *Spec) fields() (pseudo, regular []field) {
+// fields are the header fields of a request.
+func (s *Spec) fields() (pseudo, regular []hpack.HeaderField) {
 	u, p := s.URL, s.Profile
 	method, path := p.Method, u.RequestURI()
 	add := func(name, value string) {
-		regular = append(regular, field{HeaderField: hpack.HeaderField{Name: name, Value: value}})
+		regular = append(regular, hpack.HeaderField{Name: name, Value: value})
 	}
 	add("user-agent", "tare")
 	switch {
@@ -181,18 +158,13 @@ func (s *Spec) fields() (pseudo, regular []field) {
 		if kind := p.BodyType(); kind != "" {
 			add("content-type", kind)
 		}
-		if s.Texts == nil {
-			add("content-length", strconv.Itoa(len(s.Body)))
-		}
+		add("content-length", strconv.Itoa(len(s.Body)))
 	}
-	authority, defaults := field{HeaderField: hpack.HeaderField{Name: ":authority", Value: u.Host}}, len(regular)
-	for i, h := range p.Headers {
+	authority, defaults := hpack.HeaderField{Name: ":authority", Value: u.Host}, len(regular)
+	for _, h := range p.Headers {
 		name, value, _ := strings.Cut(h, ":")
-		f := field{HeaderField: hpack.HeaderField{Name: strings.ToLower(name), Value: strings.TrimSpace(value)}}
-		if s.Texts != nil {
-			f = f.withValue(&s.Texts.Values[i])
-		}
-		same := slices.IndexFunc(regular[:defaults], func(d field) bool { return d.Name == f.Name })
+		f := hpack.HeaderField{Name: strings.ToLower(name), Value: strings.TrimSpace(value)}
+		same := slices.IndexFunc(regular[:defaults], func(d hpack.HeaderField) bool { return d.Name == f.Name })
 		switch {
 		case f.Name == "host":
 			f.Name = authority.Name
@@ -203,22 +175,5 @@ func (s *Spec) fields() (pseudo, regular []field) {
 			regular = append(regular, f)
 		}
 	}
-	where := field{HeaderField: hpack.HeaderField{Name: ":path", Value: path}}
-	if s.Texts != nil {
-		where = where.withValue(&s.Texts.Path)
-	}
-	return []field{
-		{HeaderField: hpack.HeaderField{Name: ":method", Value: method}}, {HeaderField: hpack.HeaderField{Name: ":scheme", Value: u.Scheme}},
-		authority, where,
-	}, regular
-}
-
-// withValue returns f with a value that may have expressions.
-func (f field) withValue(t *template.Text) field {
-	if value, fixed := t.Fixed(); fixed {
-		f.Value, f.text = string(value), nil
-	} else {
-		f.Value, f.text = "", t
-	}
-	return f
+	return []hpack.HeaderField{{Name: ":method", Value: method}, {Name: ":scheme", Value: u.Scheme}, authority, {Name: ":path", Value: path}}, regular
 }

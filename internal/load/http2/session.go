@@ -8,7 +8,6 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
 	"github.com/tare-mesh/tare/internal/load/stream"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // Windows in bytes (RFC 9113 section 5.2) that no server has to wait for: the
@@ -35,9 +34,6 @@ type Session struct {
 	expect    *check.Expectation
 	grpc      bool
 	Streaming bool // a gRPC answer may have any number of messages, not just one
-	// KeepCookies collects the values of Set-Cookie in Cookies.
-	KeepCookies bool
-	Cookies     []string
 	// Versions numbers the values of [load.VersionHeader], nil if they are not of interest.
 	Versions *load.Versions
 
@@ -58,7 +54,6 @@ type Session struct {
 	plain   bool   // the server's table is too small
 
 	output
-	buffers  buffers
 	maxBlock int // bytes, of the header blocks so far
 	headers  headerReader
 	partial  []byte // the beginning of a frame
@@ -97,7 +92,6 @@ type Stream struct {
 	Slot    int // its index in session.streams
 	request *Request
 	send    []byte // its body
-	own     []byte // memory for the body of a varying request
 	result
 	id       uint32 // 0: free
 	ended    bool   // in session.done
@@ -136,15 +130,11 @@ func NewSession(expect *check.Expectation, most int, grpc bool) *Session {
 // Reset prepares for a new connection, and frames the client's preface.
 func (s *Session) Reset() {
 	*s = Session{
-		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, KeepCookies: s.KeepCookies, Versions: s.Versions, Chunks: s.Chunks, streams: s.streams,
-		buffers: s.buffers,
-		done:    s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
+		expect: s.expect, most: s.most, grpc: s.grpc, Streaming: s.Streaming, Versions: s.Versions, Chunks: s.Chunks, streams: s.streams,
+		done: s.done[:0], pending: s.pending[:0], output: output{out: s.out[:0]}, partial: s.partial[:0],
 		headers: headerReader{block: s.headers.block[:0], versions: s.Versions}, trips: s.trips[:0], Gaps: Gaps{s.Gaps.between[:0]}, next: 1, Limit: min(s.most, defaultMaxStreams), window: window{defaultWindow, defaultWindow}, initial: defaultWindow,
 	}
 	s.headers.reset()
-	if s.KeepCookies {
-		s.headers.cookies = &s.Cookies
-	}
 	s.out = append(s.out, preface...)
 	s.out = appendFrame(s.out, frameSettings, 0, 0, 3*6)
 	for _, setting := range [][2]uint32{{settingEnablePush, 0}, {settingInitialWindow, streamWindow}, {settingMaxHeaderList, check.MaxHeader}} {
@@ -168,37 +158,24 @@ func (s *Session) Size() int { return len(s.streams) }
 // Room reports whether another request may begin.
 func (s *Session) Room() bool { return s.Ready && !s.Closing && s.Active < s.Limit }
 
-// Begin starts a request, which is always the same, at an instant. There must be room.
+// Begin starts a request at an instant. There must be room.
 func (s *Session) Begin(r *Request, now int64) *Stream {
 	st := s.open(r)
 	st.since = now
-	s.start(st, s.block(r).bytes, r.body)
-	return st
-}
-
-// BeginVarying starts a request with the values of this send. cookies is the value of the header
-// cookie, empty for none.
-func (s *Session) BeginVarying(r *Request, now int64, x *template.Values, cookies []byte) *Stream {
-	if r.varying == nil {
-		return s.Begin(r, now)
-	}
-	st := s.open(r)
-	st.since = now
-	st.own = s.buffers.fill(r, s.block(r), x, cookies, st.own[:0])
-	s.start(st, s.buffers.header, st.own)
+	s.start(st, s.block(r), r.body)
 	return st
 }
 
 // block is the header block of r for the server's table as it is.
-func (s *Session) block(r *Request) *block {
+func (s *Session) block(r *Request) []byte {
 	switch {
 	case s.plain:
-		return &r.plain
+		return r.plain
 	case !s.primed:
 		s.primed = true
-		return &r.first
+		return r.first
 	}
-	return &r.later
+	return r.later
 }
 
 // open gives r a stream.
@@ -209,7 +186,7 @@ func (s *Session) open(r *Request) *Stream {
 		st = s.slot(s.next)
 	}
 	st.content.Reset()
-	*st = Stream{Slot: st.Slot, request: r, own: st.own, id: s.next, window: window{s.initial, s.initial}, length: -1, grpc: -1, content: st.content}
+	*st = Stream{Slot: st.Slot, request: r, id: s.next, window: window{s.initial, s.initial}, length: -1, grpc: -1, content: st.content}
 	s.Active++
 	if s.next += 2; s.next > lastStreamID-uint32(2*len(s.streams)) {
 		s.Closing = true // the numbers are used up

@@ -32,8 +32,7 @@ type Job struct {
 	Profile   load.Profile
 	Targets   []target.Target
 	Origins   []Origin
-	Rotation  []int   // order in which the origins are visited
-	replay    []int64 // instants to replay
+	Rotation  []int // order in which the origins are visited
 	Collector *record.Collector
 	Spin      time.Duration
 
@@ -51,7 +50,6 @@ func Prepare(ctx context.Context, p load.Profile, progress func(load.Progress), 
 	}
 	j := &Job{Profile: p, Targets: targets, Spin: spinWindow(&p, host.AllowedCPUs())}
 	j.Divide(schedule.Rotation(&p))
-	j.replay = p.Instants
 	j.Collector = record.NewCollector(&j.Profile, progress)
 	return j, nil
 }
@@ -93,7 +91,7 @@ func (j *Job) NoneOpens() bool {
 // Schedule returns worker i's share of the schedule.
 func (j *Job) Schedule(i int) schedule.Schedule {
 	p := &j.Profile
-	return schedule.New(p, j.replay, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
+	return schedule.New(p, p.Part*p.Workers+i, max(1, p.Parts)*p.Workers)
 }
 
 // Quota returns the maximum number of requests of worker i in the measure window.

@@ -33,7 +33,7 @@ func TestSpinOnlyWithACoreToSpare(t *testing.T) {
 func TestPartsShareTheSchedule(t *testing.T) {
 	for _, arrivals := range []string{load.Constant, load.Poisson} {
 		whole := load.Profile{Rate: 7, Arrivals: arrivals, Seed: 9, Workers: 2}
-		single := schedule.New(&whole, nil, 0, 1)
+		single := schedule.New(&whole, 0, 1)
 		var want []int64
 		for range 210 {
 			want = append(want, single.Next())

@@ -11,8 +11,6 @@ import (
 type Origin struct {
 	Targets []*target.Target
 	Turns   []int32 // targets in the order in which they are visited, of this origin alone
-	places  []int32 // the place of each turn in the order of the whole load
-	whole   int     // turns in the order of the whole load
 }
 
 // Divide divides the order of the targets among their origins.
@@ -21,7 +19,7 @@ func (j *Job) Divide(order []int) {
 	for i := range j.Targets {
 		t := &j.Targets[i]
 		for len(j.Origins) <= t.Origin {
-			j.Origins = append(j.Origins, Origin{whole: len(order)})
+			j.Origins = append(j.Origins, Origin{})
 		}
 		o := &j.Origins[t.Origin]
 		place[i] = int32(len(o.Targets))
@@ -33,7 +31,7 @@ func (j *Job) Divide(order []int) {
 		at := j.Targets[i].Origin
 		j.Rotation[turn] = at
 		o := &j.Origins[at]
-		o.Turns, o.places = append(o.Turns, place[i]), append(o.places, int32(turn))
+		o.Turns = append(o.Turns, place[i])
 	}
 }
 
@@ -49,23 +47,14 @@ func (j *Job) Assign(connections int) []int {
 // Cursor goes through the turns of an origin, for one worker.
 type Cursor struct {
 	*Origin
-	turn  int   // the next
-	cycle int64 // of the order of the whole load
+	turn int // the next
 }
 
-// Next returns the next turn: the target, and the number of the request among the worker's requests,
-// from 0.
-func (c *Cursor) Next() (target int32, number int64) {
-	target, number = c.Turns[c.turn], c.cycle*int64(c.whole)+int64(c.places[c.turn])
+// Next returns the target of the next turn.
+func (c *Cursor) Next() (target int32) {
+	target = c.Turns[c.turn]
 	if c.turn++; c.turn == len(c.Turns) {
 		c.turn = 0
-		c.cycle++
 	}
-	return target, number
-}
-
-// Number returns a request's number in the whole load, from 1, by its number among the worker's requests.
-func (j *Job) Number(worker int, own int64) int64 {
-	p := &j.Profile
-	return own*int64(max(1, p.Parts)*p.Workers) + int64(p.Part*p.Workers+worker) + 1
+	return target
 }

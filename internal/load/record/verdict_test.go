@@ -12,7 +12,7 @@ import (
 
 func TestGapDistance(t *testing.T) {
 	all := func(p load.Profile) (starts []int64) {
-		s := schedule.New(&p, nil, 0, 1)
+		s := schedule.New(&p, 0, 1)
 		for range 5000 {
 			starts = append(starts, s.Next())
 		}

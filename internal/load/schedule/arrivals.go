@@ -17,11 +17,8 @@ type Schedule interface {
 	Next() int64
 }
 
-// New builds the share of worker i of n. instants are those to replay.
-func New(p *load.Profile, instants []int64, i, n int) Schedule {
-	if p.Arrivals == load.Replay {
-		return &replay{instants: instants, k: i, step: n}
-	}
+// New builds the share of worker i of n.
+func New(p *load.Profile, i, n int) Schedule {
 	c := curve(p)
 	a := &arrivals{curve: c, position: positions(p, c), step: n, round: math.Floor}
 	if p.Arrivals == load.Constant {

@@ -15,14 +15,8 @@ func Share(whole, n, i int) int {
 	return s
 }
 
-// Rotation returns the order in which targets are visited, see [byWeight]. A load with an order
-// has that.
-func Rotation(p *load.Profile) []int {
-	if len(p.Order) > 0 {
-		return p.Order
-	}
-	return byWeight(Weights(p))
-}
+// Rotation returns the order in which targets are visited, see [byWeight].
+func Rotation(p *load.Profile) []int { return byWeight(Weights(p)) }
 
 // Weights returns the weight of each target, 1 for each if the profile has none.
 func Weights(p *load.Profile) []int {

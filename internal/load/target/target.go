@@ -4,20 +4,16 @@ package target
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
-	"github.com/tare-mesh/tare/internal/load/template"
 	"github.com/tare-mesh/tare/internal/load/websocket"
 )
 
@@ -35,8 +31,6 @@ type Target struct {
 	WebSocket *websocket.Request // the same for WebSocket, nil for another protocol
 	Echo      []byte             // the whole answer that protocol tcp expects, nil for HTTP
 	Unlike    load.Failure       // of another one
-	Varying   *http1.Varying     // the request, if it differs from send to send, nil if Request is all of them
-	Cookies   []*http.Cookie     // of the request itself, in a load with cookies of users
 	Origin    int                // of the profile's origins
 }
 
@@ -60,13 +54,6 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 			body = p.Calls[i].Body
 		}
 		t := Target{URL: u, Socket: p.Socket, protocol: p.Protocol, Path: pathOf[i], Origin: originOf[i], Bodily: call.Method != http.MethodHead}
-		if p.Cookies {
-			t.Cookies = ownCookies(&call)
-		}
-		texts, err := textsOf(p, &call, raw, body)
-		if err != nil {
-			return nil, fmt.Errorf("target %s: %w", raw, err)
-		}
 		switch {
 		case p.Protocol == load.ProtocolTCP:
 			t.Request = echoed(body)
@@ -74,8 +61,6 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 			if len(p.Answer) > 0 {
 				t.Echo, t.Unlike = p.Answer, load.FailureWrongBody
 			}
-		case texts != nil:
-			t.Varying = http1.BuildVarying(u, &call, texts)
 		default:
 			t.Request = http1.BuildRequest(u, &call, body)
 		}
@@ -101,7 +86,7 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		}
 		if t.protocol == load.ProtocolHTTP2 || t.protocol == load.ProtocolGRPC {
 			t.HTTP2 = new(http2.Request)
-			specs[t.Origin] = append(specs[t.Origin], http2.Spec{Into: t.HTTP2, URL: u, Profile: &call, Body: body, Texts: texts})
+			specs[t.Origin] = append(specs[t.Origin], http2.Spec{Into: t.HTTP2, URL: u, Profile: &call, Body: body})
 		}
 		if t.protocol == load.ProtocolWebSocket {
 			t.WebSocket = websocket.BuildRequest(u, &call, body)
@@ -122,50 +107,6 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		}
 	}
 	return targets, nil
-}
-
-// textsOf are the texts of a request that differs from send to send, nil if it does not.
-func textsOf(p, call *load.Profile, raw string, body []byte) (*template.Texts, error) {
-	if p.Template == nil && !p.Cookies {
-		return nil, nil
-	}
-	_, path := load.SplitOrigin(raw)
-	if !strings.HasPrefix(path, "/") {
-		path = "/" + path
-	}
-	t := &template.Texts{Path: template.Literal(path), Body: template.Literal(string(body)), Bodily: len(body) > 0}
-	for _, h := range call.Headers {
-		_, value, _ := strings.Cut(h, ":")
-		t.Values = append(t.Values, template.Literal(strings.TrimSpace(value)))
-	}
-	if p.Template == nil {
-		u, err := load.ParseTarget(raw)
-		if err != nil {
-			return nil, err
-		}
-		t.Path = template.Literal(u.RequestURI())
-		return t, nil
-	}
-	place := 0
-	compile := func(into *template.Text, text string, use template.Use) error {
-		compiled, expressions, err := p.Template.Compile(text, use, place)
-		place += expressions
-		*into = compiled
-		return err
-	}
-	errs := []error{compile(&t.Path, path, template.URL)}
-	for i, h := range call.Headers {
-		_, value, _ := strings.Cut(h, ":")
-		errs = append(errs, compile(&t.Values[i], strings.TrimSpace(value), template.Header))
-	}
-	if err := errors.Join(append(errs, compile(&t.Body, string(body), template.Body))...); err != nil {
-		return nil, err
-	}
-	braces := func(text string) bool { return template.Has(text) }
-	if !p.Cookies && !braces(path) && !braces(string(body)) && !slices.ContainsFunc(call.Headers, braces) {
-		return nil, nil
-	}
-	return t, nil
 }
 
 // Dial is where t is connected to, where one connection is enough.

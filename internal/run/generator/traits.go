@@ -109,7 +109,6 @@ func (t traits) check(p load.Profile) error {
 	refuse(slices.ContainsFunc(p.Headers, func(h string) bool { return !isHost(h) }), "its command line, which is recorded, has no header of load.headers but Host")
 	refuse(len(p.Calls) > 0, "it sends one kind of request, not those of load.requests")
 	refuse(p.Stream != "", "it has no times of messages")
-	refuse(p.Cookies || p.Think != nil, "it has no users with cookies or think times")
 	refuse(p.ConnectionRate != 0, "it keeps its connections: it has no new ones per second")
 	refuse(p.Slices != nil, "it cannot share a schedule in slices")
 	refuse(len(p.Targets) > 1 && !t.targets, "it has one target, not %d", len(p.Targets))

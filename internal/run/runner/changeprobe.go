@@ -38,7 +38,7 @@ func (p *changeProbe) launch(ctx context.Context) error {
 func (p *changeProbe) profile() load.Profile {
 	of, probe := p.load.setup.Experiment.Changes.Probe, p.load.base()
 	probe.Rate, probe.Connections, probe.ConnectionRate, probe.Workers = of.Rate, of.Connections, 0, 1
-	probe.Think, probe.Arrivals = nil, load.Constant
+	probe.Arrivals = load.Constant
 	probe.Warmup, probe.Tail = p.load.profile.Warmup, p.load.profile.Tail
 	probe.AnswersPath, probe.Hold = p.load.answers, true
 	return probe

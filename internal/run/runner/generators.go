@@ -96,7 +96,7 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, targets []string) load.Profile {
 	p := profileOf(x, t.Levels, g, Timing{}.withDefaults().Tail)
 	addRequests(&p, &x.Load, targets)
-	arrive(&p, &x.Load)
+	vary(&p, x.Load.Profile)
 	return p
 }
 

@@ -142,8 +142,7 @@ func (lr *loadRun) schedule() error {
 	}
 	lr.profile.Warmup = cmp.Or(lr.warmup, lr.profile.Warmup)
 	lr.fitToRefresh()
-	arrive(&lr.profile, &lr.setup.Experiment.Load)
-	lr.warnCutRecording()
+	vary(&lr.profile, lr.setup.Experiment.Load.Profile)
 	lr.profile.Hold = lr.holds()
 	switch {
 	case lr.inRound != nil:
@@ -202,7 +201,6 @@ func (lr *loadRun) soon() time.Time {
 // secrets.
 func (lr *loadRun) keepProfile() error {
 	kept := lr.profile
-	kept.Instants, kept.Order = nil, nil // of the experiment's requests, which are recorded
 	b, err := json.MarshalIndent(kept, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(lr.setup.dir.Provenance(), "load-profile.json"), append(b, '\n'), 0o600)
@@ -303,23 +301,6 @@ func (lr *loadRun) warnRaisedWarmup() {
 	lr.journal.warn(result.Warning{Code: "warm-up-raised-" + g.Name(),
 		Message: fmt.Sprintf("%s needs a warm-up of %v, which replaced the %v of the file", g.Name(), lr.profile.Warmup, asked),
 		Hint:    fmt.Sprintf("set phases.warmup to %v, so that all generators have the same", lr.profile.Warmup)})
-}
-
-// warnCutRecording warns of a load that ends early because it has as many recorded requests as a trial may have. The
-// warm-up and the tail may be longer than in the file, which validation has checked.
-func (lr *loadRun) warnCutRecording() {
-	p := &lr.profile
-	if len(p.Instants) <= experiment.MaxReplayed {
-		return
-	}
-	measured, last := p.Warmup+p.Measure, time.Duration(p.Instants[len(p.Instants)-1])
-	w := result.Warning{Code: "recording-cut", Metrics: cpus, Invalidates: last < measured,
-		Message: fmt.Sprintf("the load ended %v before the counters were read: a trial has max %d recorded requests", (measured + p.Tail - last).Round(time.Millisecond), experiment.MaxReplayed),
-		Hint:    "shorten phases.measure or phases.warmup, or lower factors.rate"}
-	if w.Invalidates {
-		w.Message = fmt.Sprintf("the load ended %v before the end of the measure phase: a trial has max %d recorded requests", (measured - last).Round(time.Millisecond), experiment.MaxReplayed)
-	}
-	lr.journal.warn(w)
 }
 
 // fitToRefresh fits warm-up and tail to the refresh interval of the counters.

@@ -28,7 +28,7 @@ func (t *trial) deploy(ctx context.Context) error {
 	if !t.setup.topology.CallsUnknown() {
 		t.journal.record.Edges = t.setup.topology.Edges()
 	}
-	host, err := experiment.WithSecrets(t.setup.Experiment.Load.Host(), false)
+	host, err := experiment.WithSecrets(t.setup.Experiment.Load.Host())
 	if err != nil {
 		return fmt.Errorf("load: header Host: %w", err)
 	}

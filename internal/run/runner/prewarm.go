@@ -102,7 +102,7 @@ func (w warmer) prewarms() bool {
 	x := t.setup.Experiment
 	return (t.setup.prewarmer.on || w.looks()) && x.Phases.Prewarm > 0 && t.setup.topology.HasCommand() && t.sampler != nil &&
 		!t.sampler.refreshed() && t.deployment.LoadWorkers == nil && !t.setup.generator.Abilities().Foreign() &&
-		x.Load.Arrivals != experiment.Recorded && !t.searches()
+		!t.searches()
 }
 
 // prewarmAlone loads a trial that runs alone.

@@ -70,30 +70,6 @@ func joined(rates []load.Segment, g load.Segment) []load.Segment {
 	return append(rates, g)
 }
 
-// arrive gives p the arrivals of the experiment.
-func arrive(p *load.Profile, l *experiment.Load) {
-	if l.Arrivals == experiment.Recorded {
-		replay(p, l)
-		return
-	}
-	vary(p, l.Profile)
-}
-
-// replay sends the recorded requests at their instants, to each of p's roots in turn. p.Rate becomes the rate of
-// the measure phase.
-func replay(p *load.Profile, l *experiment.Load) {
-	p.Arrivals, p.Weights = load.Replay, nil
-	p.Instants, p.Order = l.Recording().Schedule(p.Rate, p.Warmup, p.Measure, p.Tail)
-	measured, roots := 0, max(1, len(p.Targets)/max(1, len(l.Requests)))
-	for i, at := range p.Instants {
-		p.Order[i] += i % roots * len(l.Requests)
-		if at >= int64(p.Warmup) && at < int64(p.Warmup+p.Measure) {
-			measured++
-		}
-	}
-	p.Rate = float64(measured) / p.Measure.Seconds()
-}
-
 // vary changes p's rate as the experiment's profile does, from the start of the measure phase.
 // The warm-up has the mean rate. p.Rate becomes the mean.
 func vary(p *load.Profile, by experiment.RateProfile) {

@@ -10,21 +10,16 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/template"
 )
 
 // addRequests sends the kinds of requests to each of the roots, in place of p's targets.
 // Headers keep their placeholders.
 func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
-	p.Targets, p.Cookies, p.Headers, p.Stream = roots, l.Cookies, headerLines(l.Headers), l.Stream
-	if l.Think.Max > 0 {
-		p.Think = &load.Think{Min: time.Duration(l.Think.Min), Max: time.Duration(l.Think.Max)}
-	}
+	p.Targets, p.Headers, p.Stream = roots, headerLines(l.Headers), l.Stream
 	requests := l.Requests
 	if len(requests) == 0 {
 		return
@@ -34,7 +29,7 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 		for i := range requests {
 			r := requests[i]
 			r.Headers = replacing(l.Headers, r.Headers)
-			target, call := callOf(&r, root, l.Templates)
+			target, call := callOf(&r, root)
 			p.Targets, p.Calls = append(p.Targets, target), append(p.Calls, call)
 			p.Weights = append(p.Weights, max(1, requests[i].Weight))
 		}
@@ -46,7 +41,7 @@ func addRequests(p *load.Profile, l *experiment.Load, roots []string) {
 func WithRequests(p load.Profile, l *experiment.Load, entry app.Service, roots []string) (load.Profile, error) {
 	addRequests(&p, l, roots)
 	addExchange(&p, entry)
-	return withSecrets(p, l)
+	return withSecrets(p)
 }
 
 // addExchange sends the request of a program with protocol tcp.
@@ -82,9 +77,8 @@ func addStream(p *load.Profile, r *experiment.Request) {
 	}
 }
 
-// callOf is a request to a root, which is a URL that the platform made. A templated path is left
-// as it is.
-func callOf(r *experiment.Request, root string, templated bool) (target string, c load.Call) {
+// callOf is a request to a root, which is a URL that the platform made.
+func callOf(r *experiment.Request, root string) (target string, c load.Call) {
 	c = load.Call{Name: r.Name, Method: r.Method}
 	path := r.Path
 	switch {
@@ -110,12 +104,6 @@ func callOf(r *experiment.Request, root string, templated bool) (target string, 
 	at, err := url.Parse(root)
 	if err != nil {
 		return root, c // the profile's validation reports it
-	}
-	if templated {
-		name, _, _ := strings.Cut(template.Pattern(path), "?")
-		c.Name = cmp.Or(c.Name, cmp.Or(c.Method, http.MethodGet)+" "+name)
-		origin, _ := load.SplitOrigin(root)
-		return origin + path, c
 	}
 	wanted, err := url.ParseRequestURI(path)
 	if err != nil {
@@ -148,19 +136,15 @@ func hasHeader(headers map[string]string, wanted string) bool {
 	return false
 }
 
-// withSecrets is p with the placeholders of its headers replaced, and with the values of its
-// templates, such as users and passwords of a file. Only the generator gets it.
-func withSecrets(p load.Profile, l *experiment.Load) (load.Profile, error) {
+// withSecrets is p with the placeholders of its headers replaced. Only the generator gets it.
+func withSecrets(p load.Profile) (load.Profile, error) {
 	var err error
-	if p.Template, err = experiment.LoadTemplates(l); err != nil {
-		return p, err
-	}
-	if p.Headers, err = replaced(p.Headers, l.Templates); err != nil {
+	if p.Headers, err = replaced(p.Headers); err != nil {
 		return p, err
 	}
 	p.Calls = slices.Clone(p.Calls)
 	for i := range p.Calls {
-		headers, err := replaced(p.Calls[i].Headers, l.Templates)
+		headers, err := replaced(p.Calls[i].Headers)
 		if err != nil {
 			return p, err
 		}
@@ -172,8 +156,7 @@ func withSecrets(p load.Profile, l *experiment.Load) (load.Profile, error) {
 // CheckSecrets reports every placeholder that cannot be replaced, before the first trial.
 func CheckSecrets(x *experiment.Experiment) error {
 	seen := map[string]bool{}
-	_, err := experiment.LoadTemplates(&x.Load)
-	errs := []error{err}
+	var errs []error
 	lines := headerLines(x.Load.Headers)
 	for _, r := range x.Load.Requests {
 		lines = append(lines, headerLines(r.Headers)...)
@@ -181,7 +164,7 @@ func CheckSecrets(x *experiment.Experiment) error {
 	for _, line := range lines {
 		if !seen[line] {
 			seen[line] = true
-			_, err := replaced([]string{line}, x.Load.Templates)
+			_, err := replaced([]string{line})
 			errs = append(errs, err)
 		}
 	}
@@ -197,11 +180,11 @@ func headerLines(headers map[string]string) (lines []string) {
 	return lines
 }
 
-func replaced(headers []string, templated bool) ([]string, error) {
+func replaced(headers []string) ([]string, error) {
 	var lines []string
 	for _, line := range headers {
 		name, value, _ := strings.Cut(line, ": ")
-		value, err := experiment.WithSecrets(value, templated)
+		value, err := experiment.WithSecrets(value)
 		if err != nil {
 			return nil, fmt.Errorf("load: header %s: %w", name, err)
 		}

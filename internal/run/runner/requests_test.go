@@ -81,44 +81,6 @@ func TestGRPCRequests(t *testing.T) {
 	}
 }
 
-// The server gets the requests of a recording in their order, at each replica in turn, and as many as the rate requires.
-func TestRecordedRequestsReachTheServer(t *testing.T) {
-	var mu sync.Mutex
-	var got []string
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		got = append(got, r.RequestURI)
-	}))
-	defer server.Close()
-	l := experiment.Load{Arrivals: experiment.Recorded, Requests: []experiment.Request{
-		{Path: "/a", At: experiment.Instants{0, 30 * time.Millisecond}}, {Path: "/b", At: experiment.Instants{10 * time.Millisecond}}}}
-	p := load.Profile{Rate: 100, Warmup: 60 * time.Millisecond, Measure: 300 * time.Millisecond, Connections: 1, Workers: 1, Drain: time.Minute, ExpectSize: -1, Timeout: time.Minute}
-	addRequests(&p, &l, []string{server.URL + "/"})
-	arrive(&p, &l)
-	report := must.Get(engine.Run(context.Background(), p, nil))(t)
-	server.Close() // the handlers have ended
-	if report.Intended != 30 || p.Rate != 100 || len(got) != len(p.Instants) {
-		t.Errorf("%d due, rate %v, %d of %d requests reached the server", report.Intended, p.Rate, len(got), len(p.Instants))
-	}
-	warm := len(got) - 30
-	for i, path := range got[max(0, warm):] {
-		if want := []string{"/a", "/b", "/a"}[i%3]; path != want {
-			t.Fatalf("request %d is %s, want %s: %v", i, path, want, got)
-		}
-	}
-	addRequests(&p, &l, []string{"http://127.0.0.1:1/", "http://127.0.0.1:2/"})
-	arrive(&p, &l)
-	if warm = len(p.Order) - 30; warm < 0 {
-		t.Fatal(p.Order)
-	}
-	for i, target := range p.Order {
-		if want := []int{0, 1, 0}[((i-warm)%3+3)%3] + i%2*2; target != want {
-			t.Fatalf("request %d goes to target %d, want %d: %v", i, target, want, p.Order)
-		}
-	}
-}
-
 // The number of requests in the measure phase is the mean rate times its length, for each
 // kind of profile, and the warm-up has the mean rate.
 func TestRateProfiles(t *testing.T) {
@@ -136,7 +98,7 @@ func TestRateProfiles(t *testing.T) {
 		if math.Abs(p.Rate-c.want) > 1e-9 {
 			t.Errorf("%+v: rate %v, want %v", c.by, p.Rate, c.want)
 		}
-		s := schedule.New(&p, nil, 0, 1)
+		s := schedule.New(&p, 0, 1)
 		counts := make([]int, 12)
 		for at := time.Duration(s.Next()); at < 12*time.Second; at = time.Duration(s.Next()) {
 			counts[at/time.Second]++
@@ -169,7 +131,7 @@ func TestRateProfilesInSlices(t *testing.T) {
 		vary(&x, by)
 		// One at a time: requests by slice of the measure phase.
 		alone := make([]int, x.Measure/slice)
-		for s, at := schedule.New(&x, nil, 0, 1), int64(0); at < int64(x.Warmup+x.Measure); at = s.Next() {
+		for s, at := schedule.New(&x, 0, 1), int64(0); at < int64(x.Warmup+x.Measure); at = s.Next() {
 			if i := (time.Duration(at) - x.Warmup) / slice; at >= int64(x.Warmup) {
 				alone[i]++
 			}
@@ -185,7 +147,7 @@ func TestRateProfilesInSlices(t *testing.T) {
 				s.apply(&p)
 				counts := make([]int, rows)
 				for w := range workers {
-					for s, at := schedule.New(&p, nil, w, workers), int64(0); at < int64(p.Warmup+p.Measure); at = s.Next() {
+					for s, at := schedule.New(&p, w, workers), int64(0); at < int64(p.Warmup+p.Measure); at = s.Next() {
 						if at < int64(p.Warmup) {
 							continue
 						}

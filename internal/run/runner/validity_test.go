@@ -381,38 +381,3 @@ func TestChecksNameMetrics(t *testing.T) {
 		}
 	}
 }
-
-// A load with as many recorded requests as a trial may have ends early: with a warning in the tail, and the trial is
-// invalid if that is in the measure phase.
-func TestRecordingCut(t *testing.T) {
-	for _, c := range []struct {
-		requests int
-		last     time.Duration
-		invalid  bool
-		want     string
-	}{
-		{experiment.MaxReplayed, 70 * time.Second, false, ""},
-		{experiment.MaxReplayed + 1, 75 * time.Second, false, "ended 5s before the counters were read"},
-		{experiment.MaxReplayed + 1, 69 * time.Second, true, "ended 1s before the end of the measure phase"},
-	} {
-		lr := &loadRun{journal: &journal{}, profile: load.Profile{Warmup: 10 * time.Second, Measure: time.Minute, Tail: 10 * time.Second, Instants: make([]int64, c.requests)}}
-		lr.profile.Instants[c.requests-1] = int64(c.last)
-		lr.warnCutRecording()
-		ws := lr.journal.record.Warnings
-		if c.want == "" {
-			if len(ws) > 0 {
-				t.Errorf("%d requests until %v: %+v, want no warning", c.requests, c.last, ws)
-			}
-			continue
-		}
-		if len(ws) != 1 || ws[0].Code != "recording-cut" {
-			t.Fatalf("%d requests until %v: %+v, want recording-cut", c.requests, c.last, ws)
-		}
-		if ws[0].Invalidates != c.invalid {
-			t.Errorf("%d requests until %v: invalidates %v, want %v", c.requests, c.last, ws[0].Invalidates, c.invalid)
-		}
-		if !strings.Contains(ws[0].Message, c.want) {
-			t.Errorf("%d requests until %v: %q, want %q", c.requests, c.last, ws[0].Message, c.want)
-		}
-	}
-}

@@ -141,8 +141,6 @@ func (t *page) describe(p *load.Profile, r *load.Report) {
 	words := []string{fmt.Sprintf("%s in %v", printable.Counted(int(r.Requests), "request"), measured.Round(time.Millisecond))}
 	if r.Loop == "open" {
 		words = append(words, fmt.Sprintf("open loop at %s/s", figure(p.Rate)), r.Arrivals+" arrivals")
-	} else if k := p.Think; k != nil {
-		words = append(words, fmt.Sprintf("closed loop, think time %v to %v", k.Min, k.Max))
 	} else {
 		words = append(words, "closed loop: the capacity, with service times under saturation")
 	}

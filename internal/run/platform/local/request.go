@@ -11,7 +11,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/cookiejar"
 	"net/url"
 	"strings"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	loads "github.com/tare-mesh/tare/internal/load"
 	expect "github.com/tare-mesh/tare/internal/load/check"
-	expression "github.com/tare-mesh/tare/internal/load/template"
 )
 
 // request is a request of the load, as a probe sends it.
@@ -30,58 +28,38 @@ type request struct {
 	method  string
 	body    []byte
 	header  http.Header    // Host included
-	cookies http.CookieJar // nil without cookies of users
 	echoes  bool           // a message over WebSocket comes back
 }
 
 // requestsOf are the requests of the probes, in the order of the load's targets. A load of more targets has some of them.
 func requestsOf(p loads.Profile) ([]request, error) {
-	var jar http.CookieJar
-	if p.Cookies {
-		jar, _ = cookiejar.New(nil) // without options it cannot fail
-	}
 	all := make([]request, probes)
 	for i := range all {
 		target := i % len(p.Targets)
 		if n := len(p.Targets); n > probes {
 			target = i * n / probes
 		}
-		r, err := requestOf(&p, target, int64(i+1))
+		r, err := requestOf(&p, target)
 		if err != nil {
 			return nil, fmt.Errorf("target %s: %w", p.Targets[target], err)
 		}
-		r.cookies = jar
 		all[i] = r
 	}
 	return all, nil
 }
 
-// requestOf is the request to a target of p. Its expressions have the values of the request with a number.
-func requestOf(p *loads.Profile, target int, number int64) (request, error) {
+// requestOf is the request to a target of p.
+func requestOf(p *loads.Profile, target int) (request, error) {
 	r := request{load: p.ForTarget(target), header: http.Header{}}
-	place := 0
-	write := func(text string, use expression.Use) (string, error) {
-		if p.Template == nil {
-			return text, nil
-		}
-		t, expressions, err := p.Template.Compile(text, use, place)
-		place += expressions
-		return string(t.Append(nil, &expression.Values{Seed: p.Seed, Number: number})), err
-	}
-	origin, path := loads.SplitOrigin(p.Targets[target])
-	path, failed := write(path, expression.URL)
 	var err error
-	if r.url, err = url.Parse(origin + path); err != nil {
+	if r.url, err = url.Parse(p.Targets[target]); err != nil {
 		return r, err
 	}
 	for _, line := range r.load.Headers {
 		name, value, _ := strings.Cut(line, ":")
-		value, err := write(strings.TrimSpace(value), expression.Header)
-		failed = errors.Join(failed, err)
-		r.header.Set(name, value)
+		r.header.Set(name, strings.TrimSpace(value))
 	}
-	body, err := write(string(r.load.Body), expression.Body)
-	if r.body = []byte(body); r.load.Body == nil {
+	if r.body = r.load.Body; r.body == nil {
 		r.body = make([]byte, r.load.RequestSize)
 	}
 	if r.method = r.load.Method; r.method == "" {
@@ -89,15 +67,10 @@ func requestOf(p *loads.Profile, target int, number int64) (request, error) {
 			r.method = http.MethodPost
 		}
 	}
-	pattern, _, _ := strings.Cut(r.url.Path, "?")
-	if p.Template != nil {
-		_, of := loads.SplitOrigin(p.Targets[target])
-		pattern, _, _ = strings.Cut(expression.Pattern(of), "?")
-	}
-	if r.name = r.method + " " + pattern; target < len(p.Calls) {
+	if r.name = r.method + " " + r.url.Path; target < len(p.Calls) {
 		r.name = cmp.Or(p.Calls[target].Name, r.name)
 	}
-	return r, errors.Join(failed, err)
+	return r, nil
 }
 
 // send sends the request over HTTP, each time on a connection of its own, and checks a successful answer.
@@ -106,7 +79,6 @@ func (r *request) send(ctx context.Context, client http.Client) (a check.Answer,
 	if err != nil {
 		return a, err
 	}
-	client.Jar = r.cookies
 	resp, err := client.Do(out)
 	if err != nil {
 		return a, err

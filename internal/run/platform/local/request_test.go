@@ -110,16 +110,6 @@ func TestProbeIsTheRequestOfTheLoad(t *testing.T) {
 	}
 }
 
-// Each probe of a load with expressions has values of its own.
-func TestProbesOfTemplates(t *testing.T) {
-	all := must.Get(requestsOf(loads.Profile{Targets: []string{"http://127.0.0.1:1/items/{{seq}}"}, Headers: []string{"X-Id: {{seq}}"}, Template: &expression.Data{}, ExpectSize: -1}))(t)
-	if a, b := all[0], all[1]; a.url.Path == b.url.Path {
-		t.Errorf("%+v\n%+v", a, b)
-	} else if d := difftest.Wrong(`strings.Contains(b.url.Path, "{")`, strings.Contains(b.url.Path, "{"), `strings.Contains(b.header.Get("X-Id"), "{")`, strings.Contains(b.header.Get("X-Id"), "{"), "a.name != b.name", a.name != b.name); d != "" {
-		t.Errorf("%s: %+v\n%+v", d, a, b)
-	}
-}
-
 // The answers that a file asks for are verified: statuses, constant errors with and without retries, a rate limit.
 func TestProbesExpectWhatTheFileAsksFor(t *testing.T) {
 	t.Parallel()

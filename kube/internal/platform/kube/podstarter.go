@@ -281,7 +281,7 @@ type through struct {
 // sendThrough sends requests at a fixed rate, each on a connection of its own.
 func (s *podStarter) sendThrough(ctx context.Context) (*through, error) {
 	p := s.prober.probe.Load
-	p.Segments, p.Think, p.Instants, p.Order, p.Await, p.Hold = nil, nil, nil, nil, nil, false
+	p.Segments, p.Await, p.Hold = nil, nil, false
 	p.Rate, p.ConnectionRate, p.Arrivals = metric.StartProbeRate, metric.StartProbeRate, "constant"
 	p.Connections, p.Workers, p.Timeout, p.Drain = startConnections, 1, time.Second, time.Second
 	p.Warmup, p.Measure, p.Tail, p.Requests = 0, replaceTimeout, 0, 0

@@ -91,7 +91,7 @@ func (p *prober) sendFrom(ctx context.Context, n int, start starter) (load.Repor
 		connections = min(n, maxProbeConnections)
 	}
 	profile := p.probe.Load
-	profile.Rate, profile.ConnectionRate, profile.Arrivals, profile.Segments, profile.Think, profile.Instants, profile.Order = 0, 0, "", nil, nil, nil, nil
+	profile.Rate, profile.ConnectionRate, profile.Arrivals, profile.Segments = 0, 0, "", nil
 	profile.Warmup, profile.Measure, profile.Tail, profile.Requests = 0, probeTimeout, 0, int64(n)
 	profile.Connections, profile.Workers, profile.Timeout, profile.Drain = max(connections, len(profile.Targets)), 1, probeTimeout, probeTimeout
 	stdin, err := json.Marshal(profile)
