@@ -39,7 +39,7 @@ var layers = [][]string{
 	{"internal/compare"},
 	{"internal/figures"},
 	{"internal/run/platform/platformtest", "internal/answer/answertest", "internal/study/debate/debatetest", "internal/importer/importertest", "internal/cli/clitest", "internal/base/programtest"},
-	{"internal/run/platform", "internal/result", "internal/load/engine", "internal/load/describe", "kube/internal/meshes", "kube/internal/leftover", "internal/base/image", "kube/internal/agents"},
+	{"internal/run/platform", "internal/result", "internal/load/engine", "kube/internal/meshes", "kube/internal/leftover", "internal/base/image", "kube/internal/agents"},
 	{"internal/load/epoll"},
 	{"internal/load/job"},
 	{"internal/load/target"},

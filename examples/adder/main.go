@@ -69,14 +69,7 @@ func socketOf(address string) string {
 func serveSidecar(address string) error {
 	failed := make(chan error, 2)
 	grpc := rpc.NewServer(maxBody, rpc.Service{
-		File: rpc.File{
-			Name: "tare/v1/adder.proto", Package: "tare.v1", Service: "Adder",
-			Messages: []rpc.Type{
-				{Name: "AddRequest", Fields: []rpc.FieldType{{Name: "a", Number: 1, Kind: rpc.Int64}, {Name: "b", Number: 2, Kind: rpc.Int64}, {Name: "payload", Number: 3, Kind: rpc.Bytes}}},
-				{Name: "AddReply", Fields: []rpc.FieldType{{Name: "sum", Number: 1, Kind: rpc.Int64}, {Name: "checksum", Number: 2, Kind: rpc.Uint32}}},
-			},
-			Methods: []rpc.MethodType{{Name: "Add", Request: "AddRequest", Response: "AddReply"}},
-		},
+		Name:     "tare.v1.Adder",
 		Handlers: map[string]rpc.Handler{"Add": addGRPC},
 	})
 	server := &http.Server{Protocols: new(http.Protocols), Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -87,7 +87,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 			o.Input = inputOf(o.data)
 			if o.data != "" {
 				var err error
-				if o.AB.Body, _, err = readBody(o.data, c.In); err != nil {
+				if o.AB.Body, err = readBody(o.data, c.In); err != nil {
 					return forBisect(o.bisect, hint.Usage(err, ""))
 				}
 			}

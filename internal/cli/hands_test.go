@@ -159,7 +159,6 @@ func TestWrongNumbersInFlags(t *testing.T) {
 		"load -n 1e5 http://127.0.0.1:1/":              "--requests is \"1e5\", not a whole number",
 		"load --gate success>NaN http://127.0.0.1:1/":  `"NaN" is not a share`,
 		"load --rate NaN http://127.0.0.1:1/":          `"NaN" is neither a number of requests per second`,
-		"load --proto missing http://127.0.0.1:1/":     "--proto needs a URL of gRPC",
 		"load --cacert missing https://127.0.0.1:1/":   "--cacert: stat missing",
 		"load --streams -1 --http2 http://127.0.0.1:1": "--streams must be above 0",
 		"doctor --set=NaN":                             "--set needs an experiment file",

@@ -51,8 +51,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000   # a step, then a ramp
   tare load https://127.0.0.1:8443/ --protocol auto --cacert ca.pem --cert me.pem --key me.key
   tare load https://shop.example/ --resolve shop.example:443:127.0.0.1 -k -r 100
-  tare load grpc://127.0.0.1:50051                               # lists the methods
-  tare load grpc://127.0.0.1:50051/shop.Cart/Add --data '{"item": 4711}' -r 200
+  tare load grpc://127.0.0.1:50051/shop.Cart/Add --data @message.bin -r 200    # encoded by protoc --encode
   tare load wss://127.0.0.1:8443/chat --data hello -r 500        # WebSocket: each message must come back
   tare load tcp://127.0.0.1:7000 --body-size 128 -r 1000         # an echo: what is sent must come back
   tare load http://127.0.0.1:8080/ -r 20000 --workers 3          # more than one thread can send`,
@@ -61,14 +60,6 @@ response (closed loop). That measures capacity, and times are service times.`,
 			p, err := f.build(urls)
 			if err != nil {
 				return hint.Usage(err, cmp.Or(hint.Of(err), "`tare load --help` shows examples"))
-			}
-			switch {
-			case f.rpc.lists(&p):
-				return loadCommand{c}.listMethods(cmd.Context(), &p, f)
-			case f.rpc.described(&p):
-				if err := f.rpc.encode(cmd.Context(), &p); err != nil {
-					return err
-				}
 			}
 			if err := session.FilesFit("--connections", p.Connections); err != nil {
 				return err

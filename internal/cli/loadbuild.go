@@ -33,7 +33,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readSecrets(&p), f.rpc.plainTargets(&p), speakWebSocket(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.rpc.refuse(&p, f.changed), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.readSecrets(&p), speakGRPC(&p), speakWebSocket(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p))
 	if p.Seed = f.seed; !f.changed("seed") {
@@ -54,7 +54,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 	}
 	p.Measure, p.Drain = f.duration.d, max(p.Timeout, time.Second)
-	if errors.Join(errs...) == nil && !f.rpc.lists(&p) {
+	if errors.Join(errs...) == nil {
 		errs = append(errs, p.Validate())
 	}
 	return p, errors.Join(errs...)
@@ -70,6 +70,25 @@ func (f *loadFlags) speak(p *load.Profile) error {
 	}
 	if p.Protocol == load.ProtocolTCP && len(p.BodyHas) == 1 {
 		p.Answer, p.BodyHas = []byte(p.BodyHas[0]), nil
+	}
+	return nil
+}
+
+// grpcSchemes maps URL schemes of gRPC to the schemes of HTTP/2.
+var grpcSchemes = map[string]string{"grpc": "http", "grpcs": "https"}
+
+// speakGRPC gives gRPC's URLs their scheme of HTTP/2.
+func speakGRPC(p *load.Profile) error {
+	for i, raw := range p.Targets {
+		name, rest, _ := strings.Cut(raw, "://")
+		scheme, isGRPC := grpcSchemes[name]
+		if !isGRPC {
+			continue
+		}
+		if p.Protocol != "" && p.Protocol != load.ProtocolGRPC {
+			return fmt.Errorf("a URL of gRPC with protocol %s", p.Protocol)
+		}
+		p.Targets[i], p.Protocol = scheme+"://"+rest, load.ProtocolGRPC
 	}
 	return nil
 }
@@ -170,11 +189,14 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	if data == "" {
 		return nil
 	}
-	body, source, err := readBody(data, f.in)
-	if err != nil {
+	body, err := readBody(data, f.in)
+	switch {
+	case err != nil:
 		return err
-	}
-	if f.rpc.takeData(p, body, source) {
+	case p.Protocol == load.ProtocolGRPC && json.Valid(body):
+		return hint.New("encode it: protoc --encode=package.Message FILE.proto < message.txt > message.bin", "--data is JSON, and a message of gRPC is encoded")
+	case p.Protocol == load.ProtocolGRPC:
+		p.Messages = [][]byte{body}
 		return nil
 	}
 	p.Body = body
@@ -182,7 +204,7 @@ func (f *loadFlags) addBody(p *load.Profile) error {
 	if json.Valid(body) {
 		kind = "application/json"
 	}
-	if p.Protocol != load.ProtocolGRPC && p.Protocol != load.ProtocolTCP && p.Protocol != load.ProtocolWebSocket && !slices.ContainsFunc(p.Headers, func(h string) bool { return isHeader(h, "Content-Type") }) {
+	if p.Protocol != load.ProtocolTCP && p.Protocol != load.ProtocolWebSocket && !slices.ContainsFunc(p.Headers, func(h string) bool { return isHeader(h, "Content-Type") }) {
 		p.Headers = append(p.Headers, "Content-Type: "+kind)
 	}
 	return nil

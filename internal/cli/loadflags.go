@@ -26,7 +26,6 @@ type loadFlags struct {
 	ramp      []string // segments of a rate that changes
 	tls       load.TLS
 	http2     bool
-	rpc       rpcFlags
 	data      string // body, or @file
 	targets   string // file of requests
 	auth      string // user:password
@@ -60,7 +59,6 @@ var loadGroups = []flagGroup{
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "find-max"}},
 	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "resolve", "connect-to", "unix-socket", "workers"}},
 	{"Request", []string{"targets", "auth", "body-size"}},
-	{"gRPC", []string{"proto", "import-path"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
 	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
 	{"Output", []string{"html"}},
@@ -80,7 +78,6 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request, from its send")
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
-	f.rpc.register(flags)
 	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var(&f.warmup, "warmup", "load before the measurement")

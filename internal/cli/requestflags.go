@@ -36,19 +36,18 @@ func inputOf(data string) string {
 	return name
 }
 
-// readBody returns the body of --data, and its source for errors.
-func readBody(data string, in io.Reader) (body []byte, source string, err error) {
+// readBody returns the body of --data.
+func readBody(data string, in io.Reader) (body []byte, err error) {
 	name, isFile := strings.CutPrefix(data, "@")
-	body, source = []byte(data), "--data"
+	body = []byte(data)
 	switch {
 	case name == "-" && isFile:
 		body, err = io.ReadAll(io.LimitReader(in, load.MaxRequestSize))
 	case isFile:
-		source = name
 		body, err = regular.ReadInput(name, load.MaxRequestSize)
 	}
 	if err != nil {
 		err = fmt.Errorf("read --data: %w", err)
 	}
-	return body, source, err
+	return body, err
 }

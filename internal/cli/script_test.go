@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"context"
-	"log"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,8 +11,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/describe"
 )
 
 func TestMain(m *testing.M) {
@@ -22,15 +18,6 @@ func TestMain(m *testing.M) {
 		"tare":            func() { os.Exit(Main(nil)) },
 		"kubectl-tare":    func() { os.Exit(Main(nil)) },
 		"switching-proxy": switchingProxy,
-		// The task of tare-kube, as cmd/tare-kube has them.
-		"tare-kube": func() {
-			if os.Args[1] != load.GRPCTask {
-				log.Fatalf("tare-kube has no task %s", os.Args[1])
-			}
-			if err := load.AnswerGRPC(context.Background(), os.Stdin, os.Stdout, describe.Answer); err != nil {
-				log.Fatal(err)
-			}
-		},
 	})
 }
 

@@ -92,7 +92,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 			o.Input = inputOf(o.data)
 			if o.data != "" {
 				var err error
-				if o.Body, _, err = readBody(o.data, c.In); err != nil {
+				if o.Body, err = readBody(o.data, c.In); err != nil {
 					return hint.Usage(err, "")
 				}
 			}

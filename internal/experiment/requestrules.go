@@ -59,7 +59,6 @@ func (v loadRules) requests() {
 		v.address(path, r)
 		v.headers(path+".headers", r.Headers)
 		v.body(path, r)
-		v.message(path, r)
 		v.stream(path, r)
 		bytes += len(r.Body)
 		if len(r.Name) > maxRequestName || strings.ContainsFunc(r.Name, func(c rune) bool { return c < ' ' || c == 0x7f }) {
@@ -168,21 +167,6 @@ func (v loadRules) headers(path string, headers map[string]string) {
 	}
 }
 
-func (v loadRules) message(path string, r *Request) {
-	switch {
-	case r.JSON == "" && r.Proto == "":
-		return
-	case r.GRPC == "":
-		v.report(path+".json", "write grpc: package.Service/Method, or body", "only a gRPC method has a message in JSON")
-	case r.Body != "":
-		v.report(path+".json", "remove one of the two", "the request has a body and a message in JSON")
-	case r.Proto == "":
-		v.report(path+".json", "write proto: FILE, the definition of the service", "the message needs the definition of its service")
-	case len(r.JSON) > MaxRequestBody:
-		v.report(path+".json", "", "%d bytes, max %d", len(r.JSON), MaxRequestBody)
-	}
-}
-
 // stream checks a stream of gRPC. Its messages count for the whole load, of which it is the only request.
 func (v loadRules) stream(path string, r *Request) {
 	switch {
@@ -194,8 +178,8 @@ func (v loadRules) stream(path string, r *Request) {
 		v.report(path+".messages", "write stream: client, or both", "a call without a stream has one message, its body")
 	case len(v.e.Load.Requests) > 1:
 		v.report(path+".stream", "remove the other requests", "a stream must be the only request of the load")
-	case r.Stream != StreamServer && len(r.Messages) == 0 && r.JSON == "":
-		v.report(path+".stream", "write messages, or json and proto", "the client's stream has no message")
+	case r.Stream != StreamServer && len(r.Messages) == 0:
+		v.report(path+".stream", "write messages", "the client's stream has no message")
 	case r.Stream == StreamServer && len(r.Messages) > 0:
 		v.report(path+".messages", "write body", "the client sends one message")
 	case len(r.Messages) > maxMessages:

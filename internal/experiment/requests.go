@@ -28,12 +28,8 @@ type Request struct {
 	Body    Body              `yaml:"body,omitempty" json:"body,omitempty"` // of gRPC: the encoded message
 	// BodyFile is read with the experiment, and becomes Body.
 	BodyFile string `yaml:"bodyFile,omitempty" json:"bodyFile,omitempty"`
-	// JSON is a message of a unary gRPC method in JSON, and Proto the file that defines its service. tare run
-	// encodes it as Body, so that the record needs neither.
-	JSON  string `yaml:"json,omitempty" json:"json,omitempty"`
-	Proto string `yaml:"proto,omitempty" json:"proto,omitempty"`
 	// Stream names the side of a gRPC method that sends several messages. Messages are the client's messages,
-	// encoded. tare run sets both for a message in JSON.
+	// encoded.
 	Stream   string `yaml:"stream,omitempty" json:"stream,omitempty"`
 	Messages []Body `yaml:"messages,omitempty" json:"messages,omitempty"`
 	Weight   int    `yaml:"weight,omitempty" json:"weight,omitempty"` // share of the request: weight over the sum of all

@@ -48,9 +48,7 @@ func loadRows(names Names) []fieldRow {
 		{request + "headers", "Headers. ${env:NAME} and ${file:PATH} are read when the run starts. Files of the run have (secret) in place of values of 6 characters or more. A value that is a word of results, such as a treatment, is refused. After kill -9, logs have the value until the run is resumed.", nil, nil},
 		{request + "body", "Body as text, or base64: and the encoded bytes. Of gRPC: the encoded message.", nil, nil},
 		{request + "bodyFile", "File with the body, at most 1 MiB, relative to the experiment file. It is copied into the recorded experiment.", nil, nil},
-		{request + "json", "Message of a gRPC method in JSON, or several for a stream. tare run encodes them; the recorded experiment has the encoded body.", nil, nil},
-		{request + "proto", "File that defines the gRPC service, for json, relative to the experiment file. Its imports are found beside it.", nil, nil},
-		{request + "stream", "Side of a gRPC method that sends several messages; with json it is found. both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf("stream", streams...)},
+		{request + "stream", "Side of a gRPC method that sends several messages; both: each message follows the answer to the one before. Such a request is the only one.", nil, oneOf("stream", streams...)},
 		{request + "messages", "Encoded messages of the client's stream.", nil, nil},
 		{request + "weight", "Share of the request: weight over the sum of all.", 1, between(1, load.MaxWeight, "the share of a request is its weight over the sum of all")},
 	}

@@ -58,8 +58,7 @@ func (s *Study) Results(out string) string {
 	return cmp.Or(out, newDir(s.Experiment.Metadata.Name, time.Now().UTC()))
 }
 
-// Open finds the programs and secrets of a study, and encodes its messages. Then it opens the platform, and the directory of a
-// new run, or with resume the directory of an earlier one. An error leaves no directory behind.
+// Open finds the programs and secrets of a study. Then it opens the platform, and the directory of a new run, or with resume the directory of an earlier one. An error leaves no directory behind.
 func (s *Study) Open(ctx context.Context, path string, resume bool) (*Run, error) {
 	generators, err := s.generators()
 	if err != nil {
@@ -69,9 +68,6 @@ func (s *Study) Open(ctx context.Context, path string, resume bool) (*Run, error
 		return nil, err
 	}
 	if err := runner.CheckSecrets(s.Experiment); err != nil {
-		return nil, err
-	}
-	if err := EncodeMessages(ctx, s.Experiment); err != nil {
 		return nil, err
 	}
 	n := &notices{note: s.Program.Note}
@@ -106,102 +102,4 @@ func used(p *plan.Plan, all map[string]generator.Generator) (used []generator.Ge
 		}
 	}
 	return used
-}
-
-// EncodeMessages encodes the messages of an experiment's requests that are in JSON.
-func EncodeMessages(ctx context.Context, x *experiment.Experiment) error {
-	for i := range x.Load.Requests {
-		r := &x.Load.Requests[i]
-		if r.Proto == "" {
-			continue
-		}
-		at := fmt.Sprintf("load.requests[%d].json", i)
-		program, err := companion.Kube.Find()
-		if err != nil {
-			return err
-		}
-		reply, err := load.AskGRPC(ctx, program, load.GRPCQuery{Protos: []string{r.Proto}, Method: strings.TrimPrefix(r.GRPC, "/"), Data: []byte(r.JSON), Source: at})
-		if err != nil {
-			return err
-		}
-		m := reply.Methods[0]
-		if (m.ClientStreams || m.ServerStreams) && len(x.Load.Requests) > 1 {
-			return hint.New("remove the other requests", "%s: %s/%s is a stream, and a stream must be the only request of the load", at, m.Service, m.Name)
-		}
-		r.JSON, r.Proto, r.Stream, r.Messages = "", "", "", nil
-		switch {
-		case m.ClientStreams && m.ServerStreams:
-			r.Stream = experiment.StreamBoth
-		case m.ClientStreams:
-			r.Stream = experiment.StreamClient
-		case m.ServerStreams:
-			r.Stream = experiment.StreamServer
-		}
-		if !m.ClientStreams {
-			r.Body = experiment.Body(reply.Messages[0])
-			continue
-		}
-		for _, message := range reply.Messages {
-			r.Messages = append(r.Messages, experiment.Body(message))
-		}
-	}
-	return nil
-}
-
-// newDir returns a directory for results that does not exist: a second run of one second has the suffix -2.
-func newDir(name string, now time.Time) string {
-	base := filepath.Join(result.RunsDir, name+"-"+now.Format("20060102T150405Z"))
-	dir := base
-	for n := 2; ; n++ {
-		if _, err := os.Lstat(dir); err != nil {
-			return dir
-		}
-		dir = fmt.Sprintf("%s-%d", base, n)
-	}
-}
-
-// openResults makes the directory of a new run, or opens the directory of an earlier one.
-func (s *Study) openResults(path string, resume bool, env result.Environment) (*result.Dir, error) {
-	text, err := s.Experiment.YAML()
-	if err != nil {
-		return nil, err
-	}
-	env.Time = time.Now().UTC()
-	env.Tare = s.Program.Version
-	env.Command = os.Args
-	env.Platform = s.Experiment.Platform.Kind
-	if env.Meshes, err = s.meshDigests(); err != nil {
-		return nil, err
-	}
-	env.Provides = s.provides()
-	env.Variants = s.Variants()
-	env.Options = s.options()
-	if resume {
-		return result.Resume(path, text, env)
-	}
-	return result.Create(path, text, s.Plan, env)
-}
-
-// notices are lines for the user: shown in the live view while there is one.
-type notices struct {
-	mu   sync.Mutex
-	note func(string)
-	view result.Sink
-}
-
-// show sets the view. Nil means none.
-func (n *notices) show(view result.Sink) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.view = view
-}
-
-func (n *notices) post(line string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.view == nil {
-		n.note(line)
-		return
-	}
-	_ = n.view.Event(result.Event{Time: time.Now(), Kind: result.KindLog, Message: line})
 }

@@ -245,11 +245,6 @@ func (r references) paths() {
 	if c := a.Chart; c != nil && c.Local() && c.Chart != "" {
 		c.Chart = r.absolute(c.Chart)
 	}
-	for i := range r.x.Load.Requests {
-		if q := &r.x.Load.Requests[i]; q.Proto != "" {
-			q.Proto = r.absolute(q.Proto)
-		}
-	}
 	for name, o := range r.x.Meshes {
 		for _, own := range []*experiment.OwnProxy{o.Sidecar, o.Gateway} {
 			if own != nil && len(own.Command) > 0 {

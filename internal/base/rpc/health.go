@@ -8,24 +8,11 @@ import (
 
 // The health service (grpc/health/v1/health.proto). Every service of a server is healthy.
 const (
-	HealthCheck    = "/grpc.health.v1.Health/Check"
+	healthName     = "grpc.health.v1.Health"
+	HealthCheck    = "/" + healthName + "/Check"
 	serving        = 1
 	serviceUnknown = 3
 )
-
-var healthFile = File{
-	Name: "grpc/health/v1/health.proto", Package: "grpc.health.v1",
-	Messages: []Type{
-		{Name: "HealthCheckRequest", Fields: []FieldType{{Name: "service", Number: 1, Kind: String}}},
-		{Name: "HealthCheckResponse", Fields: []FieldType{{Name: "status", Number: 1, Kind: Enum, Of: ".grpc.health.v1.HealthCheckResponse.ServingStatus"}},
-			Enum: "ServingStatus", Values: []string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}},
-	},
-	Service: "Health",
-	Methods: []MethodType{
-		{Name: "Check", Request: "HealthCheckRequest", Response: "HealthCheckResponse"},
-		{Name: "Watch", Request: "HealthCheckRequest", Response: "HealthCheckResponse", Streams: true},
-	},
-}
 
 type healthService struct{ names map[string]bool }
 

@@ -1,5 +1,5 @@
 // Package rpc is gRPC over the HTTP/2 of net/http: unary calls, and a server with
-// health checks and reflection. Other gRPC clients and servers work with it.
+// health checks. Other gRPC clients and servers work with it.
 //
 // grpc-go and protobuf take a quarter of the CPU time of a first build, and tare
 // uses three small messages. So messages are encoded here ([Append], [Fields]).

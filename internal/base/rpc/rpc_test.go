@@ -22,24 +22,12 @@ import (
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/reflect/protodesc"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
-	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tare-mesh/tare/internal/base/must"
 )
-
-var echoFile = File{
-	Name: "echo.proto", Package: "test.v1",
-	Messages: []Type{{Name: "Payload", Fields: []FieldType{{Name: "value", Number: 1, Kind: Bytes}}}},
-	Service:  "Echo",
-	Methods:  []MethodType{{Name: "Echo", Request: "Payload", Response: "Payload"}},
-}
 
 const (
 	echoMethod = "/test.v1.Echo/Echo"
@@ -75,7 +63,7 @@ func h2c() *http.Protocols {
 func served(t *testing.T) string {
 	t.Helper()
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	s := &http.Server{Handler: NewServer(limit, Service{echoFile, map[string]Handler{"Echo": echo}}), Protocols: h2c()}
+	s := &http.Server{Handler: NewServer(limit, Service{"test.v1.Echo", map[string]Handler{"Echo": echo}}), Protocols: h2c()}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close() })
 	return l.Addr().String()
@@ -141,7 +129,7 @@ func TestServerEndsCalls(t *testing.T) {
 		ended <- ctx.Err()
 		return nil, ctx.Err()
 	}
-	s := &http.Server{Handler: NewServer(limit, Service{echoFile, map[string]Handler{"Echo": wait}}), Protocols: h2c()}
+	s := &http.Server{Handler: NewServer(limit, Service{"test.v1.Echo", map[string]Handler{"Echo": wait}}), Protocols: h2c()}
 	go func() { _ = s.Serve(l) }()
 	defer s.Close()
 	over := &http.Transport{Protocols: h2c()}
@@ -185,72 +173,6 @@ func TestHealthWithGRPCGo(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
 			t.Errorf("watch %q: %v", name, err)
 		}
-	}
-}
-
-// grpc-go reads the descriptions, and protobuf accepts them.
-func TestReflectionWithGRPCGo(t *testing.T) {
-	conn := dialled(t, served(t))
-	stream := must.Get(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context()))(t)
-	ask := func(q *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
-		t.Helper()
-		q.Host = "h"
-		must.OK(t, stream.Send(q))
-		a := must.Get(stream.Recv())(t)
-		if a.ValidHost != "h" || !proto.Equal(a.OriginalRequest, q) {
-			t.Errorf("answer to another request: %v", a)
-		}
-		return a
-	}
-	var names []string
-	for _, s := range ask(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}).GetListServicesResponse().GetService() {
-		names = append(names, s.Name)
-	}
-	if want := []string{"grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection", "test.v1.Echo"}; !slices.Equal(names, want) {
-		t.Errorf("services %q", names)
-	}
-	known := new(protoregistry.Files)
-	for _, f := range []File{echoFile, healthFile} {
-		bySymbol := ask(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: f.serviceName()}})
-		byName := ask(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileByFilename{FileByFilename: f.Name}})
-		b := bySymbol.GetFileDescriptorResponse().GetFileDescriptorProto()
-		if len(b) != 1 || !bytes.Equal(b[0], byName.GetFileDescriptorResponse().GetFileDescriptorProto()[0]) {
-			t.Fatalf("%v, %v", bySymbol, byName)
-		}
-		var d descriptorpb.FileDescriptorProto
-		must.OK(t, proto.Unmarshal(b[0], &d))
-		made := must.Get(protodesc.NewFile(&d, known))(t)
-		if made.Services().Len() != 1 || made.Services().Get(0).Methods().Len() != len(f.Methods) {
-			t.Errorf("%v", made)
-		}
-		if f.Name == healthFile.Name {
-			want := grpc_health_v1.File_grpc_health_v1_health_proto
-			for _, m := range f.Messages {
-				got := protodesc.ToDescriptorProto(made.Messages().ByName(protoreflect.Name(m.Name)))
-				if original := protodesc.ToDescriptorProto(want.Messages().ByName(protoreflect.Name(m.Name))); !proto.Equal(got, original) {
-					t.Errorf("%s is\n%v\nin the original\n%v", m.Name, got, original)
-				}
-			}
-		}
-	}
-	for _, q := range []*grpc_reflection_v1.ServerReflectionRequest{
-		{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: "no.Such"}},
-		{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_AllExtensionNumbersOfType{AllExtensionNumbersOfType: "x"}},
-	} {
-		if e := ask(q).GetErrorResponse(); codes.Code(e.GetErrorCode()) != codes.NotFound {
-			t.Errorf("%v: %v", q, e)
-		}
-	}
-	must.OK(t, stream.CloseSend())
-	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %v", err)
-	}
-	// The messages of v1alpha equal the messages of v1.
-	old := must.Get(conn.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"))(t)
-	must.OK(t, old.SendMsg(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}))
-	var a grpc_reflection_v1.ServerReflectionResponse
-	if err := old.RecvMsg(&a); err != nil || len(a.GetListServicesResponse().GetService()) != 4 {
-		t.Errorf("v1alpha: %v, %v", &a, err)
 	}
 }
 

@@ -12,13 +12,13 @@ import (
 // Handler serves a unary method. The status of an error that is not an [*Error] is [codeOf] it.
 type Handler func(ctx context.Context, header http.Header, request []byte) (Message, error)
 
-// Service is a service with its description and the handlers of its methods, by name.
+// Service has the full name of a service, and the handlers of its methods by name.
 type Service struct {
-	File     File
+	Name     string
 	Handlers map[string]Handler
 }
 
-// Server serves services, their health and their reflection. Serve it with
+// Server serves services and their health. Serve it with
 // [http.Protocols] that include HTTP/2.
 type Server struct {
 	limit    int64
@@ -30,25 +30,19 @@ type Server struct {
 func NewServer(limit int64, services ...Service) *Server {
 	s := &Server{limit: limit, services: map[string]bool{}, methods: map[string]func(*Stream) error{}}
 	health := &healthService{names: map[string]bool{"": true}}
-	files := []File{healthFile}
 	for _, service := range services {
-		name, methods := service.File.serviceName(), map[string]func(*Stream) error{}
+		methods := map[string]func(*Stream) error{}
 		for method, h := range service.Handlers {
 			methods[method] = unary(h)
 		}
-		s.add(name, methods)
-		health.names[name] = true
-		files = append(files, service.File)
+		s.add(service.Name, methods)
+		health.names[service.Name] = true
 	}
-	s.add(healthFile.serviceName(), map[string]func(*Stream) error{"Check": unary(health.check), "Watch": health.watch})
-	reflection := newReflection(files)
-	for _, name := range reflectionNames {
-		s.add(name, map[string]func(*Stream) error{"ServerReflectionInfo": reflection.serve})
-	}
+	s.add(healthName, map[string]func(*Stream) error{"Check": unary(health.check), "Watch": health.watch})
 	return s
 }
 
-// Stream serves a method that receives and sends many messages. It has no description for reflection.
+// Stream serves a method that receives and sends many messages.
 func (s *Server) Stream(service, method string, serve func(*Stream) error) {
 	s.add(service, map[string]func(*Stream) error{method: serve})
 }

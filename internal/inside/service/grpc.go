@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
@@ -13,21 +14,13 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
-// grpcFile describes the gRPC service. Payload has the wire format of
-// google.protobuf.BytesValue.
-var grpcFile = rpc.File{
-	Name: "tare/v1/service.proto", Package: "tare.v1",
-	Messages: []rpc.Type{{Name: "Payload", Fields: []rpc.FieldType{{Name: "payload", Number: app.GRPCPayload, Kind: rpc.Bytes}}}},
-	Service:  "Service",
-	Methods:  []rpc.MethodType{{Name: path.Base(app.GRPCMethod), Request: "Payload", Response: "Payload"}},
-}
-
 // maxMessage is the max size of a gRPC message in bytes: the largest body and
 // its header.
 const maxMessage = MaxResponseSize + 16
 
 func newGRPCServer(s *Service) *rpc.Server {
-	return rpc.NewServer(maxMessage, rpc.Service{File: grpcFile, Handlers: map[string]rpc.Handler{path.Base(app.GRPCMethod): s.serveCall}})
+	service, method := path.Split(app.GRPCMethod)
+	return rpc.NewServer(maxMessage, rpc.Service{Name: strings.Trim(service, "/"), Handlers: map[string]rpc.Handler{method: s.serveCall}})
 }
 
 // versioned adds the version of the configuration to the headers of answers.

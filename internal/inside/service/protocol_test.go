@@ -19,7 +19,6 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -65,24 +64,6 @@ func TestGRPC(t *testing.T) {
 	}
 	if h, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil || h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", h, err)
-	}
-	stream := must.Get(grpc_reflection_v1.NewServerReflectionClient(conn).ServerReflectionInfo(t.Context()))(t)
-	reflected := func(q *grpc_reflection_v1.ServerReflectionRequest) *grpc_reflection_v1.ServerReflectionResponse {
-		must.OK(t, stream.Send(q))
-		return must.Get(stream.Recv())(t)
-	}
-	var names []string
-	for _, svc := range reflected(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_ListServices{}}).GetListServicesResponse().GetService() {
-		names = append(names, svc.Name)
-	}
-	if !slices.Contains(names, "tare.v1.Service") {
-		t.Errorf("services %v", names)
-	}
-	for _, symbol := range []string{"tare.v1.Service", "grpc.health.v1.Health"} {
-		d := reflected(&grpc_reflection_v1.ServerReflectionRequest{MessageRequest: &grpc_reflection_v1.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: symbol}})
-		if len(d.GetFileDescriptorResponse().GetFileDescriptorProto()) == 0 {
-			t.Errorf("%s: %v", symbol, d.GetErrorResponse())
-		}
 	}
 	for want, patch := range map[codes.Code]string{
 		codes.Unavailable: `{"status": 503}`, codes.Internal: `{"status": 200, "errors": {"ratio": 1}}`, codes.ResourceExhausted: `{"errors": null, "rateLimit": 0.001}`,

@@ -24,11 +24,7 @@ const maxExport = 4 << 20
 func NewSink() *Sink {
 	s := &Sink{mux: http.NewServeMux()}
 	s.collector = rpc.NewServer(maxExport, rpc.Service{
-		File: rpc.File{
-			Name: "opentelemetry/proto/collector/trace/v1/trace_service.proto", Package: "opentelemetry.proto.collector.trace.v1", Service: "TraceService",
-			Messages: []rpc.Type{{Name: "ExportTraceServiceRequest"}, {Name: "ExportTraceServiceResponse"}},
-			Methods:  []rpc.MethodType{{Name: "Export", Request: "ExportTraceServiceRequest", Response: "ExportTraceServiceResponse"}},
-		},
+		Name:     "opentelemetry.proto.collector.trace.v1.TraceService",
 		Handlers: map[string]rpc.Handler{"Export": s.export},
 	})
 	s.mux.HandleFunc("GET /healthz", func(http.ResponseWriter, *http.Request) {})
