@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 )
 
 // Names are the names that an experiment may use, with the user's own. An empty list disables the check of its names.
@@ -60,7 +61,31 @@ func ReadRecord(path string) (*Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Parse(path, data, Names{})
+	f, err := DecodeRecord(path, data)
+	if err != nil {
+		return nil, err
+	}
+	f.Complete()
+	if err := f.Validate(Names{}); err != nil {
+		return nil, err
+	}
+	return f.Experiment, nil
+}
+
+// DecodeRecord is [Decode] for the experiment file of a results directory, which another version may have written: unknown
+// fields are ignored.
+func DecodeRecord(path string, data []byte) (*File, error) {
+	doc, err := strict.Parse(path, data)
+	if err != nil {
+		return nil, err
+	}
+	doc.Lenient = true
+	f := &File{doc, defaults()}
+	doc.Decode(f.Experiment)
+	if f.Experiment.Load.Arrivals == "recorded" { // at recorded instants, until November 2026
+		f.Experiment.Load.Arrivals = load.Constant
+	}
+	return f, nil
 }
 
 const pricesKind = "Prices"

@@ -93,3 +93,14 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 		must.Fail(t, err, "a recorded experiment has", body)
 	}
 }
+
+// A results directory of a version with other fields is read. A file of the user with them is refused.
+func TestRecordOfAnotherVersion(t *testing.T) {
+	const text = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: earlier}\nblocks: 1\nfuture: {a: 1}\n" +
+		"load: {arrivals: recorded, templates: true, cookies: true, requests: [{path: /, at: 0 0.5}]}\n"
+	x := must.Get(experiment.ReadRecord(must.File(t, t.TempDir(), "experiment.yaml", text)))(t)
+	if x.Load.Arrivals != "constant" || len(x.Load.Requests) != 1 || x.Load.Requests[0].Path != "/" {
+		t.Errorf("%+v", x.Load)
+	}
+	must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(text), experiment.Names{})), "load.templates: unknown field")
+}

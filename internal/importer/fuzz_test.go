@@ -18,7 +18,7 @@ func fuzzOutput(f *testing.F, generator string, seeds ...string) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o, err := parseOutput(generator, "fuzz", b, Options{Corrected: true, Rate: 10})
+		o, err := ParseOutput(generator, "fuzz", b, true)
 		if err != nil {
 			return
 		}

@@ -46,7 +46,13 @@ func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, err
 
 // Decode is [Program.Read] for the content of a file.
 func (p *Program) Decode(ctx context.Context, file string, data []byte, o Options) (*Study, error) {
-	f, err := experiment.Decode(file, data, o.Set...)
+	var f *experiment.File
+	var err error
+	if o.Recorded {
+		f, err = experiment.DecodeRecord(file, data)
+	} else {
+		f, err = experiment.Decode(file, data, o.Set...)
+	}
 	if err != nil {
 		return nil, hint.InvalidFile(err)
 	}

@@ -113,6 +113,9 @@ func (d *Document) structure(n, key *yaml.Node, v reflect.Value, at *ref) {
 		done[k.Value] = true
 		here := &ref{parent: at, key: k.Value}
 		into, store, ok := target.field(k.Value)
+		if !ok && d.Lenient {
+			continue
+		}
 		if !ok {
 			pos := d.position(nil, k)
 			if name, over := d.from[c]; over {

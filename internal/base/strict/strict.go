@@ -118,6 +118,9 @@ type Document struct {
 	problems Problems
 	top      []string // fields of the outermost struct
 	bad      []string // paths that a problem was reported for
+
+	// Lenient documents may have unknown fields: those of records that another version wrote.
+	Lenient bool
 }
 
 // Has reports whether the file or an override has a value at path.
