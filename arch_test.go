@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"kube/internal/session/kubernetes"},
 	{"internal/session"},
 	{"internal/cli/health", "internal/show/plot", "internal/show/push", "internal/show/serve"},
-	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/isotope", "internal/study/callgraph"},
+	{"internal/run/runner", "internal/show/live", "internal/show/page", "internal/show/series", "internal/study/debate", "internal/study/uds", "internal/study/callgraph"},
 	{"internal/show/report", "internal/show/loadpage"},
 	{"internal/importer", "kube/internal/meter/agent", "kube/internal/meter/kubelet"},
 	{"internal/answer", "internal/predict", "internal/result/verify", "internal/run/generator", "internal/run/meter", "internal/run/timeline",

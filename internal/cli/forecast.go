@@ -25,7 +25,6 @@ import (
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/study/callgraph"
-	"github.com/tare-mesh/tare/internal/study/isotope"
 )
 
 type forecastOptions struct {
@@ -48,7 +47,6 @@ command that measures them.
 
 The graph is one of
   services, their calls and the sizes of messages, as in examples/graphs/shop.yaml
-  a graph of isotope
   traces in JSON, of Jaeger or OpenTelemetry
   istio_requests_total, as a proxy prints it, or as Prometheus answers a query of a
   range: that has the rates too, and --rate is not needed
@@ -173,7 +171,7 @@ func sourcesOf(paths []string) (sources []predict.Source, closeAll func(), err e
 	return sources, closeAll, nil
 }
 
-// readGraph reads an application: a topology by name or file, a graph of isotope, traces, or the metrics of a mesh.
+// readGraph reads an application: a topology by name or file, traces, or the metrics of a mesh.
 func readGraph(name string) (a callgraph.Application, err error) {
 	if slices.Contains(app.Names(), name) {
 		a.Graph.Topology, err = app.Load(name)
@@ -190,10 +188,6 @@ func readGraph(name string) (a callgraph.Application, err error) {
 	}
 	doc, err := strict.Parse(name, data)
 	if err != nil {
-		return a, err
-	}
-	if kind, _ := doc.Text("kind"); kind == "MockServiceGraph" {
-		a.Graph.Topology, a.Notes, err = isotope.Convert(name, data)
 		return a, err
 	}
 	a.Graph.Where = func(service, call int) string {

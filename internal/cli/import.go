@@ -60,7 +60,6 @@ Sources:` + list,
 	f.Float64Var(&o.Rate, "rate", 0, "intended requests per second, if the files do not contain them")
 	f.BoolVar(&o.Corrected, "corrected", false, "latencies count from the intended start (oha --latency-correction); the files do not contain this")
 	_ = cmd.MarkFlagRequired("out")
-	cmd.AddCommand(newImportIsotopeCommand(c))
 	return cmd
 }
 

@@ -76,7 +76,7 @@ var heyMillion = strings.NewReplacer("2.0000 secs", "60.0000 secs", "100.0000", 
 var outputSeeds = map[string][]string{
 	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'", ohaText}, "fortio": {fortioSeed},
 	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed, k6Lines, k6CSV, k6Text}, "nighthawk": {nhSeed},
-	"hey": {heyText, heyCSV}, "ghz": {ghzSeed}, "jmeter": {jmeterSeed, jmeterXML}, "gatling": {gatlingLog},
+	"hey": {heyText, heyCSV}, "jmeter": {jmeterSeed, jmeterXML}, "gatling": {gatlingLog},
 	"locust": {recorded("locust-2.47_stats.csv")}, "ab": {recorded("ab-2.3.txt")}, "autocannon": {recorded("autocannon-9.json")},
 	"artillery": {recorded("artillery-2.0.21.json")}, "bombardier": {recorded("bombardier-2.json"), recorded("bombardier-2-timed.txt")}, "h2load": {recorded("h2load-1.52.txt")},
 }
@@ -98,7 +98,6 @@ func FuzzVegeta(f *testing.F)     { fuzzOutput(f, "vegeta", outputSeeds["vegeta"
 func FuzzK6(f *testing.F)         { fuzzOutput(f, "k6", outputSeeds["k6"]...) }
 func FuzzNighthawk(f *testing.F)  { fuzzOutput(f, "nighthawk", outputSeeds["nighthawk"]...) }
 func FuzzHey(f *testing.F)        { fuzzOutput(f, "hey", outputSeeds["hey"]...) }
-func FuzzGhz(f *testing.F)        { fuzzOutput(f, "ghz", outputSeeds["ghz"]...) }
 func FuzzJMeter(f *testing.F)     { fuzzOutput(f, "jmeter", outputSeeds["jmeter"]...) }
 func FuzzGatling(f *testing.F)    { fuzzOutput(f, "gatling", outputSeeds["gatling"]...) }
 func FuzzLocust(f *testing.F)     { fuzzOutput(f, "locust", outputSeeds["locust"]...) }
@@ -107,9 +106,6 @@ func FuzzAutocannon(f *testing.F) { fuzzOutput(f, "autocannon", outputSeeds["aut
 func FuzzArtillery(f *testing.F)  { fuzzOutput(f, "artillery", outputSeeds["artillery"]...) }
 func FuzzBombardier(f *testing.F) { fuzzOutput(f, "bombardier", outputSeeds["bombardier"]...) }
 func FuzzH2load(f *testing.F)     { fuzzOutput(f, "h2load", outputSeeds["h2load"]...) }
-func FuzzPercentiles(f *testing.F) {
-	fuzzOutput(f, "hdrhistogram", percentiles)
-}
 
 const (
 	k6Lines = `{"type":"Metric","data":{"name":"http_req_duration","type":"trend"},"metric":"http_req_duration"}
@@ -155,10 +151,6 @@ Status code distribution:
 Error distribution:
   [2]	Get "http://a/": context deadline exceeded
 `
-	ghzSeed = `{"date":"2024-05-01T10:00:02Z","options":{"total":4,"concurrency":2},"count":4,"total":2000000000,"average":3000000,"fastest":1000000,"slowest":5000000,"rps":2,
-"errorDistribution":{"rpc error: code = Unavailable desc = connection refused":1},"statusCodeDistribution":{"OK":3,"Unavailable":1},
-"latencyDistribution":[{"percentage":50,"latency":3000000},{"percentage":99,"latency":5000000}],"histogram":[{"mark":0.001,"count":1,"frequency":0.3}],
-"details":[{"timestamp":"2024-05-01T10:00:01Z","latency":1000000,"error":"","status":"OK"},{"latency":3000000,"error":"","status":"OK"},{"latency":5000000,"error":"","status":"OK"},{"latency":100,"error":"rpc error","status":"Unavailable"}]}`
 	jmeterSeed = `timeStamp,elapsed,label,responseCode,responseMessage,threadName,dataType,success,failureMessage,bytes,sentBytes,grpThreads,allThreads,URL,Latency,IdleTime,Connect
 1714557601000,500,Home,200,OK,T 1-1,text,true,,10,1,1,1,http://a/,400,0,1
 1714557601000,750,Checkout,200,"Number of samples in transaction : 2, number of failing samples : 1",T 1-1,,false,,20,2,1,1,null,0,0,0
@@ -226,16 +218,6 @@ Status code distribution:
     NETWORK
     data_received..................: 168 kB 53 kB/s
     data_sent......................: 12 kB  4 kB/s
-`
-	percentiles = `       Value     Percentile TotalCount 1/(1-Percentile)
-
-       1.000 0.000000000000         10           1.00
-       2.000 0.500000000000         50           2.00
-       9.000 0.990000000000         99         100.00
-      20.000 1.000000000000        100
-#[Mean    =        2.500, StdDeviation   =        1.000]
-#[Max     =       20.000, Total count    =          100]
-#[Buckets =           27, SubBuckets     =         2048]
 `
 )
 

@@ -54,7 +54,6 @@ var formats = []format{
 	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), marks: []string{`"benchmark_http_client`}, fields: []string{`"benchmark_http_client`, `"global"`}},
 	{name: "hey", doc: "text of hey, or its CSV", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, marks: []string{"  DNS+dialup:"}, failures: true,
 		records: []recordFormat{{heads: []string{"response-time,"}, each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true}}},
-	{name: "ghz", doc: "JSON of ghz -O json", parse: plain(generator.ParseGhz), marks: []string{`"statusCodeDistribution"`}, fields: []string{`"statusCodeDistribution"`, `"latencyDistribution"`}},
 	{name: "jmeter", doc: "JTL of JMeter as CSV, with its header, or as XML", parse: noTable,
 		records: []recordFormat{{heads: []string{"timeStamp,", "timeStamp;", "timeStamp\t", "timeStamp|"}, each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true},
 			{heads: []string{"<?xml", "<testResults"}, has: "<testResults", each: uncorrected(generator.EachJMeterXMLRecord), day: true, coarse: true}}},
@@ -66,7 +65,6 @@ var formats = []format{
 	{name: "artillery", doc: "report of artillery run --output", parse: plain(generator.ParseArtillery), failures: true, marks: []string{`"http.requests"`, `"vusers.created"`}, fields: []string{`"aggregate"`}},
 	{name: "bombardier", doc: "bombardier -o json, or its text of a test by time", parse: plain(generator.ParseBombardier), failures: true, marks: []string{"Bombarding ", `"timeTakenSeconds"`}, head: "Bombarding ", once: []string{"Bombarding ", "Throughput:"}, fields: []string{`"timeTakenSeconds"`}},
 	{name: "h2load", doc: "text of h2load", parse: plain(generator.ParseH2load), failures: true, marks: []string{"starting benchmark..."}, head: "starting benchmark...", once: []string{"finished in ", "status codes:", "time for request:", "\nreq/s  "}},
-	{name: "hdrhistogram", doc: "percentiles in ms as HdrHistogram prints them (.hgrm), with --rate", parse: plain(generator.ParsePercentiles), marks: []string{"1/(1-Percentile)"}},
 	{name: "hyperfine", doc: "programs that end: hyperfine --export-json", executions: readHyperfine, marks: []string{`"exit_codes"`}, fields: []string{`"results"`}},
 	{name: "gobench", doc: "programs that end: text of go test -bench, appended outputs too", executions: readBenchmarks, marks: []string{" ns/op"}},
 }

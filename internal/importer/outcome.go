@@ -19,13 +19,9 @@ import (
 // ParseOutput parses the output of a load generator and checks that its figures
 // are consistent. An edited, truncated or joined file is inconsistent.
 func ParseOutput(generator, path string, b []byte, corrected bool) (*Output, error) {
-	return parseOutput(generator, path, b, Options{Corrected: corrected})
-}
-
-func parseOutput(generator, path string, b []byte, options Options) (*Output, error) {
 	f := formatOf(generator)
 	if records := f.recordsOf(b); records != nil {
-		return records.read(bytes.NewReader(b), generator, path, options.Corrected)
+		return records.read(bytes.NewReader(b), generator, path, corrected)
 	}
 	if f.name == "" {
 		return nil, &FileError{Path: path, Hinted: hint.Hinted{Err: fmt.Errorf("no reader for %s", generator)}}
@@ -36,12 +32,9 @@ func parseOutput(generator, path string, b []byte, options Options) (*Output, er
 	if err := f.whole(path, b); err != nil {
 		return nil, err
 	}
-	oc, err := f.parse(bytes.NewReader(b), options.Corrected)
+	oc, err := f.parse(bytes.NewReader(b), corrected)
 	if err != nil {
 		return nil, parseError(path, b, err)
-	}
-	if oc.Elapsed <= 0 && oc.Rate == nil && options.Rate > 0 { // the time of the run follows from it
-		oc.Rate = &options.Rate
 	}
 	o := newOutput(f, path)
 	o.generator, o.version, o.Seconds, o.statuses, o.started = oc.Generator, oc.Version, oc.Elapsed.Seconds(), oc.Statuses, oc.Started

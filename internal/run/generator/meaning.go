@@ -24,7 +24,6 @@ var meanings = []struct{ generator, of, text string }{
 	{"bombardier", ofService, "from the call to its end"},
 	{"jmeter", ofService, "from the start of the sample to its end; includes connecting"},
 	{"gatling", ofService, "from the send of the request, or the start of its connection, to the last byte"},
-	{"ghz", ofService, "from the call to its end"},
 	{"k6", ofService, "sending, waiting and receiving of one request; excludes connecting and the lateness of the iteration"},
 }
 
