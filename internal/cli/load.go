@@ -14,14 +14,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
-	"github.com/tare-mesh/tare/internal/show/page"
 )
 
 var loadOutputs = []string{"text", "json", "csv", "hdr"}
@@ -82,13 +80,12 @@ type loadCommand struct{ *CommandLine }
 // load runs p, with a live line on a terminal, and prints the outcome.
 func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) error {
 	live := loadpage.Live{W: c.Err, Width: func() int { return console.Width(c.Err) }, Profile: &p, Color: console.Color(c.Err)}
-	var seconds []load.Progress
-	progress := func(s load.Progress) { seconds = append(seconds, s) }
+	progress := func(load.Progress) {}
 	ctx, end := context.WithCancel(cmd.Context())
 	defer end()
 	var restored func()
 	if console.IsTerminal(c.Err) && os.Getenv("TERM") != "dumb" {
-		progress = func(s load.Progress) { seconds = append(seconds, s); live.Show(s) }
+		progress = live.Show
 		restored = console.Keys(ctx, c.In, func(key byte) {
 			switch key {
 			case 'q':
@@ -124,22 +121,13 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if unwritten := c.writeLoad(f, &p, &report); unwritten != nil {
 		return errors.Join(err, fmt.Errorf("write load report: %w", unwritten))
 	}
-	if page := c.writeLoadPage(f, &p, &report, seconds); err != nil || page != nil {
-		return errors.Join(err, page)
+	if err != nil {
+		return err
 	}
 	if cmd.Context().Err() != nil { // the load's own end, by the key q, is none
 		return &console.ExitError{Err: errors.New("interrupted: the report is of the load so far"), Code: console.Interrupted}
 	}
 	return f.verdict(&report)
-}
-
-func (c loadCommand) writeLoadPage(f *loadFlags, p *load.Profile, r *load.Report, seconds []load.Progress) error {
-	if f.html == "" {
-		return nil
-	}
-	return outfile.Write(string(f.html), 0o644, func(w io.Writer) error {
-		return page.WriteLoad(w, page.Load{Profile: p, Report: r, Seconds: seconds, Gates: f.gatesOf(r)})
-	})
 }
 
 // runLoad runs p in this process.

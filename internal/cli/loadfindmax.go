@@ -5,20 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net/url"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
-	"github.com/tare-mesh/tare/internal/show/page"
 )
 
 // Of a search for the highest rate.
@@ -103,7 +99,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	if found.Note != "" {
 		found.Note += " Use a quieter machine, more --workers, or a lower --rate."
 	}
-	if err := c.writeCapacity(loadpage.CapacityOf(found, times), p.Targets, f); err != nil {
+	if err := c.writeCapacity(loadpage.CapacityOf(found, times), f); err != nil {
 		return err
 	}
 	switch {
@@ -144,34 +140,9 @@ func (e edge) String() string {
 	return text
 }
 
-func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags) error {
-	if f.html != "" {
-		err := outfile.Write(string(f.html), 0o644, func(w io.Writer) error {
-			return page.WriteSearch(w, found, withoutQueries(targets), console.Version())
-		})
-		if err != nil {
-			return err
-		}
-	}
+func (c capacitySearch) writeCapacity(found *loadpage.Capacity, f *loadFlags) error {
 	if f.output == "json" {
 		return safeJSON(c.Out, found)
 	}
 	return loadpage.WriteCapacity(c.Out, found, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)})
 }
-
-// withoutQueries are the URLs for a page that may be sent to others: a query or a user may be a secret.
-func withoutQueries(targets []string) string {
-	var all []string
-	for _, t := range targets {
-		u, err := url.Parse(t)
-		if err != nil {
-			continue
-		}
-		u.RawQuery, u.Fragment, u.User = "", "", nil
-		all = append(all, u.String())
-	}
-	return printable.Listed(all, mostTargets)
-}
-
-// mostTargets are named in the page of a search.
-const mostTargets = 5

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 )
@@ -32,7 +31,6 @@ type loadFlags struct {
 	resolve   []string
 	connectTo []string
 	gates     []string
-	html      outfile.File
 	findMax   string // objective of a search for the highest rate
 
 	checkedGates []capacity.Bound
@@ -61,7 +59,6 @@ var loadGroups = []flagGroup{
 	{"Request", []string{"targets", "auth", "body-size"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
 	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
-	{"Output", []string{"html"}},
 }
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
@@ -86,7 +83,6 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
-	flags.Var(&f.html, "html", "write the result as a page to this `file`, too")
 	flags.StringVar(&f.findMax, "find-max", "", "find the highest rate that meets this `objective`, such as 'p99 < 50ms, errors < 0.1%'; --rate is its upper limit (default: from a closed loop)")
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
 	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain, and of tcp:// the whole answer; may be repeated")

@@ -35,7 +35,7 @@ func TestOutputFlags(t *testing.T) {
 		}
 	}
 	visit(testLine(t, nil).Root())
-	for _, want := range []string{"report output", "compare output", "plot output", "load html", "weigh keep"} {
+	for _, want := range []string{"report output", "compare output", "plot output", "weigh keep"} {
 		if !seen[want] {
 			t.Errorf("%s is not among the outputs %v", want, seen)
 		}

@@ -89,7 +89,6 @@ func TestFullOutput(t *testing.T) {
 	words := map[string]string{
 		"RUN": run, "URL": server.URL, "QUICKSTART": must.Get(filepath.Abs("../../examples/quickstart.yaml"))(t),
 		"JTL":   file("a.jtl", "timeStamp,elapsed,label,responseCode,success\n1700000000000,5,a,200,true\n1700000001000,5,a,200,true\n"),
-		"GRAPH": file("graph.yaml", "services:\n- name: a\n  isEntrypoint: true\n  script:\n  - call: b\n- name: b\n"),
 		"SMALL": file("small.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: small}\nfactors: {mesh: [none], rate: [20], connections: [1]}\nblocks: 1\nphases: {warmup: 200ms, measure: 1s, prewarm: 0s}\nprobe: false\n"),
 	}
 	made := 0

@@ -54,7 +54,6 @@ func othersOf(t *testing.T) map[string]other {
 	must.OK(t, errors.Join(page.WriteAcross(&a, across), page.Write(&g, page.Source{Analysis: answer.Analysis{Report: decided, Dir: gated}})))
 	all := map[string]other{
 		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
-		"hostile-load":   {loadPage(t), sameTimes},
 		"hostile-gated":  {g.Bytes(), func(t *testing.T, f finding) { sameLooks(t, decided, f) }},
 	}
 	maps.Copy(all, severalOf(t, dirs[:4]))

@@ -45,8 +45,6 @@ var (
 	dataFiguresJS string
 	//go:embed assets/across.js
 	acrossJS string
-	//go:embed assets/load.js
-	loadJS string
 	//go:embed assets/runs.js
 	runsJS string
 	//go:embed assets/capacity.js
@@ -250,7 +248,7 @@ const plotStyle = `:where(.plot) {
 var (
 	style  = palette() + pageCSS
 	script = sync.OnceValue(func() string {
-		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, loadJS, runsJS, capacityJS, curvesJS, figuresJS, composeJS, pageJS}, "\n")
+		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, runsJS, capacityJS, curvesJS, figuresJS, composeJS, pageJS}, "\n")
 	})
 )
 

@@ -14,12 +14,9 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/load"
-	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/show/loadpage"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -33,28 +30,11 @@ func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
 	return all
 }
 
-// searched is a search whose probes show the response times of a queue.
-func searched() *loadpage.Capacity {
-	found, times := capacity.Found{Objective: "p99 < 50ms, errors < 0.1%", Rate: 151, Low: 139, High: 159}, []load.Quantiles{}
-	for _, rate := range []float64{15, 60, 100, 140, 150, 155, 158, 170, 220} {
-		p := capacity.Probe{Rate: rate, Answered: min(rate, 160), Holds: rate < 153, P50MS: 2 / (1.01 - min(rate, 160)/161), Seconds: 2}
-		p.P99MS = p.P50MS * 1.6
-		if rate == 150 {
-			p.Undecided = planted
-		}
-		found.Probes, times = append(found.Probes, p), append(times, load.Quantiles{})
-	}
-	return loadpage.CapacityOf(found, times)
-}
-
-// severalOf are the pages of several runs, and of a search.
+// severalOf are the pages of several runs, of sizes and of forecasts.
 func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	t.Helper()
 	all := sourcesOf(t, dirs)
-	c := searched()
-	endless := *c // no probe missed
-	endless.Open, endless.Probes = capacity.OpenAbove, c.Probes[:4]
-	var runs, search, open, prediction bytes.Buffer
+	var runs, prediction bytes.Buffer
 	band := page.Band{X: 700, Estimate: 190, Low: 180, High: 200, NewLow: 150, NewHigh: 230}
 	first := page.Band{X: 100, Estimate: 40, Low: 35, High: 45, NewLow: 20, NewHigh: 60}
 	predicted := page.Prediction{
@@ -81,29 +61,11 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	var forecasts bytes.Buffer
 	must.OK(t, errors.Join(
 		page.WriteForecasts(&forecasts, asked, "v1"),
-		page.WriteRuns(&runs, all), page.WriteSearch(&search, c, "http://127.0.0.1:8080/"+planted, "v1"),
-		page.WriteSearch(&open, &endless, "http://127.0.0.1:8080/", "v1"),
+		page.WriteRuns(&runs, all),
 		page.WritePrediction(&prediction, predicted),
 	))
 	return map[string]other{
 		"hostile-runs": {runs.Bytes(), func(t *testing.T, f finding) { sameRuns(t, all, f) }},
-		"hostile-search": {search.Bytes(), func(t *testing.T, f finding) {
-			panels := f.Marks["figure-capacity"]
-			if len(panels) != 2 {
-				t.Fatalf("%d panels", len(panels))
-			}
-			for i, of := range []func(loadpage.Probe) float64{func(p loadpage.Probe) float64 { return p.P99MS }, func(p loadpage.Probe) float64 { return p.P50MS }} {
-				var want [][2]float64
-				for _, p := range c.Probes {
-					want = append(want, [2]float64{p.Rate, of(p)})
-				}
-				nearly(t, panels[i].Title, panels[i].Probes, want)
-			}
-			must.Contain(t, f.Text, c.Answer())
-		}},
-		"open-search": {open.Bytes(), func(t *testing.T, f finding) {
-			must.Contain(t, f.Text, endless.Answer(), "highest rate: 139 /s or more", "No probe missed it, so the highest rate has a lower end only.")
-		}},
 		"hostile-prediction": {prediction.Bytes(), func(t *testing.T, f finding) {
 			panels := f.Marks["figure-curve-1"]
 			if len(panels) != 1 {

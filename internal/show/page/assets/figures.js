@@ -12,13 +12,8 @@
 globalThis.tareFigures = function (Plot, content) {
   if (content.across) return tareAcross(Plot, content);
   if (content.history) return tareHistory(Plot, content);
-  if (content.load) return tareLoad(Plot, content);
   if (content.runs) return tareRuns(Plot, content);
   if (content.curves) return tareCurves(Plot, content);
-  if (content.search) {
-    const kit = tareKit(Plot, content), found = tareCapacity(Plot, kit).search(content.search);
-    return { figure: (id) => (id === "capacity" ? found : null), ids: found ? ["capacity"] : [], amount: kit.amount };
-  }
   const { report, words, families } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
   const treatments = new Map(report.treatments.map((t) => [t.id, t]));
