@@ -92,11 +92,7 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 		return hint.New("`tare doctor` checks this machine; --from names a run with more blocks",
 			"%s: no comparison of this plan has %d valid pairs", source, stats.MinN)
 	}
-	if err := c.writeSensitivities(s, found, source, share, o.within); err != nil || s.Plan.Slices == nil {
-		return err
-	}
-	fmt.Fprintln(c.Out)
-	return writeAllocation(c.Out, s, runs, share)
+	return c.writeSensitivities(s, found, source, share, o.within)
 }
 
 // pilot runs a few blocks in a directory that remove deletes.

@@ -42,9 +42,6 @@ faults, changes and expectations, and the expected time. --format trials adds th
 trials in order. It starts nothing and writes nothing. The same file and seed give the same plan on
 every machine. A file without a seed gets a fresh one: --set seed=N repeats its plan.
 
-After interleaved runs of the experiment under the same conditions it prints how the
-time is best divided: number and length of blocks.
-
 With --detect it prints how many blocks show a difference of a given size four times
 in five, and with --within what a given time shows. The spread is that of earlier
 runs of the experiment under the same conditions, or of a pilot (--pilot).
@@ -73,10 +70,7 @@ rates, between the lowest and the highest one of the file, and the blocks
 			if short := s.ShortMeasure(); short != "" {
 				c.Notef("%s", short)
 			}
-			if err := report.Write(c.Out, s, planForms, format); err != nil || format != names[0] {
-				return err
-			}
-			return precisionPlanner{c}.planAllocation(s)
+			return report.Write(c.Out, s, planForms, format)
 		},
 	}
 	o.Register(cmd)

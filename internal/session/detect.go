@@ -20,9 +20,8 @@ const PilotBlocks = 4
 // mostEarlier bounds the earlier runs that are read.
 const mostEarlier = 20
 
-// Earlier opens the named runs, or the runs in runs/ of the same experiment and machine. The runs
-// may differ in the fields of free.
-func (s *Study) Earlier(named []string, free ...string) (runs []*result.Dir, err error) {
+// Earlier opens the named runs, or the runs in runs/ of the same experiment and machine.
+func (s *Study) Earlier(named []string) (runs []*result.Dir, err error) {
 	now, err := s.conditions()
 	if err != nil {
 		return nil, err
@@ -46,7 +45,6 @@ func (s *Study) Earlier(named []string, free ...string) (runs []*result.Dir, err
 			continue // a directory of another kind is not searched for
 		}
 		obstacles, err := compare.ConditionsOf(d).Obstacles(now)
-		obstacles = slices.DeleteFunc(obstacles, func(x compare.Distinction) bool { return slices.Contains(free, x.What) })
 		if err != nil || len(obstacles) > 0 || d.Plan().Experiment != s.Plan.Experiment || len(runs) == mostEarlier {
 			d.Close()
 			if len(named) > 0 && len(obstacles) > 0 {
