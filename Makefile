@@ -43,9 +43,9 @@ UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(call
 RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 \
               ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
 # The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
-SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|Status|BodyChecks|Name|Unix|Renewed|Template)
+SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|Status|BodyChecks|Name|Unix|Renewed)
 # Tests with deadlines or rates that a low priority beside clusters misses; `make race` has them.
-TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|ThinkTime|BodiesOverTLS|TimeoutCountsFromTheSend|NewConnectionsPerSecond|DroppedConnectionsAreInTheAnswers|RealTrials|RealRound|ClockOfTheLoadWorker)$$
+TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|BodiesOverTLS|TimeoutCountsFromTheSend|NewConnectionsPerSecond|DroppedConnectionsAreInTheAnswers|RealTrials|RealRound|ClockOfTheLoadWorker)$$
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
@@ -82,7 +82,7 @@ build: ## build tare and tare-agent into bin/
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
 
 .PHONY: build-kube
-build-kube: ## the same, and tare-kube: Kubernetes, figures in files, databases, gRPC messages
+build-kube: ## the same, and tare-kube: Kubernetes, figures in files, databases
 	$(GO) build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/tare ./cmd/tare-agent
 	$(GO) build -C kube -ldflags '$(LDFLAGS)' -o ../bin/ ./cmd/tare-kube
 

@@ -234,7 +234,7 @@ var documented = map[string]done{
 	"tare cluster rbac --namespace bench --subject serviceaccount:ci/tare":                                                      {},
 	"tare load http://127.0.0.1:8080/ --rate 1000 --duration 10s --connections 16":                                              {add: "--duration 1s"},
 	"tare load http://127.0.0.1:18080/ --find-max 'p90 < 500ms, errors < 0.1%' -z 4s":                                           {by: "TestFindMax"},
-	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data @message.bin -r 200": {by: "TestLoadGRPC"},
+	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data @message.bin -r 200":                                                 {by: "TestLoadGRPC"},
 	`tare load tcp://127.0.0.1:6379 --data $'PING\r\n' --expect-body $'+PONG\r\n' -r 500`:                                       {by: "TestLoadTCP"},
 	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' -- redis-server --port {port} --protected-mode no`: {by: "TestRedisBehindProxies"},
 	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                                    {by: "TestLoadWebSocket"},

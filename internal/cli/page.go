@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -24,36 +23,6 @@ import (
 
 // pageFile is the report of a run as a page, in its results directory.
 const pageFile = "report.html"
-
-// reportRuns writes the page of several runs of one experiment.
-func (c reporter) reportRuns(dirs []string, o reportOptions) error {
-	if o.format != pageFormat().Name || o.push.url != "" {
-		return hint.Usage(fmt.Errorf("%d directories", len(dirs)), "several runs have a page, --format html; tare compare BASE NEW prints the difference of two")
-	}
-	all, closeAll, err := sources(dirs, o)
-	defer closeAll()
-	if err != nil {
-		return err
-	}
-	return c.writeTo(o.output, func(w io.Writer) error { return page.WriteRuns(w, all) })
-}
-
-// sources analyses several runs. closeAll is never nil.
-func sources(dirs []string, o reportOptions) (all []page.Source, closeAll func(), err error) {
-	closeAll = func() {
-		for _, s := range all {
-			_ = s.Dir.Close()
-		}
-	}
-	for _, dir := range dirs {
-		a, err := analyse(dir, o)
-		if err != nil {
-			return all, closeAll, err
-		}
-		all = append(all, page.Source{Analysis: a})
-	}
-	return all, closeAll, nil
-}
 
 // page writes the report of a run beside its results, and shows its path.
 func (c reporter) page(dir string, o reportOptions) error {

@@ -127,16 +127,9 @@ func plotData(dirs []string, o plotOptions) ([]byte, error) {
 			return nil, err
 		}
 		return page.HistoryData(h)
-	case "runs":
-		all, closeAll, err := sources(dirs, defaultReport())
-		defer closeAll()
-		if err != nil {
-			return nil, err
-		}
-		return page.RunsData(all)
 	}
 	if len(dirs) > 1 {
-		return nil, hint.Usage(fmt.Errorf("%d directories: figure %s is of one run", len(dirs), o.figure), "figures of several: changes, history, runs")
+		return nil, hint.Usage(fmt.Errorf("%d directories: figure %s is of one run", len(dirs), o.figure), "figures of several: changes, history")
 	}
 	options := defaultReport()
 	options.ladder = o.figure == "ladder"

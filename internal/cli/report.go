@@ -27,13 +27,14 @@ import (
 func newReportCommand(c *CommandLine) *cobra.Command {
 	o := defaultReport()
 	cmd := &cobra.Command{
-		Use:   "report [DIR…]",
+		Use:   "report [DIR]",
+		Args:  cobra.MaximumNArgs(1),
 		Short: "Print the report of a results directory, from its raw records",
 		Long: `report computes every figure from the raw records in a results directory: the cost
 of each treatment, its difference to the baseline with an interval and a verdict,
 the noise floor, and warnings with hints. It runs nothing, and works during a run.
 The text has at most 40 lines; --all has the rest.
-Without DIR it takes the newest run in runs/. For several runs of one experiment, use --format html.
+Without DIR it takes the newest run in runs/.
 
 --push sends the figures to a database, each second of load, and trials, phases and
 faults for annotations. For old runs, set out_of_order_time_window in Prometheus. The dashboard
@@ -46,7 +47,6 @@ Formats:
   tare report runs/quickstart-20260301T120000Z --all
   tare report runs/quickstart-20260301T120000Z --cost examples/prices.yaml
   tare report runs/quickstart-20260301T120000Z --format json -o report.json
-  tare report runs/nightly-* --format html -o nightly.html
   tare report runs/quickstart-20260301T120000Z --push http://127.0.0.1:9090/api/v1/write`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if findFormat(o.format, report.Options{}).Export == nil {
@@ -57,9 +57,6 @@ Formats:
 			args, err := c.orNewest(args)
 			if err != nil {
 				return err
-			}
-			if len(args) > 1 {
-				return reporter{c}.reportRuns(args, o)
 			}
 			if o.push.url != "" {
 				return reporter{c}.pushReport(cmd, args[0], o)

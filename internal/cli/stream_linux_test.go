@@ -57,7 +57,7 @@ var outputs = map[string][]string{
 	"tare report": {"report RUN", "report --all RUN", "report --format json RUN", "report --format csv RUN", "report --format markdown RUN", "report --format html RUN", "report --format junit RUN"},
 	"tare verify": {"verify RUN", "verify --format json RUN"}, "tare compare": {"compare RUN RUN", "compare --format json RUN RUN"},
 	"tare import": {"import jmeter JTL --out NEW", "import jmeter JTL --report --out NEW"},
-	"tare load": {"load URL -n 4 -c 1"}, "tare run": {"run SMALL --plain --out NEW"},
+	"tare load":   {"load URL -n 4 -c 1"}, "tare run": {"run SMALL --plain --out NEW"},
 	"tare doctor": {"doctor", "doctor --all"}, "tare weigh": {"weigh --help-all"},
 }
 

@@ -7,10 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
-	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -42,15 +40,6 @@ type Setup struct {
 	Probe      string            `json:"probe,omitempty"`      // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
-}
-
-// ArrivalsOfFile are the arrivals in the words of the experiment file, which has recorded for the load
-// generator's replay.
-func (s Setup) ArrivalsOfFile() string {
-	if s.Arrivals == load.Replay {
-		return experiment.Recorded
-	}
-	return s.Arrivals
 }
 
 // Empty is the time of an execution of the empty program: the start and the end of a process that does nothing, ms.

@@ -34,7 +34,6 @@ func TestSearchOfRateRefused(t *testing.T) {
 		searchText + "order: interleaved\n":                                              "x.yaml:9:8: order: the treatments cannot be interleaved: each treatment has a highest rate of its own",
 		searchText + "load: {generator: oha}\n":                                          "x.yaml:8:7: factors.rate[1]: only the generator tare searches a rate, not oha",
 		searchText + "load: {profile: {steps: [{for: 1s, at: 2}]}}\n":                    "x.yaml:8:7: factors.rate[1]: the rate cannot be searched while load.profile changes it",
-		searchText + "load: {think: 1s}\n":                                               "factors.rate[1]: load.think needs a closed loop",
 		strings.Replace(searchText, "- 100\n", "- [5]\n", 1):                             "x.yaml:7:7: factors.rate[0]: found a list, expected a number of requests per second, or max",
 	} {
 		must.Fail(t, must.Err(experiment.Parse("x.yaml", []byte(text), known)), want, text)

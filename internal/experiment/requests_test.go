@@ -42,7 +42,7 @@ func TestWithSecrets(t *testing.T) {
 	t.Setenv("TARE_TEST_TOKEN", "s3cret")
 	t.Setenv("TARE_TEST_LINES", "a\r\nX-Other: b")
 	path := must.File(t, dir, "key", "k3y\n")
-	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:"+path+"}")
+	got, err := experiment.WithSecrets("Bearer ${env:TARE_TEST_TOKEN}, ${file:" + path + "}")
 	if err != nil || got != "Bearer s3cret, k3y" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -96,7 +96,7 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 
 // A results directory of a version with other fields is read. A file of the user with them is refused.
 func TestRecordOfAnotherVersion(t *testing.T) {
-	const text = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: earlier}\nblocks: 1\nfuture: {a: 1}\n" +
+	const text = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: earlier}\nblocks: 1\nfactors: {mesh: [none]}\nfuture: {a: 1}\n" +
 		"load: {arrivals: recorded, templates: true, cookies: true, requests: [{path: /, at: 0 0.5}]}\n"
 	x := must.Get(experiment.ReadRecord(must.File(t, t.TempDir(), "experiment.yaml", text)))(t)
 	if x.Load.Arrivals != "constant" || len(x.Load.Requests) != 1 || x.Load.Requests[0].Path != "/" {

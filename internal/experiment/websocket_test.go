@@ -25,7 +25,6 @@ func TestWebSocketOfExperiments(t *testing.T) {
 		strings.Replace(text, "messages: 5", "messages: 0", 1):                                      "load.webSocket.messages: 0 is not between 1 and 1000000",
 		strings.Replace(text, "websocket]", "websocket], requestSize: [5]", 1):                      "factors.requestSize: load.webSocket.message has the message",
 		text + "platform: {kind: kubernetes}\n":                                                     "factors.protocol: protocol websocket is for this machine, and the platform is kubernetes",
-		strings.Replace(text, "load: {", "load: {cookies: true, ", 1):                               "load.cookies: protocol websocket does not support cookies",
 		strings.Replace(text, "load: {", "load: {checks: {status: [200]}, ", 1):                     "load.checks.status: protocol websocket does not support checks of the status",
 		text + "application: {services: [{name: a, calls: [b]}, {name: b, protocol: websocket}]}\n": "b uses websocket, and services call by HTTP or gRPC",
 	} {

@@ -117,7 +117,6 @@ func (p *Profile) validateSlices(m *mistakes) {
 	}
 	m.refuse(p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
 	m.refuse(p.Requests > 0, "a number of requests and slices exclude each other")
-	m.refuse(p.Arrivals == Replay, "recorded instants and slices exclude each other")
 	if s.Length < time.Millisecond || s.Length > MaxDuration {
 		m.refuse(true, "slices of %v are not between 1ms and %v", s.Length, MaxDuration)
 		return

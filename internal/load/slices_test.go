@@ -36,7 +36,6 @@ func TestSlicesThatCannotBe(t *testing.T) {
 	for want, change := range map[string]func(*Profile, *Slices){
 		"closed loop":                    func(p *Profile, _ *Slices) { p.Rate = 0 },
 		"number of requests and slices":  func(p *Profile, _ *Slices) { p.Requests = 5 },
-		"recorded instants and slices":   func(p *Profile, _ *Slices) { p.Arrivals = Replay },
 		"not between 1ms":                func(_ *Profile, s *Slices) { s.Length = 0 },
 		"does not fit a slice":           func(_ *Profile, s *Slices) { s.Guard = s.Length },
 		"are not whole slices":           func(p *Profile, _ *Slices) { p.Warmup += ms },

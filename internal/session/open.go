@@ -8,16 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/companion"
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -102,4 +98,62 @@ func used(p *plan.Plan, all map[string]generator.Generator) (used []generator.Ge
 		}
 	}
 	return used
+}
+
+// newDir returns a directory for results that does not exist: a second run of one second has the suffix -2.
+func newDir(name string, now time.Time) string {
+	base := filepath.Join(result.RunsDir, name+"-"+now.Format("20060102T150405Z"))
+	dir := base
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(dir); err != nil {
+			return dir
+		}
+		dir = fmt.Sprintf("%s-%d", base, n)
+	}
+}
+
+// openResults makes the directory of a new run, or opens the directory of an earlier one.
+func (s *Study) openResults(path string, resume bool, env result.Environment) (*result.Dir, error) {
+	text, err := s.Experiment.YAML()
+	if err != nil {
+		return nil, err
+	}
+	env.Time = time.Now().UTC()
+	env.Tare = s.Program.Version
+	env.Command = os.Args
+	env.Platform = s.Experiment.Platform.Kind
+	if env.Meshes, err = s.meshDigests(); err != nil {
+		return nil, err
+	}
+	env.Provides = s.provides()
+	env.Variants = s.Variants()
+	env.Options = s.options()
+	if resume {
+		return result.Resume(path, text, env)
+	}
+	return result.Create(path, text, s.Plan, env)
+}
+
+// notices are lines for the user: shown in the live view while there is one.
+type notices struct {
+	mu   sync.Mutex
+	note func(string)
+	view result.Sink
+}
+
+// show sets the view. Nil means none.
+func (n *notices) show(view result.Sink) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.view = view
+}
+
+func (n *notices) post(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.view == nil {
+		n.note(line)
+		return
+	}
+	_ = n.view.Event(result.Event{Time: time.Now(), Kind: result.KindLog, Message: line})
 }

@@ -2,7 +2,6 @@ package session
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -138,9 +137,6 @@ func TestMistakesInReferences(t *testing.T) {
 		"application: {topology: ./nowhere.yaml}\nfactors: {mesh: [none]}":          "testdata/sub/x.yaml:4:25: application.topology: open testdata/sub/nowhere.yaml: no such file or directory",
 		"load: {requests: [{bodyFile: nowhere.json}]}\nfactors: {mesh: [none]}":     "testdata/sub/x.yaml:4:30: load.requests[0].bodyFile: open testdata/sub/nowhere.json: no such file or directory",
 
-		"load: {templates: true, requests: [{path: '/a/{{uuidd}}'}]}\nfactors: {mesh: [none]}":           `x.yaml:4:43: load.requests[0].path: {{uuidd}}: unknown expression "uuidd"`,
-		"load: {templates: true, requests: [{body: '{{random 1}}'}]}\nfactors: {mesh: [none]}":           `load.requests[0].body: {{random 1}}: "random 1" has other arguments than random`,
-		"load: {templates: true, requests: [{headers: {X-N: '{{seq}'}}]}\nfactors: {mesh: [none]}":       "load.requests[0].headers: {{seq}: the expression has no }}",
 		"factors: {rate: [1]}\napplication: {namespace: shop, entry: web}":                               "x.yaml:5:26: application.namespace: Kubernetes objects need a cluster",
 		on + "application: {namespace: shop}":                                                            "several Services or none: api, cache, web",
 		on + "application: {namespace: shop, entry: wep}":                                                `there is no Service "wep"`,

@@ -24,7 +24,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 		return nil, fmt.Errorf("open poller: %w", err)
 	}
 	w := &Worker{
-		number: number, job: j, poll: poll, inbox: inbox{poll: poll}, timeout: int64(p.Timeout),
+		job: j, poll: poll, inbox: inbox{poll: poll}, timeout: int64(p.Timeout),
 		io: buffers{raw: make([]byte, readBuffer)}, rec: j.Collector.Recorder(),
 		clock: clock{zero: time.Now()}, ticker: record.Ticker{NextTick: int64(time.Second), NextEdge: int64(p.Warmup)},
 		pace: newPacer(j, number), sleep: newSleeper(p, j.Spin),
@@ -94,7 +94,6 @@ type clock struct {
 // Worker is one OS thread of the engine: its own poller, connections, share of
 // the schedule and histograms. Nothing of it is shared while load runs.
 type Worker struct {
-	number   int
 	job      *job.Job
 	poll     *poller
 	inbox    inbox

@@ -22,7 +22,7 @@ import (
 type Request struct {
 	first, later, plain []byte // header blocks; plain is for a table that is smaller than the default
 	body                []byte
-	bodyless            bool // its answer has no body: the method is HEAD
+	bodyless            bool  // its answer has no body: the method is HEAD
 	ends                []int // of the messages in body that wait for answers, nil if none waits
 }
 

@@ -16,7 +16,7 @@ import (
 func all(p load.Profile, n, count int) []int64 {
 	var starts []int64
 	for i := range n {
-		s := New(&p, nil, i, n)
+		s := New(&p, i, n)
 		for range Share(count, n, i) {
 			starts = append(starts, s.Next())
 		}
@@ -28,7 +28,7 @@ func all(p load.Profile, n, count int) []int64 {
 func TestConstantScheduleHasNoDrift(t *testing.T) {
 	for _, rate := range []float64{1, 3, 7, 1000, 333.3, 12345.67, 1e6} {
 		p := load.Profile{Rate: rate, Arrivals: load.Constant}
-		s := New(&p, nil, 0, 1)
+		s := New(&p, 0, 1)
 		for k := range 1_000_000 {
 			want := math.Round(float64(k) / rate * 1e9)
 			if got := s.Next(); math.Abs(float64(got)-want) > 1 {
@@ -133,7 +133,7 @@ func TestPoissonNumberIsFixed(t *testing.T) {
 // phaseCounts counts the requests of n workers in warm-up, measure window and tail.
 func phaseCounts(p load.Profile, n int) (counts [3]int) {
 	for i := range n {
-		s := New(&p, nil, i, n)
+		s := New(&p, i, n)
 		for at := time.Duration(s.Next()); at < p.Warmup+p.Measure+p.Tail; at = time.Duration(s.Next()) {
 			switch {
 			case at < p.Warmup:
@@ -149,7 +149,7 @@ func phaseCounts(p load.Profile, n int) (counts [3]int) {
 }
 
 func countUntil(p load.Profile, end time.Duration) (n int) {
-	s := New(&p, nil, 0, 1)
+	s := New(&p, 0, 1)
 	for time.Duration(s.Next()) < end {
 		n++
 	}

@@ -13,7 +13,7 @@ import (
 // perSecond counts p's starts in each of the first n seconds.
 func perSecond(p load.Profile, n int) []int {
 	counts := make([]int, n)
-	for s := New(&p, nil, 0, 1); ; {
+	for s := New(&p, 0, 1); ; {
 		at := s.Next()
 		if at >= int64(n)*1e9 {
 			return counts

@@ -18,7 +18,7 @@ func TestWorkersScale(t *testing.T) {
 			p := &load.Profile{Rate: 0.93 * linear, Arrivals: arrivals, Measure: time.Second, Seed: 7}
 			sent := 0
 			for i := range n {
-				s, free := New(p, nil, i, n), int64(0)
+				s, free := New(p, i, n), int64(0)
 				for at := s.Next(); at < int64(time.Second); at = s.Next() {
 					free = max(at, free) + int64(perRequest) + int64(n-1)*int64(drawCost)
 					if free <= int64(time.Second) {
@@ -37,7 +37,7 @@ func TestWorkersScale(t *testing.T) {
 func BenchmarkWorkerOfMany(b *testing.B) {
 	for _, n := range []int{1, 16} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			s := New(&load.Profile{Rate: 1e6, Arrivals: load.Poisson, Measure: 24 * time.Hour, Seed: 7}, nil, 0, n)
+			s := New(&load.Profile{Rate: 1e6, Arrivals: load.Poisson, Measure: 24 * time.Hour, Seed: 7}, 0, n)
 			for b.Loop() {
 				s.Next()
 			}

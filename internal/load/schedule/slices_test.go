@@ -14,7 +14,7 @@ import (
 // starts are all requests of p's schedule before an instant, over a number of workers.
 func starts(p load.Profile, workers int, before time.Duration) (all []int64) {
 	for i := range workers {
-		for s := New(&p, nil, i, workers); ; {
+		for s := New(&p, i, workers); ; {
 			at := s.Next()
 			if at >= int64(before) {
 				break

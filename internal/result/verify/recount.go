@@ -215,7 +215,7 @@ func (c recount) planned(r *result.Record) {
 	}
 	loop, arrivals := "closed", []string{""}
 	if l.AskedRate > 0 {
-		loop, arrivals = "open", []string{load.Constant, load.Poisson, load.Uniform, load.Replay, ""} // older records have none
+		loop, arrivals = "open", []string{load.Constant, load.Poisson, load.Uniform, "replay", ""} // older records have recorded instants, or none
 	}
 	if l.Loop != loop || !slices.Contains(arrivals, l.Arrivals) {
 		c.problem(fmt.Sprintf("load.loop is %.20q with arrivals %.20q, and load.askedRate %v", l.Loop, l.Arrivals, l.AskedRate))

@@ -24,7 +24,7 @@ func (p *changeProbe) launch(ctx context.Context) error {
 	if !p.asked() {
 		return nil
 	}
-	profile, err := withSecrets(p.profile(), &p.load.setup.Experiment.Load)
+	profile, err := withSecrets(p.profile())
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -66,7 +65,7 @@ func (lr *loadRun) launch(ctx context.Context) error {
 	}
 	lr.warnRaisedWarmup()
 	lr.edges.scheduled = lr.setup.clock.drift()
-	profile, err := withSecrets(lr.profile, &lr.setup.Experiment.Load)
+	profile, err := withSecrets(lr.profile)
 	if err != nil {
 		return err
 	}
@@ -162,7 +161,7 @@ func (lr *loadRun) holds() bool {
 // verification returns the probes of the verification: the requests of the load. Its start comes later.
 func (lr *loadRun) verification() (probe platform.Probe, err error) {
 	probe.ErrorRatio = lr.setup.Experiment.Validity.ErrorRatio
-	probe.Load, err = withSecrets(lr.base(), &lr.setup.Experiment.Load)
+	probe.Load, err = withSecrets(lr.base())
 	return probe, err
 }
 

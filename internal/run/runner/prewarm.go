@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -263,7 +262,7 @@ func (w warmer) prewarmLoad(ctx context.Context, length time.Duration, faster fl
 	p.Warmup, p.Measure, p.Tail, p.Drain, p.Seed = 0, length, 0, p.Timeout, p.Seed+lr.probes
 	p.Rate *= faster
 	p.Connections = max(p.Connections, min(mostConnections, int(math.Ceil(float64(p.Connections)*faster))))
-	p, err := withSecrets(p, &t.setup.Experiment.Load)
+	p, err := withSecrets(p)
 	if err != nil {
 		return err
 	}

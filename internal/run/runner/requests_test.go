@@ -40,7 +40,7 @@ func TestRequestsReachTheServer(t *testing.T) {
 		{Path: "/a%2Fb", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}", "Host": "shop.example"}, Body: `{"n":1}`},
 	}}
 	addRequests(&p, &l, []string{server.URL + "/"})
-	resolved := must.Get(withSecrets(p, &l))(t)
+	resolved := must.Get(withSecrets(p))(t)
 	report := must.Get(engine.Run(context.Background(), resolved, nil))(t)
 	want := map[string]int{"GET|/items?page=2|all.example|Basic s3cret||": 300, `POST|/a%2Fb|shop.example|Bearer s3cret|application/json|{"n":1}`: 100}
 	for request, n := range want {

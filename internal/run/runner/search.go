@@ -61,7 +61,7 @@ func (lr *loadRun) probe(ctx context.Context, rate float64, length time.Duration
 	p := lr.base()
 	p.Rate, p.Warmup, p.Measure, p.Tail, p.Drain = rate, length/4, length, 0, p.Timeout
 	p.Seed, p.Start = p.Seed+lr.probes, lr.soon()
-	p, err := withSecrets(p, &lr.setup.Experiment.Load)
+	p, err := withSecrets(p)
 	if err != nil {
 		return capacity.Figures{}, err
 	}

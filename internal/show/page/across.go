@@ -5,7 +5,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -114,13 +113,4 @@ func warningCard(n int) card {
 		return card{Good: true, Title: "No warnings"}
 	}
 	return card{Title: printable.Counted(n, "warning"), Text: "with causes and fixes", Link: "#warnings"}
-}
-
-// days from the first to the last run.
-func days(first, last time.Time) string {
-	from, to := first.UTC().Format("2 January 2006"), last.UTC().Format("2 January 2006")
-	if from == to {
-		return from
-	}
-	return from + " to " + to
 }

@@ -56,7 +56,7 @@ func othersOf(t *testing.T) map[string]other {
 		"hostile-across": {a.Bytes(), func(t *testing.T, f finding) { sameChanges(t, across, f) }},
 		"hostile-gated":  {g.Bytes(), func(t *testing.T, f finding) { sameLooks(t, decided, f) }},
 	}
-	maps.Copy(all, severalOf(t, dirs[:4]))
+	maps.Copy(all, severalOf(t))
 	return all
 }
 

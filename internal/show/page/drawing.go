@@ -32,5 +32,4 @@ var Figures = []struct{ ID, Doc string }{
 	{"boundary", "the change after each block against the limit of a gate (--choose gate=N)"},
 	{"changes", "what changed: BASE… NEW, as tare compare"},
 	{"history", "run by run, with change points (--choose series=N)"},
-	{"runs", "differences of each run of one experiment (--choose metric=NAME)"},
 }

@@ -45,8 +45,6 @@ var (
 	dataFiguresJS string
 	//go:embed assets/across.js
 	acrossJS string
-	//go:embed assets/runs.js
-	runsJS string
 	//go:embed assets/capacity.js
 	capacityJS string
 	//go:embed assets/curves.js
@@ -139,7 +137,7 @@ func Data(s Source) ([]byte, error) {
 // Scripts are those that make a figure without a page, by name: the chart library, the figures and
 // their composition.
 func Scripts() map[string]string {
-	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-datafigures.js": dataFiguresJS, "3-across.js": acrossJS, "3-runs.js": runsJS, "3-capacity.js": capacityJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
+	return map[string]string{"1-plot.js": plotJS, "2-kit.js": kitJS, "3-datafigures.js": dataFiguresJS, "3-across.js": acrossJS, "3-capacity.js": capacityJS, "4-figures.js": figuresJS, "5-compose.js": composeJS}
 }
 
 // Colors are the colors of a theme, light or dark, by role.
@@ -248,7 +246,7 @@ const plotStyle = `:where(.plot) {
 var (
 	style  = palette() + pageCSS
 	script = sync.OnceValue(func() string {
-		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, runsJS, capacityJS, curvesJS, figuresJS, composeJS, pageJS}, "\n")
+		return strings.Join([]string{plotJS, kitJS, dataFiguresJS, acrossJS, capacityJS, curvesJS, figuresJS, composeJS, pageJS}, "\n")
 	})
 )
 

@@ -9,32 +9,18 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
-	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-func sourcesOf(t *testing.T, dirs []*result.Dir) (all []page.Source) {
+// severalOf are the pages of sizes and of forecasts.
+func severalOf(t *testing.T) map[string]other {
 	t.Helper()
-	for _, d := range dirs {
-		r := must.Get(answer.Analyze(d, compare.Options{}))(t)
-		all = append(all, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
-	}
-	return all
-}
-
-// severalOf are the pages of several runs, of sizes and of forecasts.
-func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
-	t.Helper()
-	all := sourcesOf(t, dirs)
-	var runs, prediction bytes.Buffer
+	var prediction bytes.Buffer
 	band := page.Band{X: 700, Estimate: 190, Low: 180, High: 200, NewLow: 150, NewHigh: 230}
 	first := page.Band{X: 100, Estimate: 40, Low: 35, High: 45, NewLow: 20, NewHigh: 60}
 	predicted := page.Prediction{
@@ -61,11 +47,9 @@ func severalOf(t *testing.T, dirs []*result.Dir) map[string]other {
 	var forecasts bytes.Buffer
 	must.OK(t, errors.Join(
 		page.WriteForecasts(&forecasts, asked, "v1"),
-		page.WriteRuns(&runs, all),
 		page.WritePrediction(&prediction, predicted),
 	))
 	return map[string]other{
-		"hostile-runs": {runs.Bytes(), func(t *testing.T, f finding) { sameRuns(t, all, f) }},
 		"hostile-prediction": {prediction.Bytes(), func(t *testing.T, f finding) {
 			panels := f.Marks["figure-curve-1"]
 			if len(panels) != 1 {
@@ -111,26 +95,6 @@ func nearly(t *testing.T, what string, got, want [][2]float64) {
 	}
 }
 
-// sameRuns compares the page's first metric with the reports.
-func sameRuns(t *testing.T, all []page.Source, f finding) {
-	panels := f.Marks["figure-runs"]
-	if len(panels) != 1 {
-		t.Fatalf("%d panels", len(panels))
-	}
-	name := metric.Of(metric.CPUPerRequest, "total")
-	m, _ := metric.Lookup(name)
-	_, k := m.Display()
-	var want []float64
-	for _, s := range all {
-		c, ok := s.Report.Find("envoy", name)
-		if !ok {
-			t.Fatalf("no %s", name)
-		}
-		want = append(want, c.Difference.Estimate*k)
-	}
-	near(t, "runs", panels[0].Estimates, want)
-}
-
 // sameCapacity compares the curve with the report.
 func sameCapacity(t *testing.T, r *answer.Report, f finding) {
 	panels := f.Marks["figure-capacity"]
@@ -144,13 +108,4 @@ func sameCapacity(t *testing.T, r *answer.Report, f finding) {
 		}
 	}
 	nearly(t, "capacity", panels[0].Probes, want)
-}
-
-func TestRunsAreOfOneExperiment(t *testing.T) {
-	one, two := answertest.Quickstart(), answertest.Quickstart()
-	one.Blocks, two.Blocks, two.Name = 3, 3, "other"
-	dirs := []*result.Dir{one.Write(t, t.TempDir()+"/a"), two.Write(t, t.TempDir()+"/b")}
-	defer dirs[0].Close()
-	defer dirs[1].Close()
-	must.Fail(t, page.WriteRuns(&bytes.Buffer{}, sourcesOf(t, dirs)), "different experiments")
 }

@@ -103,7 +103,7 @@ func TestEveryFigure(t *testing.T) {
 	for _, figure := range drawn {
 		var a, b bytes.Buffer
 		err := Draw(&a, once, drawing(figure.ID))
-		if slices.Contains([]string{"capacity", "rate", "slopes", "timeline", "soak", "memory", "change-times", "change-failures", "change-cpu", "changes", "history", "runs"}, figure.ID) { // one run, one rate, no seconds, no changes, no soak, and steady memory
+		if slices.Contains([]string{"capacity", "rate", "slopes", "timeline", "soak", "memory", "change-times", "change-failures", "change-cpu", "changes", "history"}, figure.ID) { // one run, one rate, no seconds, no changes, no soak, and steady memory
 			if !errors.Is(err, ErrNoFigure) {
 				t.Errorf("%s: %v", figure.ID, err)
 			}
@@ -124,23 +124,22 @@ func TestEveryFigure(t *testing.T) {
 // The figures of several runs have the data of their pages, and a run with several rates has its capacity.
 func TestFiguresOfSeveralRuns(t *testing.T) {
 	var dirs []*result.Dir
-	var all []page.Source
+	var first page.Source
 	for i := range compare.MinHistory {
 		s := answertest.TwoRates()
 		s.Seed, s.Blocks, s.Measure = uint64(i+1), 3, 1
 		d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 		defer d.Close()
 		dirs = append(dirs, d)
-		if i < 3 {
-			r := must.Get(answer.Analyze(d, compare.Options{}))(t)
-			all = append(all, page.Source{Analysis: answer.Analysis{Report: r, Dir: d}})
+		if i == 0 {
+			first = page.Source{Analysis: answer.Analysis{Report: must.Get(answer.Analyze(d, compare.Options{}))(t), Dir: d}}
 		}
 	}
 	across := must.Get(compare.CompareRuns(dirs[:1], dirs[1], compare.AcrossOptions{}))(t)
 	history := must.Get(compare.Histories(dirs, 0.05, compare.Options{}))(t)
 	for figure, of := range map[string]func() ([]byte, error){
 		"changes": func() ([]byte, error) { return page.AcrossData(across) }, "history": func() ([]byte, error) { return page.HistoryData(history) },
-		"runs": func() ([]byte, error) { return page.RunsData(all) }, "capacity": func() ([]byte, error) { return page.Data(all[0]) },
+		"capacity": func() ([]byte, error) { return page.Data(first) },
 	} {
 		text := must.Get(of())(t)
 		var b bytes.Buffer
@@ -149,7 +148,7 @@ func TestFiguresOfSeveralRuns(t *testing.T) {
 		}
 		wellFormed(t, figure, b.Bytes())
 		root := must.Get(treeOf(text, drawing(figure)))(t)
-		class, least := map[string]string{"changes": "mark-estimate", "history": "mark-run", "runs": "mark-estimate", "capacity": "mark-rate"}[figure], 3
+		class, least := map[string]string{"changes": "mark-estimate", "history": "mark-run", "capacity": "mark-rate"}[figure], 3
 		if n := len(marked(root, class)); n < least {
 			t.Errorf("%s: %d marks", figure, n)
 		}

@@ -151,7 +151,7 @@ func loadSentence(t text) string {
 	}
 	out := s.Loop + " loop"
 	if s.Loop == "open" && s.Arrivals != "" {
-		out += ", " + s.ArrivalsOfFile() + " arrivals"
+		out += ", " + s.Arrivals + " arrivals"
 	}
 	if s.MeasureS != nil && s.WarmupS != nil {
 		if t.view.imported() {

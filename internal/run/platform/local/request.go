@@ -22,13 +22,13 @@ import (
 
 // request is a request of the load, as a probe sends it.
 type request struct {
-	name    string // the one of the load, or method and path
-	url     *url.URL
-	load    loads.Profile // of its target
-	method  string
-	body    []byte
-	header  http.Header    // Host included
-	echoes  bool           // a message over WebSocket comes back
+	name   string // the one of the load, or method and path
+	url    *url.URL
+	load   loads.Profile // of its target
+	method string
+	body   []byte
+	header http.Header // Host included
+	echoes bool        // a message over WebSocket comes back
 }
 
 // requestsOf are the requests of the probes, in the order of the load's targets. A load of more targets has some of them.

@@ -15,7 +15,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	loads "github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
-	expression "github.com/tare-mesh/tare/internal/load/template"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 

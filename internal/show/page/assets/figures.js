@@ -12,7 +12,6 @@
 globalThis.tareFigures = function (Plot, content) {
   if (content.across) return tareAcross(Plot, content);
   if (content.history) return tareHistory(Plot, content);
-  if (content.runs) return tareRuns(Plot, content);
   if (content.curves) return tareCurves(Plot, content);
   const { report, words, families } = content;
   const metrics = new Map(words.metrics.map((m) => [m.name, m]));
