@@ -27,6 +27,13 @@ type Segment struct {
 	To   float64       `json:"to"`
 }
 
+// Exchange is a request of protocol tcp with its answer: Expect is the whole answer, or its beginning if Until has its end.
+type Exchange struct {
+	Send   []byte `json:"send"`
+	Expect []byte `json:"expect,omitempty"`
+	Until  []byte `json:"until,omitempty"`
+}
+
 // Profile is one load, complete and serialisable: `tare-agent load` reads it as
 // JSON, `tare load` builds it from flags, and every other generator's adapter
 // translates it into that generator's command line.
@@ -124,8 +131,12 @@ type Profile struct {
 	Headers []string `json:"headers,omitempty"`
 	// Body is the request's body, in place of RequestSize filler bytes.
 	Body []byte `json:"body,omitempty"`
-	// Answer is the whole answer to each request of protocol tcp. Empty: the bytes of the request.
+	// Answer is the whole answer to each request of protocol tcp, or its beginning if Until has its end. Both empty: the bytes
+	// of the request.
 	Answer []byte `json:"answer,omitempty"`
+	Until  []byte `json:"until,omitempty"`
+	// Opening precedes the first request of each connection of protocol tcp.
+	Opening *Exchange `json:"opening,omitempty"`
 	// ConnectTo replaces the addresses of hosts, and the first that applies counts.
 	// Requests and certificates keep the host of the URL. Several addresses of one name are used
 	// in turn. An address that cannot be connected to is skipped for a second.

@@ -58,7 +58,8 @@ func (p Profile) Validate() error {
 	m.refuse(p.Connections >= 1 && p.Connections < len(origins), "fewer connections (%d) than hosts (%d): each host has connections of its own", p.Connections, len(origins))
 	m.refuse(p.Workers < 1 || workers > maxWorkers, "%d workers are not between 1 and %d", workers, maxWorkers)
 	m.headers(p.Headers)
-	m.refuse(len(p.Answer) > 0 && p.Protocol != ProtocolTCP, "a whole answer with protocol %s: only tcp has it", p.Protocol)
+	m.refuse((len(p.Answer)+len(p.Until) > 0 || p.Opening != nil) && p.Protocol != ProtocolTCP, "a whole answer with protocol %s: only tcp has it", p.Protocol)
+	m.refuse(p.Opening != nil && len(p.Opening.Expect)+len(p.Opening.Until) == 0, "an opening without an answer")
 	m.refuse(p.Body != nil && p.RequestSize > 0, "a request cannot have a body and also a body size")
 	for _, c := range p.ConnectTo {
 		m.refuse(len(c.To) == 0, "connections to %s:%d have no address", c.Host, c.Port)

@@ -83,7 +83,10 @@ func (v validation) own(at string, s Service) {
 	if !reflect.DeepEqual(s.Behavior, Behavior{}) {
 		v.report(at, "one's own program has no simulated behaviour", "leave name, command, url, env, dir, ready, tls, exchange, prefix, beside, protocol, replicas and calls")
 	}
-	switch known := s.Exchange.Send != "" && s.Exchange.Expect != ""; {
+	if o := s.Exchange.Opening; o != nil && (o.Send == "" || o.Expect+o.Until == "") {
+		v.report(join(at, "exchange.opening"), "it has no request, or no answer", `write opening: {send: "HELLO\n", expect: "OK\n"}, or until: with the bytes that end the answer`)
+	}
+	switch known := s.Exchange.Send != "" && s.Exchange.Expect+s.Exchange.Until != ""; {
 	case s.Protocol == TCP && !known:
 		v.report(join(at, "exchange"), "the load does not know what to send to a program with protocol tcp, and its answer", `write exchange: {send: "PING\r\n", expect: "+PONG\r\n"}`)
 	case s.Protocol != TCP && s.Protocol != "" && s.Exchange != (Exchange{}):
@@ -133,10 +136,20 @@ type Own struct {
 	Beside []BesideProcess `yaml:"beside,omitempty" json:"beside,omitempty"`
 }
 
-// Exchange is a request to a program of protocol tcp, and its whole answer.
+// Exchange is a request to a program of protocol tcp, and its answer: the whole one, or with Until its beginning.
 type Exchange struct {
 	Send   string `yaml:"send" json:"send"`
-	Expect string `yaml:"expect" json:"expect"`
+	Expect string `yaml:"expect,omitempty" json:"expect,omitempty"`
+	Until  string `yaml:"until,omitempty" json:"until,omitempty"` // end of the answer
+	// Opening precedes the first request of each connection, such as a login.
+	Opening *Opening `yaml:"opening,omitempty" json:"opening,omitempty"`
+}
+
+// Opening is an exchange before others.
+type Opening struct {
+	Send   string `yaml:"send" json:"send"`
+	Expect string `yaml:"expect,omitempty" json:"expect,omitempty"`
+	Until  string `yaml:"until,omitempty" json:"until,omitempty"`
 }
 
 // BesideProcess is a process beside a program of the user, such as a collector. Its usage belongs to the data plane.

@@ -20,6 +20,7 @@ const (
 	connSettings                    // HTTP/2: connected, the server's settings are yet to come
 	connSession                     // HTTP/2: requests may be under way on its streams
 	connUpgrade                     // WebSocket: connected, the handshake is under way
+	connOpening                     // tcp: connected, the opening is under way
 )
 
 // conn is one connection and the request it carries. Its socket comes and goes,

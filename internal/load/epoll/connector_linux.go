@@ -176,8 +176,12 @@ func (cn *connector) until(c *conn, deadline int64) {
 
 // usable takes a connection into use on which a request can be sent.
 func (cn *connector) usable(c *conn) {
-	if c.messages != nil && c.state != connUpgrade {
+	switch {
+	case c.messages != nil && c.state != connUpgrade:
 		cn.w.messages.upgrade(c)
+		return
+	case c.pool.target.Opening != nil && c.state != connOpening:
+		cn.w.openings.begin(c)
 		return
 	}
 	cn.ready()

@@ -32,7 +32,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	w.connector = connector{w: w, avoided: map[netip.AddrPort]int64{}}
 	w.places = places{w: w, pools: make([]pool, len(j.Origins)), fresh: p.NoKeepAlive, perCall: p.ConnectionShare(), nextRetry: load.Never}
 	w.exchanges = exchanger{w: w, expect: check.New(p)}
-	w.streams, w.messages, w.resends = multiplexer{w: w}, messenger{w: w}, resender{w: w}
+	w.streams, w.messages, w.openings, w.resends = multiplexer{w: w}, messenger{w: w}, opener{w: w}, resender{w: w}
 	w.holds.w = w
 	for i := range w.places.pools {
 		o := &j.Origins[i]
@@ -50,7 +50,7 @@ func NewWorker(j *job.Job, number int) (*Worker, error) {
 	for i := range w.places.conns {
 		pl := &w.places.pools[assigned[i]]
 		w.places.conns[i] = conn{index: int32(i), socket: socket{fd: -1}, pool: pl,
-			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Unlike: pl.target.Unlike, Versions: w.rec.Versions, Chunks: p.Stream == load.StreamChunks}}
+			parser: http1.Parser{Content: w.exchanges.expect.NewContent(), Echo: pl.target.Echo, Until: pl.target.Until, Unlike: pl.target.Unlike, Versions: w.rec.Versions, Chunks: p.Stream == load.StreamChunks}}
 		c := &w.places.conns[i]
 		c.of = c
 		c.spent = float64(i) / float64(len(w.places.conns)) // so that they are not replaced at once
@@ -115,6 +115,7 @@ type Worker struct {
 	exchanges exchanger
 	streams   multiplexer
 	messages  messenger
+	openings  opener
 	resends   resender
 	holds     holder
 	unread    job.Queue[place] // connections that had more to read than one turn may take
@@ -301,6 +302,8 @@ func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 		w.streams.sessionEvent(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connUpgrade:
 		w.messages.event(c, e.Events&unix.EPOLLOUT != 0, readable)
+	case connOpening:
+		w.openings.event(c, e.Events&unix.EPOLLOUT != 0, readable)
 	case connIdle:
 		if c.messages != nil {
 			w.messages.event(c, e.Events&unix.EPOLLOUT != 0, readable)
@@ -328,7 +331,7 @@ func (w *Worker) expire() {
 		switch {
 		case w.deadlines.first.stream != nil:
 			w.streams.cancel(c, w.deadlines.first.stream)
-		case c.state == connConnecting || c.state == connHandshake || c.state == connSettings || c.state == connUpgrade:
+		case c.state == connConnecting || c.state == connHandshake || c.state == connSettings || c.state == connUpgrade || c.state == connOpening:
 			w.connector.expired(c)
 		default:
 			w.exchanges.fail(c, load.FailureTimeout)

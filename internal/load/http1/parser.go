@@ -48,8 +48,9 @@ type Parser struct {
 	bareLine    bool // the trailer line before ended in a bare line feed
 
 	Memo *HeaderMemo // the last header, nil if not remembered
-	Echo []byte      // protocol tcp: the whole answer, nil for HTTP
+	Echo []byte      // protocol tcp: the whole answer, or with Until its beginning; nil for HTTP
 
+	Until  []byte       // protocol tcp: the end of the answer
 	Unlike load.Failure // protocol tcp: of another answer
 
 	Versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
@@ -101,7 +102,7 @@ func (p *Parser) Reset(bodily bool) {
 	p.Content.Reset()
 	p.Stream = stream.Counter{}
 	p.partial, p.value = p.partial[:0], p.value[:0]
-	if p.Echo != nil {
+	if p.Echo != nil || len(p.Until) > 0 {
 		p.state, p.Status = atEcho, load.StatusEcho
 	}
 }

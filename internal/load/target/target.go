@@ -30,7 +30,9 @@ type Target struct {
 	Bodily    bool               // answers have a body: the method is not HEAD
 	WebSocket *websocket.Request // the same for WebSocket, nil for another protocol
 	Echo      []byte             // the whole answer that protocol tcp expects, nil for HTTP
+	Until     []byte             // the end of the answer, of which Echo is then the beginning; nil for none
 	Unlike    load.Failure       // of another one
+	Opening   *load.Exchange     // on each connection, before its first request; nil for none
 	Origin    int                // of the profile's origins
 }
 
@@ -58,9 +60,10 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		case p.Protocol == load.ProtocolTCP:
 			t.Request = echoed(body)
 			t.Echo, t.Unlike = t.Request, load.FailureWrongEcho
-			if len(p.Answer) > 0 {
-				t.Echo, t.Unlike = p.Answer, load.FailureWrongBody
+			if len(p.Answer)+len(p.Until) > 0 {
+				t.Echo, t.Until, t.Unlike = p.Answer, p.Until, load.FailureWrongBody
 			}
+			t.Opening = p.Opening
 		default:
 			t.Request = http1.BuildRequest(u, &call, body)
 		}

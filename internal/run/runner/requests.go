@@ -47,7 +47,10 @@ func WithRequests(p load.Profile, l *experiment.Load, entry app.Service, roots [
 // addExchange sends the request of a program with protocol tcp.
 func addExchange(p *load.Profile, entry app.Service) {
 	if x := entry.Exchange; p.Protocol == app.TCP && x.Send != "" {
-		p.Body, p.Answer, p.RequestSize = []byte(x.Send), []byte(x.Expect), 0
+		p.Body, p.Answer, p.Until, p.RequestSize = []byte(x.Send), []byte(x.Expect), []byte(x.Until), 0
+		if o := x.Opening; o != nil {
+			p.Opening = &load.Exchange{Send: []byte(o.Send), Expect: []byte(o.Expect), Until: []byte(o.Until)}
+		}
 	}
 }
 

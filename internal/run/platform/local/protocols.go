@@ -101,11 +101,13 @@ func probeTCP(ctx context.Context, r *request) (a check.Answer, err error) {
 		return a, err
 	}
 	defer conn.Close()
-	if len(r.load.Answer) > 0 {
-		return a, answered(ctx, conn, r.body, r.load.Answer)
+	sent := r.body
+	want := loads.Exchange{Send: sent, Expect: r.load.Answer, Until: r.load.Until}
+	if len(want.Expect)+len(want.Until) == 0 {
+		sent = bytes.Repeat([]byte("x"), max(len(r.body), 1))
+		want = loads.Exchange{Send: sent, Expect: sent}
 	}
-	sent := bytes.Repeat([]byte("x"), max(len(r.body), 1))
-	return a, answered(ctx, conn, sent, sent)
+	return a, answered(ctx, conn, r.load.Opening, want)
 }
 
 // probeWebSocket opens a connection. A service of tare must also send its message back, but that
@@ -206,32 +208,60 @@ func protocols(version int) *http.Protocols {
 }
 
 func exchangeTCP(ctx context.Context, conn net.Conn, p *pod) error {
-	sent, want := "tare\n", "tare\n"
+	want := loads.Exchange{Send: []byte("tare\n"), Expect: []byte("tare\n")}
 	if x := p.own.Exchange; x.Send != "" {
-		sent, want = x.Send, x.Expect
+		want = loads.Exchange{Send: []byte(x.Send), Expect: []byte(x.Expect), Until: []byte(x.Until)}
+		if o := x.Opening; o != nil {
+			opening := loads.Exchange{Send: []byte(o.Send), Expect: []byte(o.Expect), Until: []byte(o.Until)}
+			return answered(ctx, conn, &opening, want)
+		}
 	}
-	return answered(ctx, conn, []byte(sent), []byte(want))
+	return answered(ctx, conn, nil, want)
 }
 
-// answered sends bytes and reads as many as the answer has.
-func answered(ctx context.Context, conn net.Conn, sent, want []byte) error {
+// answered carries out an exchange on a connection, after its opening if that is not nil.
+func answered(ctx context.Context, conn net.Conn, opening *loads.Exchange, x loads.Exchange) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
 			return err
 		}
 	}
+	if opening != nil {
+		if err := answered(ctx, conn, nil, *opening); err != nil {
+			return fmt.Errorf("the opening of the connection: %w", err)
+		}
+	}
 	wrote := make(chan error, 1)
 	go routine.Guarded(func() {
-		_, err := conn.Write(sent)
+		_, err := conn.Write(x.Send)
 		wrote <- err
 	})()
-	got := make([]byte, len(want))
-	n, err := io.ReadFull(conn, got)
-	if failed := errors.Join(err, <-wrote); failed != nil && n == 0 {
+	got, err := readAnswer(conn, x)
+	if failed := errors.Join(err, <-wrote); failed != nil && len(got) == 0 {
 		return failed
 	}
-	if got = got[:n]; !bytes.Equal(got, want) {
-		return fmt.Errorf("%.60q is the answer to %.60q, %.60q is expected", got, sent, want)
+	switch {
+	case len(x.Until) == 0 && !bytes.Equal(got, x.Expect), !bytes.HasPrefix(got, x.Expect):
+		return fmt.Errorf("%.60q is the answer to %.60q, %.60q is expected", got, x.Send, x.Expect)
+	case !bytes.HasSuffix(got, x.Until):
+		return fmt.Errorf("%.60q is the answer to %.60q, and does not end with %.60q", got, x.Send, x.Until)
 	}
 	return nil
+}
+
+// readAnswer reads as many bytes as the answer has, or up to its end.
+func readAnswer(conn net.Conn, x loads.Exchange) ([]byte, error) {
+	if len(x.Until) == 0 {
+		got := make([]byte, len(x.Expect))
+		n, err := io.ReadFull(conn, got)
+		return got[:n], err
+	}
+	var got []byte
+	for one := make([]byte, 1<<10); !bytes.HasSuffix(got, x.Until) && len(got) < maxMessage; {
+		n, err := conn.Read(one)
+		if got = append(got, one[:n]...); err != nil {
+			return got, err
+		}
+	}
+	return got, nil
 }
