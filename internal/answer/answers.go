@@ -31,6 +31,8 @@ type received struct {
 	trials    int            // with probed answers
 	statuses  []string       // of success in the load, sorted
 	bytes     float64        // of an answer in the load, headers included
+	// translated: a gateway rewrites answers, so that only their statuses are compared.
+	translated bool
 }
 
 // answersDiffer compares the answers of each treatment with its baseline's answers. Other answers are other work: the
@@ -67,6 +69,7 @@ func receivedBy(run *compare.Run, treatment string) received {
 		if record.Treatment != treatment || record.Error != "" {
 			continue
 		}
+		r.translated = r.translated || proofOf(record).Arrivals
 		for _, a := range record.Answers {
 			r.probed = check.Merge(r.probed, a)
 		}
@@ -95,6 +98,9 @@ func receivedBy(run *compare.Run, treatment string) received {
 
 // otherWork describes how the answers of two treatments differ. Empty: they do not.
 func otherWork(a, b received) string {
+	if a.translated || b.translated {
+		a.probed, a.bytes = nil, 0
+	}
 	same := len(a.probed) > 0
 	for _, x := range a.probed {
 		i := slices.IndexFunc(b.probed, func(y check.Answer) bool { return y.Request == x.Request })

@@ -24,6 +24,7 @@ func TestAnswersDiffer(t *testing.T) {
 	loaded := func(status string, bytes int64) *result.Load {
 		return &result.Load{Statuses: map[string]int64{status: 99, "503": 1}, BytesIn: 100 * bytes}
 	}
+	arrived := []check.Check{{Name: "arrivals through the gateway", OK: true}}
 	type trials []result.Record
 	probed := func(all ...check.Answer) (rs trials) {
 		for _, a := range all {
@@ -49,7 +50,10 @@ func TestAnswersDiffer(t *testing.T) {
 		"bytes under load": {none: probed(page), envoy: trials{{Valid: true, Answers: []check.Answer{page}, Load: loaded("200", 2000)}},
 			want: "the load had other answers in envoy (2000 bytes with headers) than in none (200 bytes)"},
 		"headers of a proxy": {none: probed(page), envoy: trials{{Valid: true, Answers: []check.Answer{page}, Load: loaded("200", 500)}}},
-		"a failed trial":     {none: probed(page), envoy: trials{{Error: "it ended", Answers: []check.Answer{with(func(a *check.Answer) { a.Status = "500" })}}}},
+		"a translation":      {none: probed(page), envoy: trials{{Valid: true, Checks: arrived, Answers: []check.Answer{with(func(a *check.Answer) { a.Bytes = size(900) })}, Load: loaded("200", 2000)}}},
+		"status of a translation": {none: probed(page), envoy: trials{{Valid: true, Checks: arrived, Load: loaded("201", 2000)}},
+			want: "(status 201) than in none (status 200)"},
+		"a failed trial": {none: probed(page), envoy: trials{{Error: "it ended", Answers: []check.Answer{with(func(a *check.Answer) { a.Status = "500" })}}}},
 	} {
 		d := &compare.Run{Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none", Levels: tc.levels}}}}
 		for id, all := range map[string]trials{"none": tc.none, "envoy": tc.envoy} {

@@ -23,6 +23,8 @@ type Proof struct {
 	Counters bool `json:"counters"`
 	// Nonces: random answers came through the proxies before the load.
 	Nonces bool `json:"nonces,omitempty"`
+	// Arrivals: requests through the proxies arrived at the application one by one before the load.
+	Arrivals bool `json:"arrivals,omitempty"`
 	// Sockets: the kernel showed no connection past the proxies during the load.
 	Sockets bool `json:"sockets,omitempty"`
 	// Served: requests that reached the application are counted.
@@ -43,7 +45,7 @@ func verified(run *compare.Run) (all []Verified) {
 		}
 		p := proofOf(r)
 		if was, ok := proofs[name]; ok {
-			p = Proof{p.Counters && was.Counters, p.Nonces && was.Nonces, p.Sockets && was.Sockets, p.Served && was.Served, p.Bytes || was.Bytes}
+			p = Proof{p.Counters && was.Counters, p.Nonces && was.Nonces, p.Arrivals && was.Arrivals, p.Sockets && was.Sockets, p.Served && was.Served, p.Bytes || was.Bytes}
 		} else {
 			names = append(names, name)
 		}
@@ -70,7 +72,7 @@ func proofOf(r *result.Record) (p Proof) {
 		}
 		return false
 	}
-	p.Nonces, p.Sockets = has("nonce through "), has("connections to the application of ")
+	p.Nonces, p.Arrivals, p.Sockets = has("nonce through "), has("arrivals through "), has("connections to the application of ")
 	_, p.Counters = countedProxied(r)
 	if r.Balance == nil {
 		return p

@@ -86,6 +86,7 @@ func proxyRows(under, config string) []fieldRow {
 		{under + "dir", "Working directory, relative to this file.", nil, nil},
 		{under + "config", config, nil, nil},
 		{under + "ready", "When it serves: tcp (its ports are open), admin (as Envoy), or a path that is answered with 2xx or 3xx.", mesh.ReadyTCP, nil},
+		{under + "translates", "Of a gateway that rewrites requests, as those of language models do: in place of random answers, requests that arrive at the program prove the path.", false, nil},
 		{under + "versionArgs", "Arguments with which the program prints its version and ends, such as [--version]; default: it is not recorded.", nil, nil},
 		{under + "counters", "Its counters, which must agree with the requests of the load; default: none.", nil, nil},
 		{under + "counters.format", "envoy (statistics), prometheus (text), haproxy (CSV) or nginx (stub_status).", nil, enum(mesh.CounterFormats()...)},
@@ -184,6 +185,8 @@ type OwnProxy struct {
 	VersionArgs []string `yaml:"versionArgs,omitempty,flow" json:"versionArgs,omitempty"`
 	// Counters of its requests. Absent means none.
 	Counters *OwnCounters `yaml:"counters,omitempty" json:"counters,omitempty"`
+	// Translates: see [mesh.Local]. Of a gateway.
+	Translates bool `yaml:"translates,omitempty" json:"translates,omitempty"`
 }
 
 // own is the proxy that makes the entry a mesh of its own. Nil means that the entry is of another mesh.
@@ -209,7 +212,11 @@ func (s OwnProxy) definition(name string) (mesh.Definition, error) {
 	if s.Counters != nil {
 		sidecar.Counters, requests = &s.Counters.CounterSource, s.Counters.Requests
 	}
-	return mesh.FromCommand(name, sidecar, requests, s.Dir)
+	d, err := mesh.FromCommand(name, sidecar, requests, s.Dir)
+	if err == nil {
+		d.Local.Translates = s.Translates
+	}
+	return d, err
 }
 
 // checkName checks the name of a mesh, or of a variant and of the mesh it comes from.
@@ -219,9 +226,11 @@ func (v meshRules) checkName(path, name string) {
 	switch own := v.e.Meshes[name].own() != nil; {
 	case own && from != "":
 		v.report(path+".from", "remove one of the two", "both from and a sidecar")
+	case v.e.Meshes[name].Sidecar != nil && v.e.Meshes[name].Sidecar.Translates:
+		v.report(path+".sidecar.translates", "remove it, or write gateway in place of sidecar", "it is of a gateway: sidecars forward requests as they are")
 	case v.e.Meshes[name].Sidecar != nil && gateway != nil:
 		v.report(path+".gateway", "write two entries", "both a sidecar and a gateway")
-	case from != "" && gateway != nil && (len(gateway.Command) > 0 || gateway.Ready != "" || len(gateway.VersionArgs) > 0 || gateway.Counters != nil):
+	case from != "" && gateway != nil && (len(gateway.Command) > 0 || gateway.Ready != "" || len(gateway.VersionArgs) > 0 || gateway.Counters != nil || gateway.Translates):
 		v.report(path+".gateway", "remove from for a program of your own, or leave config alone", "with from the gateway takes only config")
 	case from == "" && !own:
 		v.check(path, name, oneOf("mesh", v.names.Meshes...))

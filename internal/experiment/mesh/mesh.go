@@ -75,6 +75,9 @@ type Local struct {
 	Moments *Request `yaml:"moments,omitempty" json:"moments,omitempty" in:"change"`
 	// Background are requests to the control plane about services that no request calls. Absent means none.
 	Background *Background `yaml:"background,omitempty" json:"background,omitempty" in:"background"`
+	// Translates: the gateway rewrites requests, and random answers do not come through it. Requests that arrive at the
+	// application prove the path.
+	Translates bool `yaml:"translates,omitempty" json:"translates,omitempty"`
 	// Verify has the counters of the sidecar. Absent means none.
 	Verify Verify `yaml:"verify,omitempty" json:"verify"`
 	// TCP: a mesh with l7 supports plain TCP services too, and counts their connections.

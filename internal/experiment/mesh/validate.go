@@ -75,6 +75,9 @@ func (v *validation) local(l Local) {
 			v.report("local.place", err.Error(), hint.Of(err))
 		}
 	}
+	if l.Translates && l.Place != RoleGateway {
+		v.report("local.translates", "it is of a gateway: sidecars forward requests as they are", "add place: gateway, or remove it")
+	}
 	if l.Certificates != nil && !v.d.Provides.MTLS {
 		v.report("local.certificates", "the mesh does not provide mtls", "add mtls: true to provides, or remove the certificates")
 	}

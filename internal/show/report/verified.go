@@ -14,6 +14,9 @@ func VerifiedLines(r *answer.Report) (lines []string) {
 		if v.Nonces {
 			by = append(by, "random answers before the load")
 		}
+		if v.Arrivals {
+			by = append(by, "requests that arrived one by one before the load")
+		}
 		if v.Sockets {
 			by = append(by, "the kernel's sockets during it")
 		}

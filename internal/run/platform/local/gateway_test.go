@@ -204,3 +204,55 @@ http {
 		}
 	}
 }
+
+// A gateway that rewrites requests, as those of language models do, and refuses answers that it does not understand. Its mode is
+// what it does with requests after the first few.
+const translatingGateway = `
+import http.client, http.server, json, sys
+host, port = sys.argv[1].rsplit(":", 1)
+mode, seen, cached = sys.argv[3], 0, None
+class Gateway(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        global seen, cached
+        seen += 1
+        if mode == "caches" and cached and seen > 3: return self.answer(cached)
+        if mode == "answers some" and seen % 4 == 0: return self.answer(b'{"text": "own"}')
+        upstream = http.client.HTTPConnection(sys.argv[2])
+        upstream.request("GET", "/translated", headers={"X-Asked": self.path})
+        got = upstream.getresponse().read()
+        upstream.close()
+        if got != b"ok": return self.send_error(502)
+        cached = json.dumps({"text": got.decode()}).encode()
+        self.answer(cached)
+    def answer(self, body):
+        self.send_response(200); self.send_header("Content-Length", str(len(body))); self.end_headers(); self.wfile.write(body)
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer((host, int(port)), Gateway).serve_forever()
+`
+
+// No random answer comes through a gateway that translates. Requests that arrive prove its path, and find one that answers itself.
+func TestGatewayThatTranslates(t *testing.T) {
+	const okServer = `
+import http.server, sys
+class Server(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self): self.send_response(200); self.send_header("Content-Length", "2"); self.end_headers(); self.wfile.write(b"ok")
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Server).serve_forever()
+`
+	for mode, want := range map[string]string{"translates": "", "caches": "too few requests arrive", "answers some": "requests were answered, and ", "undeclared": "nonce through the gateway"} {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			spec := specOf(t, "none", app.Service{Name: "web", Own: app.Own{Command: []string{python(t), "-c", okServer, "${port}"}, Dir: t.TempDir()}})
+			spec.Mesh = must.Get(anySidecar(t, translatingGateway, "'"+mode+"'", "").Gateway(""))(t)
+			spec.Mesh.Local.Translates = mode != "undeclared"
+			d := must.Get(New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec))(t)
+			t.Cleanup(func() { _ = d.Remove(context.Background()) })
+			failed := strings.Join(failures(t, d), "\n")
+			if want == "" && failed != "" || !strings.Contains(failed, want) {
+				t.Errorf("failed checks:\n%s\nwant %q", failed, want)
+			}
+		})
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	loads "github.com/tare-mesh/tare/internal/load"
@@ -22,9 +23,31 @@ import (
 // bytes that its sockets have received, over the bytes of a request as it arrives there.
 type socketCounts struct {
 	layout  *layout
-	bytes   map[*pod]*receivedBytes // nil before learn
-	each    int64                   // bytes of a request as it arrives
-	unknown error                   // why requests are not counted
+	bytes   podBytes // nil before learn
+	each    int64    // bytes of a request as it arrives
+	unknown error    // why requests are not counted
+}
+
+// podBytes are the bytes that the applications of pods have received.
+type podBytes map[*pod]*receivedBytes
+
+func newPodBytes(pods []*pod) (podBytes, error) {
+	all := podBytes{}
+	for _, p := range pods {
+		r, err := newReceivedBytes(p.app)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		all[p] = r
+	}
+	return all, nil
+}
+
+func (all podBytes) close() {
+	for _, r := range all {
+		_ = r.close()
+	}
 }
 
 const (
@@ -73,15 +96,13 @@ func (sc *socketCounts) count(p *pod, from balance.Count) balance.Count {
 }
 
 func (sc *socketCounts) close() {
-	for _, r := range sc.bytes {
-		_ = r.close()
-	}
-	sc.bytes = map[*pod]*receivedBytes{}
+	sc.bytes.close()
+	sc.bytes = podBytes{}
 }
 
 // size returns the bytes of a request, from requests as the load engine writes them.
 func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error) {
-	sc.bytes = map[*pod]*receivedBytes{}
+	sc.bytes = podBytes{}
 	entry := sc.layout.spec.Entry()
 	if protocol := sc.layout.pods[entry.Name][0].carried(); protocol != app.HTTP1 && protocol != "" {
 		return 0, fmt.Errorf("requests of %s are not counted by the bytes of sockets", protocol)
@@ -93,43 +114,98 @@ func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	for _, p := range sc.layout.pods[entry.Name] {
-		r, err := newReceivedBytes(p.app)
-		if err != nil {
-			return 0, err
-		}
-		sc.bytes[p] = r
+	if sc.bytes, err = newPodBytes(sc.layout.pods[entry.Name]); err != nil {
+		return 0, err
 	}
-	client, began, last := &rawClient{}, time.Now(), int64(0)
-	defer func() { // the end of the connection is announced some time after it
-		client.close()
-		_, _ = sc.settled(ctx, last-samples)
-	}()
-	var sizes requestSizes
-	for i := range max(samples, min(len(targets), 4*samples)) {
-		if len(sizes.seen) >= leastSamples && time.Since(began) > learning {
-			break
-		}
-		t := targets[i%len(targets)]
-		before, err := sc.received()
-		if err == nil {
-			err = client.send(ctx, t)
-		}
-		if err != nil {
-			return 0, fmt.Errorf("learn the size of a request: %w", err)
-		}
-		after, err := sc.settled(ctx, before)
-		if err != nil {
-			return 0, err
-		}
-		last = after
-		sizes.add(after - before)
+	sizes, err := sc.bytes.sample(ctx, &rawClient{}, targets)
+	if err != nil {
+		return 0, err
 	}
 	return sizes.common()
 }
 
+// sample sends requests one after another, and closes the client.
+func (all podBytes) sample(ctx context.Context, client *rawClient, targets []target.Target) (sizes requestSizes, err error) {
+	began, last := time.Now(), int64(0)
+	defer func() { // the end of the connection is announced some time after it
+		client.close()
+		_, _ = all.settled(ctx, last-samples)
+	}()
+	for i := range max(samples, min(len(targets), 4*samples)) {
+		if len(sizes.seen) >= leastSamples && time.Since(began) > learning {
+			break
+		}
+		before, err := all.received()
+		if err == nil {
+			err = client.send(ctx, targets[i%len(targets)])
+		}
+		if err != nil {
+			return sizes, fmt.Errorf("learn the size of a request: %w", err)
+		}
+		if last, err = all.settled(ctx, before); err != nil {
+			return sizes, err
+		}
+		sizes.add(last - before)
+	}
+	return sizes, nil
+}
+
+// arrive proves the path through a gateway that translates requests. No random answer comes through it: instead, requests that are sent
+// one after another are counted by the bytes that they bring to the application.
+func (sc *socketCounts) arrive(ctx context.Context, p loads.Profile) []check.Check {
+	if !sc.layout.proxied() || !sc.layout.spec.Mesh.Local.Translates {
+		return nil
+	}
+	c := check.Check{Name: arrivedThrough + sc.layout.front.proxyText(), Hint: pathHint}
+	sent, arrived, err := sc.arrivals(ctx, p)
+	switch {
+	case err != nil:
+		c.Detail = err.Error()
+	case arrived != sent:
+		c.Detail = fmt.Sprintf("%d requests were answered, and %d arrived at the application", sent, arrived)
+	default:
+		c.OK, c.Detail = true, fmt.Sprintf("%d requests were answered, and as many arrived at the application", sent)
+	}
+	return []check.Check{c}
+}
+
+// arrivedThrough begins the name of a check of arrivals.
+const arrivedThrough = "arrivals through "
+
+// arrivals counts requests that are answered, and those that arrive.
+func (sc *socketCounts) arrivals(ctx context.Context, p loads.Profile) (sent, arrived int64, err error) {
+	targets, err := requestsOfEngine(ctx, p)
+	if err != nil {
+		return 0, 0, err
+	}
+	bytes, err := newPodBytes(sc.layout.pods[sc.layout.spec.Entry().Name])
+	if err != nil {
+		return 0, 0, err
+	}
+	defer bytes.close()
+	client := &rawClient{}
+	if err := client.send(ctx, targets[0]); err != nil { // connections of the gateway are opened
+		return 0, 0, fmt.Errorf("a request through the gateway: %w", err)
+	}
+	before, err := bytes.settled(ctx, 0)
+	if err != nil {
+		return 0, 0, err
+	}
+	sizes, err := bytes.sample(ctx, client, targets[:1])
+	if err != nil {
+		return 0, 0, err
+	}
+	each, err := sizes.common()
+	if err != nil {
+		return 0, 0, err
+	}
+	after, err := bytes.received()
+	return sizes.sent, (after - before + each/2) / each, err
+}
+
 // requestSizes are the bytes of requests that arrived one after another.
 type requestSizes struct {
+	sent int64
 	seen []int64
 	late bool // the last request brought no bytes
 }
@@ -137,6 +213,7 @@ type requestSizes struct {
 // add adds the bytes that arrived with a request. Without bytes a proxy has answered, or the kernel announces the end of their
 // connection later, which adds them to the next request: neither that request nor the next one is a sample.
 func (s *requestSizes) add(bytes int64) {
+	s.sent++
 	if bytes > 0 && !s.late {
 		s.seen = append(s.seen, bytes)
 	}
@@ -169,22 +246,22 @@ func requestsOfEngine(ctx context.Context, p loads.Profile) ([]target.Target, er
 	return all, err
 }
 
-func (sc *socketCounts) received() (all int64, err error) {
-	for _, r := range sc.bytes {
+func (all podBytes) received() (sum int64, err error) {
+	for _, r := range all {
 		n, err := r.read()
 		if err != nil {
 			return 0, err
 		}
-		all += n
+		sum += n
 	}
-	return all, nil
+	return sum, nil
 }
 
 // settled returns the received bytes once two readings agree on more than before, or after the time of arrival.
-func (sc *socketCounts) settled(ctx context.Context, before int64) (last int64, err error) {
+func (all podBytes) settled(ctx context.Context, before int64) (last int64, err error) {
 	for began := time.Now(); ; {
 		over := time.Since(began) > arrival // before the reading: it may wait for a processor
-		now, err := sc.received()
+		now, err := all.received()
 		if err != nil || now == last && now > before || over {
 			return now, err
 		}
@@ -202,12 +279,20 @@ type rawClient struct {
 }
 
 func (c *rawClient) send(ctx context.Context, t target.Target) error {
-	if c.conn == nil {
+	opening := t.Opening
+	if c.conn != nil {
+		opening = nil
+	} else {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", t.Addrs[0].String())
 		if err != nil {
 			return err
 		}
 		c.conn, c.in = conn, bufio.NewReader(conn)
+	}
+	if t.Echo != nil || len(t.Until) > 0 {
+		within, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		return answered(within, c.conn, opening, loads.Exchange{Send: t.Request, Expect: t.Echo, Until: t.Until})
 	}
 	if err := c.conn.SetDeadline(time.Now().Add(probeTimeout)); err != nil {
 		return err

@@ -226,7 +226,7 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 	return c
 }
 
-const ownAnswerHint = "a proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory"
+const ownAnswerHint = "a proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory; a gateway that rewrites requests has translates: true"
 
 const repeatsHint = "the proxy repeats requests; remove its retries, or declare provides: {retries: true}"
 

@@ -80,6 +80,7 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 		checks = append(checks, v.checkTLS(ctx)...)
 		v.refused = true
 	}
+	checks = append(checks, v.sockets.arrive(ctx, probe.Load)...)
 	v.sockets.learn(ctx, probe.Load)
 	if kept := v.reuse(ctx, probe.Load); kept != nil {
 		checks = append(checks, kept...)
