@@ -18,7 +18,6 @@ import (
 type abOptions struct {
 	runOptions
 	session.AB
-	bisect bool
 	// from are results directories to decide again, and replayTime is --max-time if it was given.
 	from       []string
 	replayTime time.Duration

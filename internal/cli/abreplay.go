@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -31,15 +32,13 @@ func (c abCommand) replay(dirs []string, o abOptions) error {
 		}
 		all, outcomes = append(all, r), append(outcomes, r.Decisions...)
 	}
-	if len(all) == 1 {
+	decided := c.decided(compare.Decided(outcomes), o.undecided)
+	if o.report.exit = console.Code(forBisect(o.bisect, decided)); len(all) == 1 {
 		err = c.writeReplay(all[0], options, o.report)
 	} else {
-		err = writeReplays(c.Out, all)
+		err = writeReplays(c.Out, all, outcomes, o.report)
 	}
-	if err != nil {
-		return err
-	}
-	return c.decided(compare.Decided(outcomes), o.undecided)
+	return cmp.Or(err, decided)
 }
 
 // replayOptions returns the options of the analysis. It refuses flags that describe a run.
@@ -85,7 +84,7 @@ func (c abCommand) writeReplay(r session.Replayed, o compare.Options, format rep
 }
 
 // writeReplays writes a line for each gate of each run, and the number of runs by outcome.
-func writeReplays(w io.Writer, all []session.Replayed) error {
+func writeReplays(w io.Writer, all []session.Replayed, decisions []compare.Decision, o reportOptions) error {
 	var rows [][]string
 	count := map[compare.Outcome]int{}
 	for _, r := range all {
@@ -98,9 +97,16 @@ func writeReplays(w io.Writer, all []session.Replayed) error {
 			rows = append(rows, []string{r.Dir, d.Gate, string(d.Outcome), change, fmt.Sprint(d.Pairs), fmt.Sprint(d.Max)})
 		}
 	}
+	sentence := fmt.Sprintf("%s: %d breached, %d hold, %d undecided", printable.Counted(len(all), "run"), count[compare.Breached], count[compare.Holds], count[compare.Undecided])
+	if o.format == "json" {
+		b := answer.Brief{Sentence: sentence, Verdict: compare.Verdict(compare.Decided(decisions)), ExitCode: o.exit}
+		return answered(w, b, struct {
+			Runs []session.Replayed `json:"runs"`
+		}{all})
+	}
 	if err := console.Table(w, []string{"RUN", "GATE", "OUTCOME", "CHANGE", "PAIRS", "OF"}, rows); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s: %d breached, %d hold, %d undecided\n", printable.Counted(len(all), "run"), count[compare.Breached], count[compare.Holds], count[compare.Undecided])
+	_, err := fmt.Fprintf(w, "\n%s\n", sentence)
 	return err
 }

@@ -110,10 +110,12 @@ func (c comparer) compare(bases []string, next string, o compareOptions) error {
 	if err := across.Gate(gates); err != nil {
 		return gateMistake(err)
 	}
-	if err := c.writeAcross(across, o); err != nil {
+	ended := outcomeOfGates(across, o)
+	if err := c.writeAcross(across, o, console.Code(ended)); err != nil {
 		return err
 	}
-	return c.verdictOfGates(across, o)
+	c.noteGates(across, o)
+	return ended
 }
 
 // parse checks the flags before anything is read.
@@ -184,9 +186,9 @@ func openAll(paths []string) (dirs []*result.Dir, closeAll func(), err error) {
 	return dirs, closeAll, nil
 }
 
-func (c comparer) writeAcross(a *compare.Across, o compareOptions) error {
+func (c comparer) writeAcross(a *compare.Across, o compareOptions, exit int) error {
 	return c.writeTo(string(o.output), func(w io.Writer) error {
-		return report.Write(w, a, acrossForms(report.Options{All: o.all, Width: console.Columns(w)}), o.format)
+		return report.Write(w, a, acrossForms(report.Options{All: o.all, Width: console.Columns(w), ExitCode: exit}), o.format)
 	})
 }
 
@@ -195,27 +197,36 @@ func acrossForms(o report.Options) []report.Form[*compare.Across] {
 	return append(report.AcrossForms(o), report.Form[*compare.Across]{Name: pageFormat().Name, Doc: pageFormat().Doc, Write: page.WriteAcross})
 }
 
-// verdictOfGates returns the exit code, and prints a line for each gate that does not hold.
-func (c comparer) verdictOfGates(a *compare.Across, o compareOptions) error {
-	breached, undecided := 0, 0
+// noteGates prints a line for each gate that does not hold.
+func (c comparer) noteGates(a *compare.Across, o compareOptions) {
+	undecided := 0
 	for _, g := range a.Gates {
 		switch g.Outcome {
 		case compare.Breached:
-			breached++
 			c.Notef("gate %q is breached by %s", g.Gate, g.Treatment)
 		case compare.Undecided:
 			undecided++
 			c.Notef("gate %q is undecided for %s: %s", g.Gate, g.Treatment, g.Why)
 		}
 	}
+	if undecided > 0 && outcomeOfGates(a, o) == nil {
+		c.Notef("%d of %d gate checks are undecided, and pass (--gate-undecided pass)", undecided, len(a.Gates))
+	}
+}
+
+// outcomeOfGates is the exit code of the gates.
+func outcomeOfGates(a *compare.Across, o compareOptions) error {
+	count := map[compare.Outcome]int{}
+	for _, g := range a.Gates {
+		count[g.Outcome]++
+	}
+	breached, undecided := count[compare.Breached], count[compare.Undecided]
 	switch {
 	case breached > 0:
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are breached", breached, len(a.Gates)), Code: console.Gate}
 	case undecided > 0 && o.undecided == "fail":
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided, and --gate-undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
-	case undecided > 0 && o.undecided == "pass":
-		c.Notef("%d of %d gate checks are undecided, and pass (--gate-undecided pass)", undecided, len(a.Gates))
-	case undecided > 0:
+	case undecided > 0 && o.undecided != "pass":
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided", undecided, len(a.Gates)), Code: console.Undecided}
 	}
 	return nil

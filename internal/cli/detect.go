@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -27,6 +28,7 @@ type detectOptions struct {
 	within time.Duration // time of a run
 	from   []string      // results directories
 	pilot  bool
+	json   bool // write JSON
 }
 
 func (o *detectOptions) register(cmd *cobra.Command) {
@@ -92,6 +94,9 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 		return hint.New("`tare doctor` checks this machine; --from names a run with more blocks",
 			"%s: no comparison of this plan has %d valid pairs", source, stats.MinN)
 	}
+	if o.json {
+		return c.answerSensitivities(s, found, share, o.within)
+	}
 	return c.writeSensitivities(s, found, source, share, o.within)
 }
 
@@ -144,6 +149,30 @@ func (c precisionPlanner) writeSensitivities(s *session.Study, found []compare.S
 	}
 	_, err := c.Out.Write([]byte(b.String()))
 	return err
+}
+
+// answerSensitivities writes them as JSON. The answer is of the first one: the time for a share, or what a time shows.
+func (c precisionPlanner) answerSensitivities(s *session.Study, found []compare.Sensitivity, share float64, within time.Duration) error {
+	x, block := found[0], s.BlockTime()
+	m, _ := metric.Lookup(x.Metric)
+	b := answer.Brief{Verdict: compare.Insufficient, Subject: x.Treatment, Baseline: x.Baseline, Metric: x.Metric}
+	if share > 0 {
+		b.Sentence = fmt.Sprintf("A difference of %s in %s needs %s.", percents(share), m.Title(), strings.Join(blocksWords(x, share, block), ", "))
+		if n, _, ok := x.Blocks(share); ok {
+			b.Verdict, b.Minutes = answer.Planned, (time.Duration(n) * block).Minutes()
+		}
+	} else {
+		b.Sentence = fmt.Sprintf("%v shows a difference of %s in %s.", experiment.Duration(within), showsWords(x, int(within/block)), m.Title())
+		if d, ok := x.Shows(int(within / block)); ok {
+			b.Verdict, b.Unit, b.Figure = answer.Planned, "%", &stats.Interval{Estimate: 100 * d}
+		}
+	}
+	if b.Verdict == compare.Insufficient {
+		b.Reason = b.Sentence
+	}
+	return answered(c.Out, b, struct {
+		Sensitivities []compare.Sensitivity `json:"sensitivities"`
+	}{found})
 }
 
 func showsWords(x compare.Sensitivity, blocks int) string {

@@ -63,6 +63,12 @@ func TestPlanDetect(t *testing.T) {
 		t.Errorf("no line as %s in\n%s", line, got)
 	}
 	var usage *hint.UsageError
+	for flags, minutes := range map[string]bool{"--detect=5%": true, "--within=10m": false} {
+		b := briefOf(t, must.Get(call(t, newPlanCommand, file, flags, "--format", "json"))(t), 0)
+		if b.Verdict != "planned" || b.Subject == "" || (b.Minutes > 0) != minutes || (b.Figure != nil) == minutes {
+			t.Errorf("%s: %+v", flags, b)
+		}
+	}
 	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--set", "phases.measure=8s"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "--pilot runs 4 blocks") {
 		t.Errorf("a run with a shorter measure phase is used: %v\n%s", err, got)
 	}

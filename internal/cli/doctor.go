@@ -21,7 +21,7 @@ import (
 )
 
 func newDoctorCommand(c *CommandLine) *cobra.Command {
-	o, all := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false
+	o, all, format := aaOptions{blocks: 5, measure: 2 * time.Second, detect: "3%"}, false, "text"
 	cmd := &cobra.Command{
 		Use:   "doctor [FILE]",
 		Short: "Check this machine or cluster, and estimate the smallest detectable difference",
@@ -66,6 +66,9 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 					return err
 				}
 			}
+			if format == "json" {
+				return examiner{c}.examineJSON(cmd.Context(), s, o)
+			}
 			if err := c.Examine(cmd.Context(), s, all); err != nil || s == nil {
 				return err
 			}
@@ -76,6 +79,7 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	o.RegisterCluster(cmd)
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
+	choice(cmd, &format, "format", "format of the checks: text or json", []string{"text", "json"})
 	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
 	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
 	f.StringVar(&o.detect, "detect", o.detect, "print the number of blocks that detects a difference of this `share` with 80 % power")
@@ -95,13 +99,21 @@ const examinePeriod = time.Second
 // Examine checks the needs of s, and prints the checks that need attention, or all. A nil s
 // checks this machine.
 func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool) error {
+	rows, err := c.examine(ctx, s)
+	if err != nil {
+		return err
+	}
+	return health.Write(c.Out, rows, all)
+}
+
+func (c *CommandLine) examine(ctx context.Context, s *session.Study) ([]health.Row, error) {
 	x := &examined{line: c}
 	here := asked(s)
 	if here >= forLoad {
 		x.fitness, x.unread = meter.Examine(ctx, examinePeriod)
 	}
 	if x.unread != nil && ctx.Err() != nil {
-		return x.unread
+		return nil, x.unread
 	}
 	rows := make([]health.Row, 0, len(doctorChecks))
 	for _, d := range doctorChecks {
@@ -137,7 +149,7 @@ func (c *CommandLine) Examine(ctx context.Context, s *session.Study, all bool) e
 	if here < forTrials {
 		rows = append(rows, c.kubernetes.Examine(ctx, s)...)
 	}
-	return health.Write(c.Out, rows, all)
+	return rows, nil
 }
 
 // place is the use of this machine. Each includes the ones above it.

@@ -1,17 +1,21 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -47,15 +51,29 @@ var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50
 // examiner examines what an experiment needs.
 type examiner struct{ *CommandLine }
 
-// againstItself runs the baseline of s against itself, by the way every run
-// goes, in a directory that is removed afterwards.
-func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptions) (err error) {
+// againstItself runs the baseline of s against itself, and prints what differences are detectable.
+func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptions) error {
 	aa, err := s.AgainstItself(o.blocks, o.measure)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(c.Out, "\nThe baseline of %s against itself, %s, about %v:\n\n", s.Experiment.Metadata.Name,
 		printable.Counted(len(aa.Plan.Trials), "trial"), aa.Plan.Expected.Round(time.Second))
+	return c.measure(ctx, aa, func(run *session.Run, r *answer.Report, measured *compare.Run) error {
+		if err := writeAA(c.Out, aaRows(r, measured, o), r, o); err != nil {
+			return err
+		}
+		if counters := run.Platform.CounterRefresh; counters != nil {
+			for _, short := range shortPhases(s.Experiment.Phases, aa.Experiment.Phases, counters.Refresh()) {
+				fmt.Fprintf(c.Out, "\n! measure-short: %s\n", short)
+			}
+		}
+		return nil
+	})
+}
+
+// measure runs a baseline against itself, by the way every run goes, in a directory that is removed afterwards.
+func (c examiner) measure(ctx context.Context, aa *session.Study, show func(*session.Run, *answer.Report, *compare.Run) error) (err error) {
 	run, d, remove, err := runCommand(c).temporarily(ctx, aa, runOptions{interrupted: Undoing})
 	if err != nil {
 		return err
@@ -69,15 +87,64 @@ func (c examiner) againstItself(ctx context.Context, s *session.Study, o aaOptio
 	if err != nil {
 		return err
 	}
-	if err := writeAA(c.Out, aaRows(r, measured, o), r, o); err != nil {
+	return show(run, r, measured)
+}
+
+// examination is the result of tare doctor as JSON.
+type examination struct {
+	Checks []health.Row `json:"checks"`
+	// Floor is the noise of the baseline against itself, absent without an experiment.
+	Floor []compare.Floor `json:"floor,omitempty"`
+}
+
+// examineJSON writes the checks, and of an experiment the noise of its baseline, as JSON.
+func (c examiner) examineJSON(ctx context.Context, s *session.Study, o aaOptions) error {
+	rows, err := c.examine(ctx, s)
+	if err != nil {
 		return err
 	}
-	if counters := run.Platform.CounterRefresh; counters != nil {
-		for _, short := range shortPhases(s.Experiment.Phases, aa.Experiment.Phases, counters.Refresh()) {
-			fmt.Fprintf(c.Out, "\n! measure-short: %s\n", short)
+	b, ended := examinedBrief(rows)
+	if s == nil || ended != nil {
+		return cmp.Or(answered(c.Out, b, examination{Checks: rows}), ended)
+	}
+	aa, err := s.AgainstItself(o.blocks, o.measure)
+	if err != nil {
+		return err
+	}
+	return c.measure(ctx, aa, func(_ *session.Run, r *answer.Report, _ *compare.Run) error {
+		x := examination{Checks: rows}
+		for _, f := range r.Floor {
+			if slices.Contains(aaMetrics, f.Metric) {
+				x.Floor = append(x.Floor, f)
+			}
+			if f.Metric == aaMetrics[0] && f.Detectable != nil {
+				b.Metric, b.Unit, b.Figure = f.Metric, f.Unit, &stats.Interval{Estimate: *f.Detectable}
+			}
+		}
+		if b.Subject = s.Experiment.Metadata.Name; x.Floor == nil {
+			ended = errors.New("the baseline could not be measured against itself: every trial failed or was invalid")
+			b.Verdict, b.Reason, b.ExitCode = compare.Verdict(compare.Breached), ended.Error(), console.Code(ended)
+		}
+		return cmp.Or(answered(c.Out, b, x), ended)
+	})
+}
+
+// examinedBrief is the answer of the checks, with an error if a run cannot work.
+func examinedBrief(rows []health.Row) (b answer.Brief, ended error) {
+	b = answer.Brief{Sentence: "Runs work here.", Verdict: compare.Verdict(compare.Holds)}
+	for _, least := range []health.Verdict{health.Warn, health.Fail} {
+		for _, r := range rows {
+			if r.Verdict == least {
+				b.Reason = r.Name + ": " + r.Detail
+				if least == health.Fail {
+					ended = errors.New("a run cannot work: " + b.Reason)
+					b.Sentence, b.Verdict, b.ExitCode = "A run cannot work here.", compare.Verdict(compare.Breached), console.Code(ended)
+				}
+				break
+			}
 		}
 	}
-	return nil
+	return b, ended
 }
 
 // shortPhases lists the measure phases, of the file and of the A/A run, that are too short for the counter refresh interval.

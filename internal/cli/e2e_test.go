@@ -70,6 +70,7 @@ func carriedOutWith(t *testing.T, env []string, example string, set ...string) (
 	stdout, stderr, code := tareWith(t, "", env, args...)
 	var r answer.Report
 	must.OK(t, json.Unmarshal([]byte(stdout), &r))
+	briefOf(t, stdout, code)
 	if page, err := os.ReadFile(filepath.Join(results, pageFile)); err != nil || !bytes.Contains(page, []byte("</html>")) || !strings.HasSuffix(stderr, filepath.Join(results, pageFile)+"\n") { // the last line, after an error too
 		t.Errorf("the report as a page: %v, %d bytes", err, len(page))
 	}

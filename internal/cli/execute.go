@@ -52,6 +52,11 @@ func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOpt
 		return err
 	}
 	// Recorded trials get a report even if the run failed.
+	ended := err
+	if ended == nil {
+		ended = c.outcome(study.Experiment, run.Dir, o)
+	}
+	o.report.exit = console.Code(forBisect(o.bisect, ended))
 	finish := o.finish
 	if finish == nil {
 		finish = reporter(c).report
@@ -60,10 +65,7 @@ func (c runCommand) runStudy(ctx context.Context, study *session.Study, o runOpt
 	if reported == nil {
 		reported = reporter(c).page(path, o.report)
 	}
-	if err = cmp.Or(err, reported); err != nil {
-		return err
-	}
-	return c.outcome(study.Experiment, run.Dir, o)
+	return cmp.Or(err, reported, ended)
 }
 
 // printHeading prints what a new run does: its description, and the application as it was found.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -19,7 +20,7 @@ import (
 type importOptions struct {
 	importer.Options
 	out    string
-	report bool
+	report string // format, "" for none
 }
 
 func newImportCommand(c *CommandLine) *cobra.Command {
@@ -53,7 +54,8 @@ Sources:` + list,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.out, "out", "", "the results `directory` to make; it must be empty or absent")
-	f.BoolVar(&o.report, "report", false, "print the report instead of the name of the results directory, and write its page")
+	choice(cmd, &o.report, "report", "print the report instead of the name of the results directory, in a `format` of tare report such as --report=json, and write its page", formatNames())
+	f.Lookup("report").NoOptDefVal = defaultReport().format
 	f.StringVar(&o.Mesh, "mesh", "", "level of the factor mesh for all files; default: the `name` of each file's directory")
 	f.DurationVar(&o.Warmup, "warmup", 60*time.Second, "cut from sampled figures after the load is first seen; negative: nothing")
 	f.DurationVar(&o.Tail, "tail", 30*time.Second, "cut from sampled figures before the load is last seen; negative: nothing")
@@ -88,23 +90,21 @@ func (c resultsImport) importResults(source string, paths []string, o importOpti
 	}
 	c.listImport(study)
 	c.Notef("imported %s", printable.Counted(len(study.Trials), "run"))
-	if err := c.showImport(o); err != nil {
-		return err
-	}
+	var ended error
 	if failed+invalid > 0 {
-		return &console.ExitError{Code: console.Incomplete}
+		ended = &console.ExitError{Code: console.Incomplete}
 	}
-	return nil
+	return cmp.Or(c.showImport(o, console.Code(ended)), ended)
 }
 
 // showImport prints the name of the results directory or, with --report, its report, which also becomes a page.
-func (c resultsImport) showImport(o importOptions) error {
-	if !o.report {
+func (c resultsImport) showImport(o importOptions, exit int) error {
+	if o.report == "" {
 		fmt.Fprintln(c.Out, o.out)
 		return nil
 	}
 	c.Notef("results in %s", o.out)
-	if err := writeReport(c.Out, o.out, defaultReport()); err != nil {
+	if err := writeReport(c.Out, o.out, reportOptions{format: o.report, exit: exit}); err != nil {
 		return err
 	}
 	return reporter(c).page(o.out, defaultReport())

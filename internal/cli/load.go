@@ -118,16 +118,18 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if err != nil && !errors.Is(err, engine.ErrNoConnection) {
 		return err
 	}
-	if unwritten := c.writeLoad(f, &p, &report); unwritten != nil {
+	ended := err
+	switch {
+	case err != nil:
+	case cmd.Context().Err() != nil: // the load's own end, by the key q, is none
+		ended = &console.ExitError{Err: errors.New("interrupted: the report is of the load so far"), Code: console.Interrupted}
+	default:
+		ended = f.verdict(&report)
+	}
+	if unwritten := c.writeLoad(f, &p, &report, ended); unwritten != nil {
 		return errors.Join(err, fmt.Errorf("write load report: %w", unwritten))
 	}
-	if err != nil {
-		return err
-	}
-	if cmd.Context().Err() != nil { // the load's own end, by the key q, is none
-		return &console.ExitError{Err: errors.New("interrupted: the report is of the load so far"), Code: console.Interrupted}
-	}
-	return f.verdict(&report)
+	return ended
 }
 
 // runLoad runs p in this process.
@@ -137,13 +139,15 @@ func runLoad(ctx context.Context, p load.Profile, progress func(load.Progress)) 
 }
 
 // writeLoad writes the outcome in one of loadOutputs. For csv and hdr the interval log is
-// at p.HDRPath.
-func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report) error {
+// at p.HDRPath. ended is the error with which the command ends.
+func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, ended error) error {
 	switch f.output {
 	case "text":
 		return loadpage.Write(c.Out, p, r, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out), Gates: f.gatesOf(r)})
 	case "json":
-		return safeJSON(c.Out, r)
+		b := loadpage.BriefOf(p, r, f.gatesOf(r), ended, console.Code(ended))
+		b.Subject = withoutQueries(p.Targets)
+		return answered(c.Out, b, r)
 	}
 	log, err := hdrlog.Open(p.HDRPath)
 	if err != nil {

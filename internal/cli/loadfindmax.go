@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
@@ -99,18 +100,16 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 	if found.Note != "" {
 		found.Note += " Use a quieter machine, more --workers, or a lower --rate."
 	}
-	if err := c.writeCapacity(loadpage.CapacityOf(found, times), f); err != nil {
-		return err
-	}
+	var ended error
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		ended = context.Cause(ctx)
 	case found.Rate == 0:
-		return &console.ExitError{Err: fmt.Errorf("no rate could be decided: the server was not tested"), Code: console.Undecided}
+		ended = &console.ExitError{Err: fmt.Errorf("no rate could be decided: the server was not tested"), Code: console.Undecided}
 	case found.Open == capacity.OpenBelow:
-		return &console.ExitError{Err: fmt.Errorf("no rate meets %s", f.findMax), Code: console.Gate}
+		ended = &console.ExitError{Err: fmt.Errorf("no rate meets %s", f.findMax), Code: console.Gate}
 	}
-	return nil
+	return cmp.Or(c.writeCapacity(loadpage.CapacityOf(found, times), p.Targets, f, console.Code(ended)), ended)
 }
 
 // defaultWidth is the assumed width of a terminal that does not report it, in columns.
@@ -140,9 +139,28 @@ func (e edge) String() string {
 	return text
 }
 
-func (c capacitySearch) writeCapacity(found *loadpage.Capacity, f *loadFlags) error {
+func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags, exit int) error {
 	if f.output == "json" {
-		return safeJSON(c.Out, found)
+		b := found.Brief(exit)
+		b.Subject = withoutQueries(targets)
+		return answered(c.Out, b, found)
 	}
 	return loadpage.WriteCapacity(c.Out, found, loadpage.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)})
 }
+
+// withoutQueries are the URLs for a page that may be sent to others: a query or a user may be a secret.
+func withoutQueries(targets []string) string {
+	var all []string
+	for _, t := range targets {
+		u, err := url.Parse(t)
+		if err != nil {
+			continue
+		}
+		u.RawQuery, u.Fragment, u.User = "", "", nil
+		all = append(all, u.String())
+	}
+	return printable.Listed(all, mostTargets)
+}
+
+// mostTargets are named in the page of a search.
+const mostTargets = 5

@@ -13,9 +13,11 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // loadClasses are the CSV's columns of counts, in order.
@@ -105,6 +107,11 @@ func countOf(h *hdrhistogram.PackedHistogram) string {
 		return "0"
 	}
 	return strconv.FormatInt(h.TotalCount(), 10)
+}
+
+// answered writes a result as JSON, with its answer and without control characters.
+func answered(w io.Writer, b answer.Brief, v any) error {
+	return printable.WritingJSON(w, func(w io.Writer) error { return report.WriteAnswered(w, b, v) })
 }
 
 // safeJSON writes v as JSON without control characters.

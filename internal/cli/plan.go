@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -26,8 +28,18 @@ import (
 var planForms = report.Safe(
 	report.Form[*session.Study]{Name: "text", Write: func(w io.Writer, s *session.Study) error { return writePlanText(w, s, false) }},
 	report.Form[*session.Study]{Name: "trials", Write: func(w io.Writer, s *session.Study) error { return writePlanText(w, s, true) }},
-	report.Form[*session.Study]{Name: "json", Write: func(w io.Writer, s *session.Study) error { return indented(w, s.Plan) }},
+	report.Form[*session.Study]{Name: "json", Write: func(w io.Writer, s *session.Study) error { return report.WriteAnswered(w, plannedBrief(s), s.Plan) }},
 )
+
+// plannedBrief is the answer of a plan: its trials and their time.
+func plannedBrief(s *session.Study) answer.Brief {
+	p, takes := s.Plan, s.Plan.Expected
+	if s.Times != nil {
+		takes = s.Times.All
+	}
+	return answer.Brief{Verdict: answer.Planned, Subject: p.Experiment, Minutes: takes.Minutes(),
+		Sentence: fmt.Sprintf("%s × %s = %s, about %v.", printable.Counted(len(p.Treatments), "treatment"), printable.Counted(p.Blocks, "block"), printable.Counted(len(p.Trials), "trial"), experiment.Duration(takes.Round(time.Second)))}
+}
 
 func newPlanCommand(c *CommandLine) *cobra.Command {
 	var o ExperimentOptions
@@ -60,6 +72,10 @@ rates, between the lowest and the highest one of the file, and the blocks
 			if err != nil {
 				return err
 			}
+			if format != names[0] && purpose != "" || format == "trials" && d.asked() {
+				return hint.Usage(fmt.Errorf("--format %s is of the plan", format), "leave it out with --for; --detect and --within have json")
+			}
+			d.json = format == "json"
 			if purpose != "" {
 				return precisionPlanner{c}.planCurve(args[0], s, d)
 			}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/tare-mesh/tare/internal/answer"
 )
 
 // newReferenceCommand prints docs/reference/cli.md. It is hidden: the page is for readers, the command for its makers.
@@ -49,6 +51,18 @@ Results go to standard output, everything else to standard error. ` + "`--help` 
 
 Exit codes: 0 done, 1 failed, 2 wrong usage or invalid file, 3 some trials failed or were invalid. 4: a gate, expectation or check does not hold, or verify found a problem. 5: a gate is undecided. 130: interrupted. 141: broken pipe (SIGPIPE), as with head. ` + "`ab --bisect`" + ` has those of git bisect.
 
+Results as JSON (` + "`--format json`, of load `-o json`" + `) have a field ` + "`answer`, with the schema of `tare schema answer`" + `:
+
+`)
+	for _, f := range answer.BriefFields() {
+		fmt.Fprintf(&b, "- `%s`: %s\n", f[0], f[1])
+	}
+	var verdicts []string
+	for _, v := range answer.Verdicts() {
+		verdicts = append(verdicts, string(v))
+	}
+	fmt.Fprintf(&b, "\nVerdicts: %s.\n", strings.Join(verdicts, ", "))
+	b.WriteString(`
 Flags of several commands:
 
 `)

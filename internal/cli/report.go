@@ -127,6 +127,7 @@ type reportOptions struct {
 	attribution string
 	same        string // margin that counts as the same, empty for the experiment's
 	ladder      bool   // what each treatment adds to the one before it
+	exit        int    // exit code of the command
 	push        pushOptions
 }
 
@@ -205,7 +206,7 @@ func attributionOf(nameOrPath string) (func(mesh.Task) mesh.Task, error) {
 
 // reportFormat finds the format asked for, to be laid out for width columns. 0 means no limit.
 func reportFormat(o reportOptions, width int, color bool) (report.Format, error) {
-	f := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width, Color: color})
+	f := findFormat(o.format, report.Options{All: o.all, Metric: o.metric, Width: width, Color: color, ExitCode: o.exit})
 	switch {
 	case o.metric == "":
 	case o.format != "text" && o.format != "markdown":

@@ -1,15 +1,16 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -18,12 +19,27 @@ import (
 var verifyForms = report.Safe(
 	report.Form[[]*verify.Result]{Name: "text", Write: writeVerified},
 	report.Form[[]*verify.Result]{Name: "json", Write: func(w io.Writer, all []*verify.Result) error {
-		e := json.NewEncoder(w)
-		e.SetIndent("", "  ")
-		e.SetEscapeHTML(false)
-		return e.Encode(all)
+		return report.WriteAnswered(w, verifiedBrief(all), struct {
+			Directories []*verify.Result `json:"directories"`
+		}{all})
 	}},
 )
+
+// verifiedBrief is the answer: whether every check of every directory holds.
+func verifiedBrief(all []*verify.Result) answer.Brief {
+	b := answer.Brief{Sentence: printable.Counted(len(all), "directory") + " verified.", Verdict: compare.Verdict(compare.Holds), Subject: all[0].Dir}
+	if err := verified(all); err != nil {
+		b.Sentence, b.Verdict, b.ExitCode = err.Error()+".", compare.Verdict(compare.Breached), console.Code(err)
+	}
+	for _, r := range all {
+		for _, f := range r.Findings {
+			if f.Severity == verify.Problem && b.Reason == "" {
+				b.Subject, b.Reason = r.Dir, f.File+": "+f.Message
+			}
+		}
+	}
+	return b
+}
 
 func newVerifyCommand(c *CommandLine) *cobra.Command {
 	names := report.Names(verifyForms)

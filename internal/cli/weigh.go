@@ -24,7 +24,7 @@ type weighOptions struct {
 }
 
 func newWeighCommand(c *CommandLine) *cobra.Command {
-	o := weighOptions{}
+	o := weighOptions{run: runOptions{report: defaultReport()}}
 	cmd := &cobra.Command{
 		Use:   "weigh [flags] -- PROGRAM [ARGUMENT…]",
 		Short: "Measure what a sidecar, an agent or a process beside it adds to your program, without a file",
@@ -135,6 +135,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
 	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
 	f.BoolVar(&o.run.plain, "plain", false, "plain lines instead of a screen")
+	choice(cmd, &o.run.report.format, "format", "report format, as in tare report; text is the answer alone", formatNames())
 	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
@@ -148,6 +149,9 @@ type weigher struct{ *CommandLine }
 
 // weigh chooses rate and blocks, writes the experiment file, runs it and prints the answer.
 func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error {
+	if err := o.run.report.checkForRun(); err != nil {
+		return err
+	}
 	w, err := c.program.Weigh(ctx, o.Weigh, args)
 	if err != nil {
 		return err
@@ -169,7 +173,10 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 		return err
 	}
 	c.Notef("measuring %s: %s, about %v", w.Load(), printable.Counted(w.Blocks(), "block"), w.Expected().Round(5*time.Second))
-	o.run.out, o.run.report, o.run.finish, o.run.sourceShown = w.Out, defaultReport(), c.answer, o.InPlace
+	o.run.out, o.run.sourceShown = w.Out, o.InPlace
+	if o.run.report.format == defaultReport().format {
+		o.run.finish = c.answer
+	}
 	err = session.InFlags(runCommand(c).runStudy(ctx, w.Study, o.run))
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", w.Path)
 	return err

@@ -13,13 +13,14 @@ import (
 
 // Sensitivity is the smallest difference that a planned comparison can show, from the spread of earlier runs.
 type Sensitivity struct {
-	Treatment, Baseline string
-	Metric              string
+	Treatment string `json:"treatment"`
+	Baseline  string `json:"baseline"`
+	Metric    string `json:"metric"`
 	// Spread is the standard deviation of a block's difference over the treatment's mean, or
 	// of the logarithm of its ratio, with its interval.
-	Spread stats.Interval
-	Level  float64 // of the test: Holm's first step
-	Ratio  bool    // judged by the ratio
+	Spread stats.Interval `json:"spread"`
+	Level  float64        `json:"level"` // of the test: Holm's first step
+	Ratio  bool           `json:"ratio"` // judged by the ratio
 }
 
 // sensitiveMetrics are those that a sensitivity is computed for.

@@ -15,7 +15,7 @@ import (
 // with the treatments. Mesh names are examples only, since a user can write a
 // definition.
 func Schema(names Names) ([]byte, error) {
-	s := jsonschema.Of(reflect.TypeFor[Experiment](), func(t reflect.Type) *jsonschema.Schema {
+	s := jsonschema.Of(reflect.TypeFor[Experiment](), "yaml", func(t reflect.Type) *jsonschema.Schema {
 		switch t {
 		case reflect.TypeFor[Factors]():
 			return factorsSchema(names, true)

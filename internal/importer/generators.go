@@ -272,7 +272,7 @@ func readOutput(generator, path string, o Options) (*Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return parseOutput(generator, path, b, o)
+	return ParseOutput(generator, path, b, o.Corrected)
 }
 
 // readWhole reads a file, packed or not.

@@ -9,10 +9,10 @@ import (
 
 // Replayed is a recorded run whose gates were decided again.
 type Replayed struct {
-	Dir       string
-	Block     int  // of the look that decided, or of the last one
-	Last      bool // no look follows
-	Decisions []compare.Decision
+	Dir       string             `json:"dir"`
+	Block     int                `json:"block"`          // of the look that decided, or of the last one
+	Last      bool               `json:"last,omitempty"` // no look follows
+	Decisions []compare.Decision `json:"decisions"`
 }
 
 // Replay looks at the gates of one run until they are decided. within is the time to end at.

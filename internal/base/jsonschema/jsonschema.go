@@ -101,43 +101,48 @@ func (p *Properties) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Of returns the schema of a type, with the fields of structs named by their yaml tags. Structs refuse other fields.
+// Of returns the schema of a type, with the fields of structs named by their tags yaml or json. Structs refuse other fields.
 // known returns the schema of special types, or nil.
-func Of(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
-	s := schemaOf(t, known)
+func Of(t reflect.Type, tag string, known func(reflect.Type) *Schema) *Schema {
+	s := builder{tag, known}.schema(t)
 	s.Version = "https://json-schema.org/draft/2020-12/schema"
 	return s
 }
 
+type builder struct {
+	tag   string
+	known func(reflect.Type) *Schema
+}
+
 // addFields adds the fields of a struct, and the fields of inlined structs in their place.
-func addFields(to *Properties, t reflect.Type, known func(reflect.Type) *Schema) {
+func (b builder) addFields(to *Properties, t reflect.Type) {
 	for f := range t.Fields() {
-		switch name, options, _ := strings.Cut(f.Tag.Get("yaml"), ","); {
+		switch name, options, _ := strings.Cut(f.Tag.Get(b.tag), ","); {
 		case options == "inline":
-			addFields(to, f.Type, known)
+			b.addFields(to, f.Type)
 		case name != "" && name != "-":
-			to.Set(name, schemaOf(f.Type, known))
+			to.Set(name, b.schema(f.Type))
 		}
 	}
 }
 
-func schemaOf(t reflect.Type, known func(reflect.Type) *Schema) *Schema {
-	if s := known(t); s != nil {
+func (b builder) schema(t reflect.Type) *Schema {
+	if s := b.known(t); s != nil {
 		return s
 	}
 	switch t.Kind() {
 	case reflect.Pointer:
-		return schemaOf(t.Elem(), known)
+		return b.schema(t.Elem())
 	case reflect.Struct:
 		s := &Schema{Type: "object", Properties: NewProperties(), AdditionalProperties: FalseSchema}
-		addFields(s.Properties, t, known)
+		b.addFields(s.Properties, t)
 		return s
 	case reflect.Slice:
-		return &Schema{Type: "array", Items: schemaOf(t.Elem(), known)}
+		return &Schema{Type: "array", Items: b.schema(t.Elem())}
 	case reflect.Map:
 		s := &Schema{Type: "object"}
 		if t.Elem().Kind() != reflect.Interface {
-			s.AdditionalProperties = schemaOf(t.Elem(), known)
+			s.AdditionalProperties = b.schema(t.Elem())
 		}
 		return s
 	case reflect.Interface:

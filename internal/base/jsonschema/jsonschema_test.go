@@ -25,7 +25,7 @@ type example struct {
 }
 
 func TestOf(t *testing.T) {
-	s := jsonschema.Of(reflect.TypeFor[example](), func(t reflect.Type) *jsonschema.Schema {
+	s := jsonschema.Of(reflect.TypeFor[example](), "yaml", func(t reflect.Type) *jsonschema.Schema {
 		if t == reflect.TypeFor[special]() {
 			return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {}}}
 		}

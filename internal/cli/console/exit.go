@@ -44,18 +44,22 @@ func (e *ExitError) Unwrap() error { return e.Err }
 
 // Exit prints err as program prints errors, and returns the exit code.
 func Exit(stderr io.Writer, program string, err error) int {
-	if err == nil {
-		return Done
-	}
-	if errors.Is(err, ErrNoReader) {
-		return NoReader
-	}
 	exit, isExit := errors.AsType[*ExitError](err)
-	if !isExit || exit.Err != nil {
+	if err != nil && !errors.Is(err, ErrNoReader) && (!isExit || exit.Err != nil) {
 		printError(stderr, program, err)
 	}
+	return Code(err)
+}
+
+// Code is the exit code of a program that ends with err.
+func Code(err error) int {
+	exit, isExit := errors.AsType[*ExitError](err)
 	_, isUsage := errors.AsType[*hint.UsageError](err)
 	switch {
+	case err == nil:
+		return Done
+	case errors.Is(err, ErrNoReader):
+		return NoReader
 	case isExit:
 		return exit.Code
 	case isUsage, isUnknownCommand(err), isInvalidFile(err):

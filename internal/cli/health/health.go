@@ -28,6 +28,9 @@ var words = map[Verdict]string{OK: "ok", Warn: "warn", Fail: "FAIL", Absent: "no
 
 func (v Verdict) String() string { return words[v] }
 
+// MarshalText implements [encoding.TextMarshaler].
+func (v Verdict) MarshalText() ([]byte, error) { return []byte(strings.ToLower(words[v])), nil }
+
 // WarnIf warns if bad is true.
 func WarnIf(bad bool, format string, args ...any) Finding {
 	f := Found(fmt.Sprintf(format, args...))
@@ -39,14 +42,14 @@ func WarnIf(bad bool, format string, args ...any) Finding {
 
 // Finding is the outcome of one check.
 type Finding struct {
-	Verdict Verdict
-	Detail  string
-	Hint    string // replaces the check's own
+	Verdict Verdict `json:"verdict"`
+	Detail  string  `json:"detail"`
+	Hint    string  `json:"hint,omitempty"` // replaces the check's own
 }
 
 // Row is one line of the table.
 type Row struct {
-	Name string
+	Name string `json:"name"`
 	Finding
 }
 

@@ -8,8 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Capacity is the highest rate at which an objective holds.
@@ -22,6 +25,23 @@ type Capacity struct {
 type Probe struct {
 	capacity.Probe
 	Result load.Quantiles `json:"latency_ms,omitzero"`
+}
+
+// Brief is the answer of a search. exit is the exit code of the command.
+func (c *Capacity) Brief(exit int) answer.Brief {
+	b := answer.Brief{Sentence: c.Answer(), Verdict: answer.Measured, Metric: "rate", Unit: "1/s", Reason: cmp.Or(c.Note, c.Open), ExitCode: exit}
+	switch {
+	case c.Rate == 0:
+		b.Verdict, b.Reason = compare.Verdict(compare.Undecided), cmp.Or(c.Note, b.Sentence)
+		return b
+	case c.Open == capacity.OpenBelow:
+		b.Verdict = compare.Verdict(compare.Breached)
+	}
+	b.Figure = &stats.Interval{Estimate: c.Rate, Low: &c.Low, High: &c.High}
+	if c.Open == capacity.OpenAbove {
+		b.Figure.High = nil
+	}
+	return b
 }
 
 // CapacityOf is the result of a search, with the times of each probe.

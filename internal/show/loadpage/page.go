@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Options of a page.
@@ -66,6 +69,35 @@ func Answer(p *load.Profile, r *load.Report) []string {
 	t := &page{width: 1000}
 	t.answer(p, r)
 	return strings.Split(strings.TrimSuffix(t.String(), "\n"), "\n")
+}
+
+// BriefOf is the answer of a load: its gates, and its median response time, or without a rate the answers per second. ended is the
+// error with which the command ends, with its exit code.
+func BriefOf(p *load.Profile, r *load.Report, gates []Gate, ended error, exit int) answer.Brief {
+	b := answer.Brief{Sentence: strings.Join(Answer(p, r), " "), Verdict: answer.Measured, ExitCode: exit}
+	if r.Result.Success == nil {
+		b.Verdict = compare.Insufficient
+	}
+	if len(gates) > 0 {
+		b.Verdict = compare.Verdict(compare.Holds)
+	}
+	switch {
+	case ended == nil:
+	case slices.ContainsFunc(gates, func(g Gate) bool { return !g.Holds && !g.Undecided }) || len(gates) == 0 && exit != 0 && r.Result.Success != nil:
+		b.Verdict = compare.Verdict(compare.Breached)
+	case slices.ContainsFunc(gates, func(g Gate) bool { return g.Undecided }):
+		b.Verdict = compare.Verdict(compare.Undecided)
+	}
+	if ended != nil {
+		b.Reason = ended.Error()
+	}
+	switch {
+	case r.Loop == "open" && r.ResponseMS.Count > 0:
+		b.Metric, b.Unit, b.Figure = "latency_ms/p50", "ms", &stats.Interval{Estimate: r.ResponseMS.P50}
+	case r.Loop != "open" && r.Completed > 0:
+		b.Metric, b.Unit, b.Figure = "rate", "1/s", &stats.Interval{Estimate: r.Rate}
+	}
+	return b
 }
 
 // answer is the first line.

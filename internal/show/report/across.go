@@ -18,7 +18,7 @@ import (
 func AcrossForms(o Options) []Form[*compare.Across] {
 	return Safe(
 		Form[*compare.Across]{"text", "tables for the terminal", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
-		Form[*compare.Across]{"json", "everything, schema " + compare.AcrossSchema, writeJSON[*compare.Across]},
+		Form[*compare.Across]{"json", "everything, schema " + compare.AcrossSchema, func(w io.Writer, a *compare.Across) error { return WriteAnswered(w, acrossBrief(a, o.ExitCode), a) }},
 		Form[*compare.Across]{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
 	)
 }

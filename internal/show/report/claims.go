@@ -271,6 +271,9 @@ func firstResult(all []Claim) []Claim {
 	return all
 }
 
+// shortly begins a result that was printed before.
+const shortly = "In short: "
+
 // inShort are the claims of the first result in one.
 func inShort(all []Claim) Claim {
 	var rows []string
@@ -279,7 +282,7 @@ func inShort(all []Claim) Claim {
 		rows = append(rows, amount)
 	}
 	c := all[0]
-	c.Sentence = "In short: " + c.Sentence
+	c.Sentence = shortly + c.Sentence
 	if rows != nil {
 		c.Sentence += " " + strings.Join(rows, ", ") + "."
 	}
@@ -288,16 +291,24 @@ func inShort(all []Claim) Claim {
 
 // settle is the command that would decide an undecided difference, with its minutes.
 func (v view) settle(c compare.Comparison) string {
-	n, setup := v.r.Count.Blocks, v.r.Setup
-	if v.r.Method != compare.Paired || n == 0 || setup.FirstStart == nil || setup.LastEnd == nil {
-		return ""
-	}
-	blocks, does := 4*n, "halve this interval"
+	blocks, does := 4*v.r.Count.Blocks, "halve this interval"
 	if c.BlocksNeeded > 0 {
 		blocks, does = c.BlocksNeeded, "settle it"
 	}
-	minutes := int(math.Ceil(setup.LastEnd.Sub(*setup.FirstStart).Minutes() / float64(n) * float64(blocks)))
-	return fmt.Sprintf(" About %s would %s: `tare run experiment.yaml --set blocks=%d`.", printable.Counted(max(1, minutes), "minute"), does, blocks)
+	minutes := int(v.minutes(blocks))
+	if minutes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" About %s would %s: `tare run experiment.yaml --set blocks=%d`.", printable.Counted(minutes, "minute"), does, blocks)
+}
+
+// minutes is the time that a number of blocks takes, 0 if unknown.
+func (v view) minutes(blocks int) float64 {
+	n, setup := v.r.Count.Blocks, v.r.Setup
+	if v.r.Method != compare.Paired || n == 0 || setup.FirstStart == nil || setup.LastEnd == nil {
+		return 0
+	}
+	return max(1, math.Ceil(setup.LastEnd.Sub(*setup.FirstStart).Minutes()/float64(n)*float64(blocks)))
 }
 
 // signedWithin is a difference with its interval: "-96 ±469 µs", or "+54 µs (-143 to +236)".

@@ -118,10 +118,16 @@ func errorSentence(r *answer.Report) string {
 	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
 }
 
+// outcomeRank puts what does not hold first.
+var outcomeRank = map[compare.Outcome]int{compare.Breached: 0, compare.Undecided: 1, compare.Holds: 2}
+
+func gatesByOutcome(r *answer.Report) []compare.Decision {
+	return slices.SortedStableFunc(slices.Values(r.Decisions), func(a, b compare.Decision) int { return outcomeRank[a.Outcome] - outcomeRank[b.Outcome] })
+}
+
 // gateClaims are the gates in at most two claims, those that do not hold first. There are none without gates.
 func gateClaims(r *answer.Report) (all []Claim) {
-	rank := map[compare.Outcome]int{compare.Breached: 0, compare.Undecided: 1, compare.Holds: 2}
-	ordered := slices.SortedStableFunc(slices.Values(r.Decisions), func(a, b compare.Decision) int { return rank[a.Outcome] - rank[b.Outcome] })
+	ordered := gatesByOutcome(r)
 	for _, d := range ordered {
 		all = append(all, gateOf(r, d, settleWords(r, d)))
 	}

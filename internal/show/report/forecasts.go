@@ -47,7 +47,7 @@ func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all 
 func ForecastsForms() []Form[Forecasts] {
 	return Safe(
 		Form[Forecasts]{"text", "what the sidecars would cost, in all and by service", writeForecasts},
-		Form[Forecasts]{"json", "everything, schema tare.forecast/v1", writeJSON[Forecasts]},
+		Form[Forecasts]{"json", "everything, schema tare.forecast/v1", func(w io.Writer, f Forecasts) error { return WriteAnswered(w, forecastsBrief(f), f) }},
 	)
 }
 

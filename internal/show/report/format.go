@@ -33,7 +33,7 @@ func (f Format) WriteTo(w io.Writer, a answer.Analysis) error {
 	return f.Write(w, a.Report)
 }
 
-// Options of the formats for people.
+// Options of the formats.
 type Options struct {
 	// All shows every metric, not only the headline ones.
 	All bool
@@ -43,13 +43,15 @@ type Options struct {
 	Width int
 	// Color: bold headings and results, by ANSI escape sequences.
 	Color bool
+	// ExitCode of the command, for the answer of JSON.
+	ExitCode int
 }
 
 // Formats lists every format, in the order of help. The first is the default.
 func Formats(o Options) []Format {
 	all := []Format{
 		{Name: "text", Doc: "a table for the terminal", Write: func(w io.Writer, r *answer.Report) error { return writeText(w, r, o) }},
-		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: writeReport},
+		{Name: "json", Doc: "everything, schema " + answer.Schema, Write: func(w io.Writer, r *answer.Report) error { return writeReport(w, r, o.ExitCode) }},
 		{Name: "markdown", Doc: "the text as GitHub-flavoured Markdown", Write: func(w io.Writer, r *answer.Report) error { return writeMarkdown(w, r, o) }},
 		{Name: "decision", Doc: "the gates of tare ab and what differs, in a few lines", Write: func(w io.Writer, r *answer.Report) error { return writeDecision(w, r, o) }},
 		{Name: "comment", Doc: "the gates as a comment on a pull request, in Markdown", Write: writeComment},
@@ -97,12 +99,13 @@ func Write[T any](w io.Writer, v T, all []Form[T], name string) error {
 	return all[i].Write(w, v)
 }
 
-// writeReport is the JSON format of a report, with the claims that the other formats have.
-func writeReport(w io.Writer, r *answer.Report) error {
+// writeReport is the JSON format of a report, with its answer and the claims that the other formats have.
+func writeReport(w io.Writer, r *answer.Report, exit int) error {
 	return writeJSON(w, struct {
+		Answer answer.Brief `json:"answer"`
 		*answer.Report
 		Claims []Claim `json:"claims"`
-	}{r, Claims(r)})
+	}{BriefOf(r, exit), r, Claims(r)})
 }
 
 // writeJSON is the JSON format of everything that this package writes.

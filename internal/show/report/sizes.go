@@ -147,7 +147,7 @@ func settingsOf(size predict.Size) mesh.ProxySettings {
 func SizesForms() []Form[Sizes] {
 	return Safe(
 		Form[Sizes]{"text", "requests and limits of each proxy", writeSizes},
-		Form[Sizes]{"json", "everything, with the curve", writeJSON[Sizes]},
+		Form[Sizes]{"json", "everything, with the curve", func(w io.Writer, s Sizes) error { return WriteAnswered(w, sizesBrief(s), s) }},
 		Form[Sizes]{"yaml", "resources of a container", writeResources},
 		Form[Sizes]{"values", "values of the mesh's chart, for all sidecars", writeChartValues},
 		Form[Sizes]{"annotations", "annotations of a pod, for its own sidecar", writeAnnotations},
