@@ -27,7 +27,7 @@ var isCommand = regexp.MustCompile(`^(tare [a-z]|(bin/\S+|tare-\S+|make|go|git|s
 // printed are the lines of output in blocks of commands.
 var printed = []string{"151.1 req/s with p90 < 500ms, errors < 0.1% (95 % interval 139.2 to 159.1)"}
 
-// commandsOf are the lines in the blocks of commands of a page, without comments and output.
+// commandsOf are the commands of a page: the lines in its blocks, without comments and output, and those that answer questions.
 func commandsOf(page string) (all []string) {
 	for _, block := range blocksOf(page) {
 		if !isCommand.MatchString(block[0]) {
@@ -41,8 +41,16 @@ func commandsOf(page string) (all []string) {
 			}
 		}
 	}
+	for _, row := range question.FindAllString(page, -1) {
+		for _, span := range tareSpan.FindAllStringSubmatch(row, -1) {
+			all = append(all, span[1])
+		}
+	}
 	return all
 }
+
+// question matches a row of a table of questions and their commands.
+var question = regexp.MustCompile(`(?m)^\| [^|]*\? \| .*$`)
 
 // blocksOf are the indented and fenced blocks of a page, as lines. A blank line ends an indented one: the next may be of
 // another kind.
@@ -158,12 +166,9 @@ var documented = map[string]done{
 	"bin/tare size --from runs/values --rate 150 --format values > sidecars.yaml": {
 		instead: "bin/tare size --from runs/curve --rate 300 --connections 4 --objective 'p99 < 50ms' --format yaml > sidecars.yaml"},
 	"helm upgrade istiod istio/istiod -n istio-system --reuse-values -f sidecars.yaml": {not: "needs Helm and an Istio that it installed"},
-	"tare report":                          {instead: "tare report || [ $? = 2 ]"}, // the first has no run
-	"tare run examples/quickstart.yaml":    {add: short + " --out runs/quickstart-1"},
-	"tare report runs/quickstart-…":        {quick: true},
-	"tare plot runs/quickstart-… -o x.svg": {},
-	"tare verify runs/quickstart-…":        {quick: true},
-	"tare weigh -- ./server --port {port}": {instead: "tare weigh --plain --time 15s --rate 100 -- tare-agent serve --listen 127.0.0.1:{port}"},
+	"tare report":                       {instead: "tare report || [ $? = 2 ]"}, // the first has no run
+	"tare run examples/quickstart.yaml": {add: short + " --out runs/quickstart-1"},
+	"tare verify runs/quickstart-…":     {quick: true},
 	"tare weigh --gateway nginx --gateway envoy --gateway haproxy -- ./server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare weigh --gateway nginx --path /v1/chat/completions --data '{\"model\": \"tare\", \"stream\": true}' -- tare-agent completions --listen 127.0.0.1:{port}": {
@@ -173,22 +178,35 @@ var documented = map[string]done{
 	"tare load http://127.0.0.1:8080/ --rate 1000 --connections 16 --connection-rate 250":     {add: "-z 1s"},
 	"tare load http://127.0.0.1:8080/ -r 500":                                                 {add: "-z 1s"},
 	"tare weigh --env A=b -- ./server":                                                        {instead: "tare weigh --plain --time 15s --rate 100 --env A=b -- tare-agent serve --listen 127.0.0.1:{port}"},
-	"tare ab -- ./old {port} -- ./new {port}":                                                 {instead: "tare ab --plain --max-time 2m --undecided pass --rate 100 --gate 'cpu_us_per_request/total < +1000%' -- tare-agent serve --listen 127.0.0.1:{port} -- tare-agent serve --listen 127.0.0.1:{port}"},
 	"tare ab -- ./server-old --port {port} -- ./server-new --port {port}":                     {by: "TestABRuns"},
 	"git bisect run tare ab --bisect -- /good/server --port {port} -- ./server --port {port}": {by: "TestBisectOfPrograms"},
 	"tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js":                   {by: "TestWeighOfVariants"},
 	"tare weigh --prefix opentelemetry-instrument -- python3 app.py":                          {by: "TestWeighOfVariants"},
-	"tare ab -- ./old build -- ./new build":                                                   {by: "TestABOfEndingPrograms"},
-	"tare weigh --prefix 'strace -f -o /dev/null' -- gzip -kf big.json":                       {by: "TestWeighOfEndingProgram"},
-	"tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}":               {by: "TestWeighOfVariants"},
-	"tare ab --mesh envoy --program ./old --program ./new":                                    {add: "--plain --max-time 2m --undecided pass --gate 'cpu_us_per_request/data < +1000%'"},
-	"tare compare runs/nightly-* NEW":                                                         {by: "TestScripts"},
-	"tare doctor examples/quickstart.yaml":                                                    {by: "TestDoctorRunsAnAA"},
-	"tare doctor":                                                                             {instead: "tare doctor || [ $? = 1 ]"},
-	"tare mesh install istio":                                                                 {by: "TestKubernetesIstioCommands"},
-	"tare list meshes":                                                                        {quick: true},
-	"tare cluster create --with kind && tare cluster image load --to kind:tare":               {not: "needs kind; TestClusterIsCreatedAndMarked plays it"},
-	"tare run examples/istio-kubernetes.yaml":                                                 {add: isDryRun},
+	"tare weigh -- python3 -m http.server {port}":                                             {instead: "tare weigh --plain --time 15s --rate 50 -- python3 -m http.server {port}"},
+	"tare weigh --env PYTHONDEVMODE=1 -- python3 -m http.server {port}": {
+		instead: "tare weigh --plain --time 15s --rate 50 --env PYTHONDEVMODE=1 -- python3 -m http.server {port}"},
+	"tare weigh --gateway nginx -- tare-agent completions --listen 127.0.0.1:{port}": {
+		instead: "tare weigh --plain --time 15s --rate 20 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- tare-agent completions --listen 127.0.0.1:{port}"},
+	"tare ab --gate 'cpu_us_per_request/total < +5%' -- python3 -m http.server {port} -- python3 -O -m http.server {port}": {
+		instead: "tare ab --plain --max-time 2m --undecided pass --rate 50 --gate 'cpu_us_per_request/total < +1000%' -- python3 -m http.server {port} -- python3 -O -m http.server {port}"},
+	"tare run examples/proxies.yaml":                                               {add: isDryRun},
+	"tare run examples/reload.yaml":                                                {add: isDryRun},
+	"tare run examples/soak.yaml":                                                  {add: isDryRun},
+	"tare report --cost examples/prices.yaml":                                      {quick: true},
+	"tare run examples/quickstart.yaml --set 'factors.rate=[100, 250, 500, 1000]'": {add: isDryRun},
+	"tare forecast --graph examples/graphs/shop.yaml --rate 300": {
+		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 2>&1 | grep -q 'tare run examples/quickstart.yaml'"},
+	"tare import fortio examples/fortio --out runs/fortio --report":             {quick: true},
+	"tare ab -- ./old build -- ./new build":                                     {by: "TestABOfEndingPrograms"},
+	"tare weigh --prefix 'strace -f -o /dev/null' -- gzip -kf big.json":         {by: "TestWeighOfEndingProgram"},
+	"tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}": {by: "TestWeighOfVariants"},
+	"tare ab --mesh envoy --program ./old --program ./new":                      {add: "--plain --max-time 2m --undecided pass --gate 'cpu_us_per_request/data < +1000%'"},
+	"tare compare runs/nightly-* NEW":                                           {by: "TestScripts"},
+	"tare doctor examples/quickstart.yaml":                                      {by: "TestDoctorRunsAnAA"},
+	"tare doctor":                                                               {instead: "tare doctor || [ $? = 1 ]"},
+	"tare list meshes":                                                          {quick: true},
+	"tare cluster create --with kind && tare cluster image load --to kind:tare": {not: "needs kind; TestClusterIsCreatedAndMarked plays it"},
+	"tare run examples/istio-kubernetes.yaml":                                   {add: isDryRun},
 
 	"bin/tare report runs/quickstart-… --all":                                                                     {quick: true},
 	"bin/tare verify runs/quickstart-…":                                                                           {quick: true},
@@ -434,8 +452,8 @@ func scratch(t *testing.T) (dir, bin string) {
 	if err != nil {
 		t.Skipf("needs Envoy: %v", err)
 	}
-	here := must.Get(os.Getwd())(t)
-	for link, to := range map[string]string{"examples": filepath.Join(here, "examples"), "bin": bin, "old": envoy.Path, "new": envoy.Path} {
+	must.OK(t, os.CopyFS(filepath.Join(dir, "examples"), os.DirFS("examples")))
+	for link, to := range map[string]string{"bin": bin, "old": envoy.Path, "new": envoy.Path} {
 		must.OK(t, os.Symlink(to, filepath.Join(dir, link)))
 	}
 	for _, mesh := range []string{"linkerd", "ambient"} {
