@@ -216,7 +216,7 @@ func TestShippedProxiesWithMTLS(t *testing.T) {
 			local.Sidecar.Config = strings.ReplaceAll(local.Sidecar.Config, c.check, c.without)
 			m.Local = &local
 			open := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m)
-			must.Contain(t, verified(t, open.declare()), "as an outside client")
+			must.Contain(t, verified(t, open.declare()), "as an outside client", "the proxy admits every certificate of its authority: its configuration must admit the callers alone, by their names")
 		})
 	}
 }

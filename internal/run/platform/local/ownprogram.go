@@ -113,7 +113,7 @@ func (o *ownPrograms) startHelper(ctx context.Context, p *pod, s app.Service, b 
 	if err != nil || !b.UsesPort() {
 		return err
 	}
-	return awaitReady(ctx, p.name+"/"+b.Name, process, func(ctx context.Context) error { return serves(ctx, mesh.ReadyTCP, []netip.AddrPort{own}) })
+	return awaitReady(ctx, p.name+"/"+b.Name, process, func(ctx context.Context) error { return serves(ctx, mesh.ReadyTCP, []netip.AddrPort{own}) }, own)
 }
 
 // start starts the program of a pod and waits until it is ready.

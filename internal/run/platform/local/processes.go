@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
@@ -205,17 +206,36 @@ func (ps *processes) note(d descendant) {
 	_ = proc.Note(d.task.PID, d.name) // the run continues: it is for a sweep after a kill
 }
 
-// startTimeout bounds the time until a new process is ready.
-const startTimeout = 30 * time.Second
+const (
+	// startTimeout bounds the time until a new process is ready.
+	startTimeout = 30 * time.Second
+	// elsewhereLists is the number of lists, one every listenPause, in which a process listens, and not where it is expected, until
+	// it is late. A machine that stands still makes none.
+	elsewhereLists = 4
+)
 
-// awaitReady waits until a new process is ready or has ended, or the time is over.
-func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error) error {
+// awaitReady waits until a new process is ready or has ended, or the time is over. One that listens at other addresses than
+// the expected ones is late after elsewhereLists.
+func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(context.Context) error, expected ...netip.AddrPort) error {
+	const advice = "a command has {listen} where it takes the address to listen on"
 	var gone, last error
+	began := time.Now()
+	listed, lists := began, 0
 	err := wait.Within(ctx, startTimeout, adminPause, func(ctx context.Context) error {
 		err := ready(ctx)
 		if err != nil && exited(p) {
 			gone = ended(id, p)
 			return wait.Stop(gone)
+		}
+		if errors.Is(err, syscall.ECONNREFUSED) && time.Since(listed) > listenPause {
+			listed = time.Now()
+			lists++
+			if missing := notAmong(expected, listening(p.PID)); !missing.IsValid() {
+				lists = 0
+			} else if lists == elsewhereLists {
+				gone = notReady(id, p, missing, advice, time.Since(began), err)
+				return wait.Stop(gone)
+			}
 		}
 		if last == nil || ctx.Err() == nil {
 			last = err
@@ -228,7 +248,17 @@ func awaitReady(ctx context.Context, id string, p *proc.Process, ready func(cont
 	case ctx.Err() != nil:
 		return fmt.Errorf("start %s: %w", id, context.Cause(ctx))
 	}
-	return notReady(id, p, netip.AddrPort{}, "a command has {listen} where it takes the address to listen on", startTimeout, last)
+	return notReady(id, p, netip.AddrPort{}, advice, startTimeout, last)
+}
+
+// notAmong is the first of the expected addresses at which a process that listens does not. It is none for one that does not listen.
+func notAmong(expected, listens []netip.AddrPort) (missing netip.AddrPort) {
+	for _, at := range expected {
+		if len(listens) > 0 && !slices.Contains(listens, at) {
+			return at
+		}
+	}
+	return missing
 }
 
 // ended returns the error of a process that ended unexpectedly, with the error of [proc.Process.Wait].

@@ -196,7 +196,7 @@ func (px *proxies) awaitReady(ctx context.Context, p *pod, one sidecarProcess, i
 			p.sources[one.container] = source
 			_, err := p.counters(ctx)
 			return err
-		})
+		}, one.listens...)
 	}
 	p.admin = &admin{socket: p.sidecar.AdminPath, statistics: px.layout.spec.Mesh.Local.Verify.Statistics}
 	p.sources[one.container] = source
