@@ -23,6 +23,7 @@ func Analyze(d *result.Dir, o compare.Options) (*Report, error) {
 		return nil, err
 	}
 	r := newReport(run)
+	r.Directory = d.Path()
 	if o.Ladder || run.File.Ladder {
 		if r.Ladders, err = run.Ladders(); err != nil && o.Ladder {
 			return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)

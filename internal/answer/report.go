@@ -16,6 +16,8 @@ type Report struct {
 	Schema      string `json:"schema"`
 	Experiment  string `json:"experiment"`
 	Description string `json:"description,omitempty"`
+	// Directory is the results directory, as it was named.
+	Directory string `json:"directory,omitempty"`
 	// Names of levels, by level. Other levels are named by themselves.
 	Names      map[string]string `json:"names,omitempty"`
 	Method     compare.Method    `json:"method"`

@@ -43,6 +43,17 @@ type Found struct {
 	Probes []Probe `json:"probes"`
 }
 
+// Rounded are the rate and the ends of its interval to two digits of half of the interval.
+func (f Found) Rounded() (rate, low, high float64) {
+	half := (f.High - f.Low) / 2
+	if !(half > 0) || f.Open != "" {
+		return f.Rate, f.Low, f.High
+	}
+	step := math.Pow10(int(math.Floor(math.Log10(half))) - 1)
+	at := func(v float64) float64 { return math.Round(v/step) * step }
+	return at(f.Rate), at(f.Low), at(f.High)
+}
+
 // Probe is one load at one rate.
 type Probe struct {
 	Rate      float64 `json:"rate"`                // requests per second of the probe

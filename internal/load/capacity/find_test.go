@@ -3,6 +3,7 @@ package capacity
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +121,21 @@ func TestGeneratorAtItsLimit(t *testing.T) {
 		x.Growth = x.Intended - x.Completed
 		if p := judge(bounds, 1000, time.Second, &x); (p.Undecided != "") != want.undecided || p.Holds != want.holds {
 			t.Errorf("%s: %+v", objective, p)
+		}
+	}
+}
+
+// Two digits of half of the interval are enough, and an open one stays as it is.
+func TestRounded(t *testing.T) {
+	for _, c := range []struct{ of, want Found }{
+		{Found{Rate: 46315, Low: 17629, High: 82453}, Found{Rate: 46000, Low: 18000, High: 82000}},
+		{Found{Rate: 151.13, Low: 139.21, High: 159.12}, Found{Rate: 151.1, Low: 139.2, High: 159.1}},
+		{Found{Rate: 2554, Low: 2554, High: 2554}, Found{Rate: 2554, Low: 2554, High: 2554}},
+		{Found{Rate: 2554.4, Low: 2554.4, High: 9000, Open: OpenAbove}, Found{Rate: 2554.4, Low: 2554.4, High: 9000}},
+	} {
+		rate, low, high := c.of.Rounded()
+		if math.Abs(rate-c.want.Rate)+math.Abs(low-c.want.Low)+math.Abs(high-c.want.High) > 1e-6 {
+			t.Errorf("%v (%v to %v), want %+v", rate, low, high, c.want)
 		}
 	}
 }

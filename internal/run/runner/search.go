@@ -30,8 +30,9 @@ func (t *trial) search(ctx context.Context) error {
 		return err
 	}
 	t.found, t.load.rate = &found, float64(c.Share)*found.Rate
+	rate, low, high := found.Rounded()
 	t.journal.emit(result.Event{Kind: result.KindLog, Message: fmt.Sprintf("%s: the highest rate that meets %s is %.0f requests/s (%.0f to %.0f); measuring at %v of it, %.0f",
-		t.setup.of.Treatment, c.Objective, found.Rate, found.Low, found.High, c.Share, t.load.rate)})
+		t.setup.of.Treatment, c.Objective, rate, low, high, c.Share, t.load.rate)})
 	return t.idle.settle(ctx)
 }
 

@@ -83,16 +83,18 @@ func (t *page) capacity(c *Capacity) {
 
 // answer has the part that is emphasised first, and whether a rate was found.
 func (c *Capacity) answer() (strong, rest string, found bool) {
+	rate, low, high := c.Rounded()
 	switch {
 	case c.Rate == 0:
 		return "Undecided: no probe shows whether " + c.Objective + " holds.", "", false
 	case c.Open == capacity.OpenAbove:
-		return "At least " + rounded(c.Low) + " req/s", " with " + c.Objective + ": no probe above it missed the objective.", true
+		return "At least " + rounded(low) + " req/s", " with " + c.Objective + ": no probe above it missed the objective.", true
 	case c.Open == capacity.OpenBelow:
 		return "No rate meets " + c.Objective, ": even " + rounded(c.Rate) + " req/s misses it.", false
 	}
-	return rounded(c.Rate) + " req/s", fmt.Sprintf(" with %s (95%s%% interval %s to %s)", c.Objective, hardSpace, rounded(c.Low), rounded(c.High)), true
+	return rounded(rate) + " req/s", fmt.Sprintf(" with %s (95%s%% interval %s to %s)", c.Objective, hardSpace, rounded(low), rounded(high)), true
 }
+
 
 // probes are sorted by rate, so that the edge is in sight.
 func (t *page) probes(c *Capacity) {

@@ -297,7 +297,7 @@ func capacityClaims(v view) []Claim {
 	}
 	return ranking(all, func(all []row) Claim {
 		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Interval
-		return Claim{Form: rankedRates, Subject: all[0].Baseline, Metric: metric.Capacity, Amount: &rate}.fill(sentenceWords{"base": with(all[0].base), "is": fixed(rate.Estimate, max(0, 2-magnitude(rate.Estimate)))})
+		return Claim{Form: rankedRates, Subject: all[0].Baseline, Metric: metric.Capacity, Amount: &rate}.fill(sentenceWords{"base": with(all[0].base), "is": fixed(rate.Estimate, 2-magnitude(rate.Estimate))})
 	})
 }
 
@@ -453,7 +453,7 @@ func (t totals) words(subject, base string, of stats.Interval) string {
 
 // threeDigits is a CPU time in a sentence: "549 µs".
 func threeDigits(us float64) string {
-	return fixed(us, max(0, 2-magnitude(us))) + quantityOf(answerCost).unitText()
+	return fixed(us, 2-magnitude(us)) + quantityOf(answerCost).unitText()
 }
 
 // timesWords is a multiple with two digits, or with as many as show that it is not 1.
@@ -579,7 +579,7 @@ func amountWithin(i stats.Interval, q quantity) string {
 func sentenceDecimals(i stats.Interval, scale float64) int {
 	half, known := i.HalfWidth()
 	size, half := math.Abs(i.Estimate)*scale, half*scale
-	d := max(0, min(decimals(size, half, known), 2-magnitude(size)))
+	d := min(decimals(size, half, known), max(0, 2-magnitude(size)))
 	if !known || half == 0 {
 		return d
 	}

@@ -55,7 +55,7 @@ func TestAnswer(t *testing.T) {
 				low, high := -8e-5, 7e-5
 				c.Difference = &stats.Interval{Estimate: -1e-5, Low: &low, High: &high}
 			}
-		}, []string{"in CPU per request is shown, compared with a run without a mesh: -0.00", " minutes would halve this interval: `tare run experiment.yaml --set blocks=16`."}, []string{"adjust"}},
+		}, []string{"in CPU per request is shown, compared with a run without a mesh: -0.00", " minutes would halve this interval: `tare run ", "/experiment.yaml --set blocks=16`."}, []string{"adjust"}},
 		{"insufficient", func(c *compare.Comparison) { c.Verdict = compare.Insufficient },
 			[]string{"envoy: too few trials for a verdict on CPU per request."}, []string{"adds", "median"}},
 	} {
@@ -123,7 +123,7 @@ func TestAnswerWithCapacity(t *testing.T) {
 		t.Errorf("%q", lines)
 	}
 	lines := Answer(reportOf(t, s))
-	if len(lines) < 3 || !strings.HasPrefix(lines[0], "With envoy the highest rate is 67 % lower: 3298 requests/s instead of 9895 without a mesh, at p99 < 50ms.") || !strings.Contains(lines[1], "of CPU a request") {
+	if len(lines) < 3 || !strings.HasPrefix(lines[0], "With envoy the highest rate is 67 % lower: 3300 requests/s instead of 9900 without a mesh, at p99 < 50ms.") || !strings.Contains(lines[1], "of CPU a request") {
 		t.Errorf("%q", lines)
 	}
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -205,7 +207,12 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 
 // percentWords are a ratio as a change: "87 % lower (84 to 90 %)".
 func percentWords(of stats.Interval) string {
-	percent := func(of float64) string { return rough(100 * math.Abs(of-1)) }
+	half, known := of.HalfWidth()
+	d := decimals(100*(of.Estimate-1), 100*half, known)
+	percent := func(of float64) string {
+		size := 100 * math.Abs(of-1)
+		return fixed(size, min(d, max(0, 1-magnitude(size))))
+	}
 	s, from, to := percent(of.Estimate)+" % higher", of.Low, of.High
 	if of.Estimate < 1 {
 		s, from, to = percent(of.Estimate)+" % lower", to, from
@@ -299,7 +306,8 @@ func (v view) settle(c compare.Comparison) string {
 	if minutes == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" About %s would %s: `tare run experiment.yaml --set blocks=%d`.", printable.Counted(minutes, "minute"), does, blocks)
+	file := printable.ShellWord(filepath.Join(v.r.Directory, result.ExperimentFile))
+	return fmt.Sprintf(" About %s would %s: `tare run %s --set blocks=%d`.", printable.Counted(minutes, "minute"), does, file, blocks)
 }
 
 // minutes is the time that a number of blocks takes, 0 if unknown.

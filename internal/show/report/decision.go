@@ -43,12 +43,22 @@ func ChangeWords(d compare.Decision) string {
 }
 
 func changeInterval(d compare.Decision) string {
-	q, digits := quantityOf(d.Metric), "%+.2g"
+	q := quantityOf(d.Metric)
 	unit := q.differenceUnit()
 	if d.Unit == "%" {
-		q.scale, digits, unit = 1, "%+.1f", " %"
+		q.scale, unit = 1, " %"
 	}
-	write := func(v float64) string { return fmt.Sprintf(digits, v*q.scale) }
+	half, known := d.Change.HalfWidth()
+	allowed := decimals(d.Change.Estimate*q.scale, half*q.scale, known)
+	write := func(v float64) string {
+		switch v *= q.scale; {
+		case d.Unit == "%":
+			return signed(v, min(1, allowed))
+		case v == math.Trunc(v):
+			return signed(v, min(0, allowed))
+		}
+		return signed(v, max(min(0, allowed), 1-magnitude(v)))
+	}
 	s := write(d.Change.Estimate) + unit
 	if d.Change.Known() {
 		s += fmt.Sprintf(" (%s to %s)", write(*d.Change.Low), write(*d.Change.High))

@@ -234,21 +234,16 @@ func baseWords(v view, q compare.Question) string {
 	return v.label.phrase(q.Against, slices.SortedFunc(maps.Keys(q.Factors), byRank))
 }
 
-// differenceColumns are the columns that are shown. They end with the verdict if all fit. On a narrow terminal the verdict
-// precedes the ratio, and only --all and JSON have the ratio's interval.
+// differenceColumns are the columns that are shown. On a narrow terminal only --all and JSON have the ratio's interval.
 func differenceColumns(g grid, o Options, uniform bool) []column {
-	labels, values, ratio, ratioInterval, pairs, verdict := g[:1], g[1:3], g[3:4], g[4:5], g[5:6], g[6:]
+	columns := slices.Clone(g)
 	if uniform {
-		pairs = nil
+		columns = slices.Delete(columns, 5, 6)
 	}
-	all := slices.Concat(values, ratio, ratioInterval, pairs, verdict)
-	if fitting(labels, all, o.Width) < len(all) {
-		all = slices.Concat(values, verdict, ratio, pairs)
-		if o.All {
-			all = slices.Concat(all, ratioInterval)
-		}
+	if !o.All && fitting(columns[:1], columns[1:], o.Width) < len(columns)-1 {
+		columns = slices.Delete(columns, 4, 5)
 	}
-	return slices.Concat(labels, all)
+	return columns
 }
 
 // reasonOrVerdict is the verdict of a comparison. Without one it is the reason: "11 of 13 blocks withheld: the generator sent late".

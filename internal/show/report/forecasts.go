@@ -275,13 +275,13 @@ func cpuAmount(a predict.Amount) string {
 }
 
 func memoryAmount(a predict.Amount) string {
-	return fmt.Sprintf("%.0f MiB (%.0f to %.0f)", a.Estimate, math.Floor(a.Low), math.Ceil(a.High))
+	return between(a.Estimate, math.Floor(a.Low), math.Ceil(a.High), " MiB", 0)
 }
 
 func addedWords(a predict.Amount) string {
-	return fmt.Sprintf("+%.3g ms (%.3g to %.3g)", a.Estimate, a.Low, a.High)
+	return "+" + between(a.Estimate, a.Low, a.High, " ms", 2)
 }
 
 func moneyWords(f Forecasts, a predict.Amount) string {
-	return fmt.Sprintf("%.2f %s (%.2f to %.2f)", a.Estimate, f.Currency, a.Low, a.High)
+	return between(a.Estimate, a.Low, a.High, " "+f.Currency, 2)
 }

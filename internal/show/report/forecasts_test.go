@@ -40,12 +40,12 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	want := `envoy around shop (2 services, 300 requests/s at front):
   CPU of sidecars:            300m (250m to 350m)
   memory:                     201 MiB (199 to 203)
-  median response:            +1.23 ms (1 to 1.5), by calls to front and cart one after another
-  a month, as used:           6.20 USD (5.00 to 7.50)
-  control plane:              CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.20 USD (5.00 to 7.50) a month
+  median response:            +1.23 ms (1.00 to 1.50), by calls to front and cart one after another
+  a month, as used:           6.2 USD (5.0 to 7.5)
+  control plane:              CPU 6.1m (0 to 13m) and memory 201 MiB (199 to 203), 6.2 USD (5.0 to 7.5) a month
   its configuration:          2 proxies, 1 service and 0 changes per second, from runs/a; the application has 3 proxies and 3 services. It grows with these, which the run does not show, and not with requests
   its range:                  ±6.3m, from deployments that differ (alone ±6m), the curve (±2m)
-  a month in all:             12.40 USD (10.50 to 14.30), of proxies and control plane
+  a month in all:             12.4 USD (10.5 to 14.3), of proxies and control plane
   in brackets:                the range of a new deployment: 19 of 20 lie in it
   why the CPU has a range:    ±50m, from deployments that differ (alone ±40m), the curve (±30m), counted calls (±1m), unknown connections (±2m)
   why the memory has a range: ±1.6 MiB, from deployments that differ (alone ±1.0 MiB), the curve (±0.5 MiB), called services that no run has, none to 0.6 MiB each (±1.2 MiB)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
@@ -134,14 +135,14 @@ func apartFrom(value, low, high float64, d int) int {
 	return d
 }
 
-// decimals is the number that shows two digits of the uncertainty, the usual rule
-// (JCGM 100:2008, 7.2.6), and of an estimate without one three digits.
+// decimals is the number that shows two digits of the uncertainty, the usual rule (JCGM 100:2008, 7.2.6), and of an
+// estimate without one three digits. Below zero it is the number of zeros: -2 for hundreds.
 func decimals(estimate, half float64, known bool) int {
-	d := 2 - magnitude(estimate)
+	d := max(0, 2-magnitude(estimate))
 	if known && half > 0 {
-		d = min(1-magnitude(half), mostDigits-1-magnitude(estimate))
+		d = min(1-magnitude(half), max(0, mostDigits-1-magnitude(estimate)))
 	}
-	return max(0, min(d, 9))
+	return min(d, 9)
 }
 
 // nonzero writes v with d decimals, or with as many as show two of its digits.
@@ -163,11 +164,21 @@ func rough(v float64) string {
 // apart writes two numbers with two digits, or with as many as show that they differ, up to four.
 func apart(v, w float64) (string, string) {
 	for digits := 1; ; digits++ {
-		a, b := fixed(v, max(0, digits-magnitude(v))), fixed(w, max(0, digits-magnitude(w)))
+		a, b := fixed(v, max(wholeDigits(v), digits-magnitude(v))), fixed(w, max(wholeDigits(w), digits-magnitude(w)))
 		if a != b || digits == 3 {
 			return a, b
 		}
 	}
+}
+
+// wholeDigits is the number of decimals with which the first three digits of a number of thousands are whole: -1 for 1230.
+func wholeDigits(v float64) int { return min(0, 2-magnitude(v)) }
+
+// between writes an estimate and the ends of its interval with the digits that the interval allows, and at most a number of
+// decimals: "142 MiB (139 to 146)".
+func between(estimate, low, high float64, unit string, most int) string {
+	d := min(most, decimals(estimate, (high-low)/2, high > low))
+	return fmt.Sprintf("%s%s (%s to %s)", fixed(estimate, d), unit, fixed(low, d), fixed(high, d))
 }
 
 // magnitude is the decimal exponent of the first digit of v, or 0 for zero.
@@ -178,8 +189,12 @@ func magnitude(v float64) int {
 	return int(math.Floor(math.Log10(math.Abs(v))))
 }
 
-// fixed writes v with d decimals, and no negative zero.
+// fixed writes v with d decimals, or d zeros if it is negative, and no negative zero.
 func fixed(v float64, d int) string {
+	if d < 0 {
+		step := math.Pow10(-d)
+		v, d = math.Round(v/step)*step, 0
+	}
 	s := strconv.FormatFloat(v, 'f', d, 64)
 	if v < 0 {
 		if zero := strconv.FormatFloat(0, 'f', d, 64); s == "-"+zero {

@@ -156,3 +156,30 @@ func TestShortTextKeepsMarks(t *testing.T) {
 		}
 	}
 }
+
+// Every row of a table has its verdict, beside wide figures and long names too, and a title is as wide as the table.
+func TestVerdictIsNeverLeftOut(t *testing.T) {
+	g := gridOf([]int{0, 6}, "", "difference", "interval", "ratio", "interval", "pairs", "verdict")
+	g.row("a gateway with a name of many words, request size 64KiB, rate 1000 against no mesh, request size 64KiB, rate 1000")
+	g.row("  response time of the service, p99 !", "+1234.56 µs", "+1139.22 to +1345.01", "12.345x", "10.123 to 14.567", "13", "no difference shown (too few blocks: about 12 needed)")
+	g.row("  CPU/request, total", "+1.2 µs", "±0.3", "1.2x", "1.1 to 1.3", "13", "11 of 13 blocks withheld: the generator sent late")
+	for _, width := range []int{80, 100, 0} {
+		for _, all := range []bool{false, true} {
+			p := newPage(Options{Width: width}, false, "")
+			p.short = !all
+			p.tableAt(differenceColumns(g, Options{Width: width, All: all}, false), 1, "")
+			lines := strings.Split(p.text(), "\n")
+			first, _, _ := strings.Cut(p.text(), "\n\n")
+			for _, cell := range []string{g[6].heads[0], g[6].cells[1], g[6].cells[2], g[0].cells[0]} {
+				for _, word := range strings.Fields(cell) {
+					if !strings.Contains(first, word) {
+						t.Errorf("%d columns, all %v: no %q in\n%s", width, all, word, p.text())
+					}
+				}
+			}
+			if i := slices.IndexFunc(lines, func(line string) bool { return width > 0 && widthOf(line) > width }); i >= 0 {
+				t.Errorf("%d columns, all %v: %q", width, all, lines[i])
+			}
+		}
+	}
+}

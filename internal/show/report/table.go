@@ -24,25 +24,34 @@ const gap = 2
 
 // column is one column of a table: its heads, one a line, and its cells.
 type column struct {
-	heads []string
-	cells []string
-	left  bool // aligned left, while figures stand right
+	heads   []string
+	cells   []string
+	left    bool             // aligned left, while figures stand right
+	title   map[int]bool     // cells that are titles of the rows below them, over all columns
+	lines   map[int][]string // of cells that are folded
+	verdict bool             // what each row shows: it is never left out
 }
 
 // grid is a table under construction, row by row.
 type grid []column
 
+// verdictHeads are the heads of the columns with what each row shows.
+var verdictHeads = []string{"verdict", "trend", "outcome", "linear?", "verdict at each rate"}
+
 // gridOf has a column for each head, with its lines separated by "\n". Columns named in left are aligned left.
 func gridOf(left []int, heads ...string) grid {
 	g := make(grid, len(heads))
 	for i, h := range heads {
-		g[i] = column{heads: strings.Split(h, "\n"), left: slices.Contains(left, i)}
+		g[i] = column{heads: strings.Split(h, "\n"), left: slices.Contains(left, i), title: map[int]bool{}, verdict: slices.Contains(verdictHeads, h)}
 	}
 	return g
 }
 
-// row adds a row. Absent cells are empty.
+// row adds a row. Absent cells are empty. A single one is a title.
 func (g grid) row(cells ...string) {
+	if len(cells) == 1 && len(g) > 1 {
+		g[0].title[len(g[0].cells)] = true
+	}
 	for i := range g {
 		g[i].cells = append(g[i].cells, cellAt(cells, i))
 	}
@@ -56,10 +65,21 @@ func (c column) width() int {
 	for _, s := range c.heads {
 		w = max(w, widthOf(s))
 	}
-	for _, s := range c.cells {
-		w = max(w, widthOf(s))
+	for i := range c.cells {
+		for _, line := range c.linesOf(i) {
+			if !c.title[i] {
+				w = max(w, widthOf(line))
+			}
+		}
 	}
 	return w
+}
+
+func (c column) linesOf(cell int) []string {
+	if lines, folded := c.lines[cell]; folded {
+		return lines
+	}
+	return []string{cellAt(c.cells, cell)}
 }
 
 // widthOf is the width of s in columns. Nearly all text is printable ASCII, one a byte.
@@ -73,9 +93,10 @@ func widthOf(s string) int {
 }
 
 // writeTable writes columns side by side. Where they are wider than width (0: unlimited) it continues below in further
-// panels, each with the first labels columns again. If short, it has one panel, and the number of columns left out.
+// panels, each with the first labels columns again. The first panel has the verdict. If short, it has one panel, and the number
+// of columns left out.
 func writeTable(w io.Writer, columns []column, labels, width int, indent string, short bool) {
-	rest := columns[labels:]
+	rest, room := columns[labels:], width-len(indent)
 	for panel := 0; len(rest) > 0; panel++ {
 		switch {
 		case panel > 0 && short:
@@ -84,11 +105,60 @@ func writeTable(w io.Writer, columns []column, labels, width int, indent string,
 		case panel > 0:
 			writeLine(w, "")
 		}
-		n := fitting(columns[:labels], rest, width-len(indent))
-		writePanel(w, append(append([]column{}, columns[:labels]...), rest[:n]...), indent)
+		n := fitting(columns[:labels], rest, room)
+		shown := slices.Concat(columns[:labels], rest[:n])
+		if v := slices.IndexFunc(rest, func(c column) bool { return c.verdict }); v >= 0 && n < len(rest) {
+			verdict := []column{rest[v].folded(mostVerdict)}
+			rest = slices.Concat(rest[:v], rest[v+1:])
+			n = max(fitting(slices.Concat(columns[:labels], verdict), rest, room), min(len(rest), leastBesideVerdict))
+			shown = narrowed(slices.Concat(columns[:labels], rest[:n], verdict), room)
+		}
+		writePanel(w, shown, indent, room)
 		rest = rest[n:]
 	}
 }
+
+// Bounds of a table with a verdict that does not fit.
+const (
+	leastBesideVerdict = 2  // columns: a difference and its interval
+	mostVerdict        = 24 // width of a verdict beside others
+	leastText          = 13 // width below which no text is folded: "no difference"
+)
+
+// narrowed folds texts in columns until all fit into width, the widest first.
+func narrowed(columns []column, width int) []column {
+	columns = slices.Clone(columns)
+	for done := map[int]bool{}; ; {
+		over, widest := -width-gap, -1
+		for i, c := range columns {
+			over += c.width() + gap
+			if c.left && !done[i] && (widest < 0 || c.width() > columns[widest].width()) {
+				widest = i
+			}
+		}
+		if over <= 0 || widest < 0 {
+			return columns
+		}
+		done[widest] = true
+		columns[widest] = columns[widest].folded(max(leastText, columns[widest].width()-over))
+	}
+}
+
+// folded is a column with its texts over several lines.
+func (c column) folded(width int) column {
+	c.lines = map[int][]string{}
+	for i, s := range c.cells {
+		if widthOf(s) > width && !c.title[i] {
+			var b strings.Builder
+			writeWrapped(&b, s, indentOf(s), indentOf(s)+"  ", width)
+			c.lines[i] = strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
+		}
+	}
+	return c
+}
+
+// indentOf are the spaces before a text.
+func indentOf(s string) string { return s[:len(s)-len(strings.TrimLeft(s, " "))] }
 
 // fitting is the number of columns of rest that fit beside the labels, at least one.
 func fitting(labels, rest []column, width int) int {
@@ -106,7 +176,7 @@ func fitting(labels, rest []column, width int) int {
 	return len(rest)
 }
 
-func writePanel(w io.Writer, columns []column, indent string) {
+func writePanel(w io.Writer, columns []column, indent string, width int) {
 	heads, rows := 0, 0
 	for _, c := range columns {
 		heads, rows = max(heads, len(c.heads)), max(rows, len(c.cells))
@@ -115,7 +185,19 @@ func writePanel(w io.Writer, columns []column, indent string) {
 		writeRow(w, columns, indent, func(c column) string { return cellAt(c.heads, i+len(c.heads)-heads) })
 	}
 	for i := range rows {
-		writeRow(w, columns, indent, func(c column) string { return cellAt(c.cells, i) })
+		if columns[0].title[i] {
+			title := columns[0].cells[i]
+			start := indent + indentOf(title)
+			writeWrapped(w, title, start, start+"  ", max(0, width+len(indent)))
+			continue
+		}
+		height := 1
+		for _, c := range columns {
+			height = max(height, len(c.linesOf(i)))
+		}
+		for line := range height {
+			writeRow(w, columns, indent, func(c column) string { return cellAt(c.linesOf(i), line) })
+		}
 	}
 }
 

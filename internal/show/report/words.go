@@ -120,7 +120,9 @@ func cellsOf(v view, c compare.Comparison) ComparisonWords {
 		}
 	}
 	if c.Metric == metric.Capacity && c.Ratio != nil {
-		percent := func(of float64) string { return signed(100*(of-1), 0) }
+		half, known := c.Ratio.HalfWidth()
+		d := min(0, decimals(100*(c.Ratio.Estimate-1), 100*half, known))
+		percent := func(of float64) string { return signed(100*(of-1), d) }
 		w.Difference, w.Interval, w.Ratio, w.RatioInterval = percent(c.Ratio.Estimate)+" %", "", none, ""
 		if c.Ratio.Known() {
 			w.Interval = percent(*c.Ratio.Low) + " to " + percent(*c.Ratio.High) + " %"
