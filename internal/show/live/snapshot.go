@@ -28,11 +28,12 @@ type Snapshot struct {
 type SnapshotRow struct {
 	Treatment string `json:"treatment"`
 	// Cells have the shape of the state of each block's trial. A space means no trial.
-	Cells string   `json:"cells"`
-	Words string   `json:"words"` // states in words
-	Text  string   `json:"text,omitempty"`
-	Low   *float64 `json:"low,omitempty"` // of the interval so far
-	High  *float64 `json:"high,omitempty"`
+	Cells    string   `json:"cells"`
+	Words    string   `json:"words"` // states in words
+	Text     string   `json:"text,omitempty"`
+	Estimate *float64 `json:"estimate,omitempty"` // with the interval so far
+	Low      *float64 `json:"low,omitempty"`
+	High     *float64 `json:"high,omitempty"`
 }
 
 // LoadRow is a running trial, or the last one that ran.
@@ -148,7 +149,7 @@ func (b *Board) snapshotRow(treatment string) SnapshotRow {
 	if of, ok := b.headline.Of[treatment]; ok {
 		row.Text = of.Text
 		if !math.IsNaN(of.Low) && !math.IsNaN(of.High) {
-			row.Low, row.High = &of.Low, &of.High
+			row.Estimate, row.Low, row.High = &of.Estimate, &of.Low, &of.High
 		}
 	}
 	return row

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -43,18 +44,21 @@ func TestInBrowser(t *testing.T) {
 	}
 	must.OK(t, errors.Join(errs...))
 	const token = "0123456789abcdef"
+	stopped := filepath.Join(runs, "stopped") // after three of its blocks
+	write(t, stopped, func(s *answertest.Study) { s.Blocks = 4 })
+	must.OK(t, errors.Join(os.Remove(filepath.Join(stopped, result.SumsFile)), os.RemoveAll(filepath.Join(stopped, result.TrialsDir, lastOf(t, stopped)))))
 	_, base := serving(t, Config{Dirs: []string{runs}, Token: token})
-	browser := exec.CommandContext(t.Context(), "node", "testdata/browser.mjs", packages, chromium, base, token, "/", "/live/now")
+	browser := exec.CommandContext(t.Context(), "node", "testdata/browser.mjs", packages, chromium, base, token, "/", "/live/now", "/live/stopped")
 	browser.Stderr = os.Stderr
 	out := must.Get(browser.Output())(t)
 	var all []struct {
 		Path, ColorScheme              string
 		Cookies, Errors, Requests, Axe []string
 		Owned                          any
-		Text                           string
+		Text, Chart                    string
 		Overflow, PDF                  int
 	}
-	if err := json.Unmarshal(out, &all); err != nil || len(all) != 4 {
+	if err := json.Unmarshal(out, &all); err != nil || len(all) != 6 {
 		t.Fatalf("%d pages, %v:\n%.500s", len(all), err, out)
 	}
 	for _, f := range all {
@@ -67,5 +71,17 @@ func TestInBrowser(t *testing.T) {
 		if f.Path == "/live/now" && (!strings.Contains(f.Text, planted) || !strings.Contains(f.Text, "77") || !strings.Contains(f.Text, "measure")) {
 			t.Errorf("the run under way:\n%s", f.Text)
 		}
+		if f.Path == "/live/stopped" && (!strings.Contains(f.Text, "Interrupted") || !strings.Contains(f.Chart, "difference to the baseline") || !strings.Contains(f.Chart, "envoy")) {
+			t.Errorf("a run that was interrupted, with the chart %q:\n%s", f.Chart, f.Text)
+		}
 	}
+}
+
+// lastOf is the last trial of a run.
+func lastOf(t *testing.T, dir string) string {
+	t.Helper()
+	d := must.Get(result.Open(dir))(t)
+	defer d.Close()
+	trials := d.Plan().Trials
+	return trials[len(trials)-1].ID
 }

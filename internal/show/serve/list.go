@@ -88,22 +88,29 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	return layouts.ExecuteTemplate(w, "list.html", l)
 }
 
+// States of a run. Finished is one with every trial of its plan.
+const (
+	running     = "running"
+	interrupted = "interrupted"
+	finished    = "finished"
+)
+
 func (s *Server) row(of run) row {
 	sum, complete, ended := s.summaries.summaryOf(of)
 	link := (&url.URL{Path: of.ID}).EscapedPath()
 	x := row{run: of, summary: sum, Link: "/run/" + link, LiveLink: "/live/" + link, Complete: complete, Ended: ended}
-	switch x.State = "finished"; {
+	switch x.State = finished; {
 	case !ended && result.Writing(of.root.Root, of.name):
-		x.State = "running"
+		x.State = running
 	case !ended, sum.Missing > 0:
-		x.State = "interrupted"
+		x.State = interrupted
 	}
 	switch {
 	case sum.Error != "":
 		x.State = "unreadable"
 		x.Verdict = "cannot be read: " + sum.Error
 	case !ended:
-		x.Verdict = map[string]string{"running": "more trials follow", "interrupted": "tare run --resume continues it"}[x.State]
+		x.Verdict = map[string]string{running: "more trials follow", interrupted: "tare run --resume continues it"}[x.State]
 	case !complete:
 		x.Verdict = "…"
 	case sum.Used == sum.Planned:

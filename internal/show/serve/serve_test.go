@@ -305,6 +305,24 @@ func TestEvents(t *testing.T) {
 	}
 }
 
+// A run that no process writes is finished if it has every trial, and interrupted otherwise.
+func TestEndOfEvents(t *testing.T) {
+	runs := t.TempDir()
+	write(t, filepath.Join(runs, "whole"), nil)
+	cut := filepath.Join(runs, "cut")
+	write(t, cut, nil)
+	must.OK(t, os.RemoveAll(filepath.Join(cut, result.TrialsDir, lastOf(t, cut))))
+	killed := filepath.Join(runs, "killed")
+	must.OK(t, os.CopyFS(killed, os.DirFS(cut)))
+	must.OK(t, os.Remove(filepath.Join(killed, result.SumsFile)))
+	_, base := serving(t, Config{Dirs: []string{runs}})
+	for run, want := range map[string]string{"whole": finished, "cut": interrupted, "killed": interrupted} {
+		_, body, _ := get(t, base, "/events/"+run, nil)
+		must.Contain(t, body, "event: end\ndata: "+want+"\n")
+		must.Contain(t, settled(t, base, "/"), "<b>"+want+"</b>")
+	}
+}
+
 func TestSessions(t *testing.T) {
 	var s sessions
 	now := time.Now()

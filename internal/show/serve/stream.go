@@ -29,7 +29,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) error {
 // pace is the time between two looks at the directory.
 const pace = time.Second
 
-// events sends the state of a run under way as server-sent events, and "end" when it has ended.
+// events sends the state of a run under way as server-sent events, and "end" with its outcome when no more trials follow.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	of, err := s.find(r.PathValue("id"))
 	if err != nil {
@@ -55,6 +55,7 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 	next := time.NewTicker(pace)
 	defer next.Stop()
 	for {
+		writing := result.Writing(of.root.Root, of.name)
 		ended, err := watched.Next()
 		if err != nil {
 			return out.send("problem", err.Error())
@@ -66,8 +67,8 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		if err != nil {
 			return err
 		}
-		if ended {
-			return out.send("end", "")
+		if ended || !writing {
+			return out.send("end", outcomeOf(d))
 		}
 		select {
 		case <-r.Context().Done():
@@ -75,6 +76,14 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) error {
 		case <-next.C:
 		}
 	}
+}
+
+// outcomeOf is the state of a run that no process writes: without the trials of its plan it was interrupted.
+func outcomeOf(d *result.Dir) string {
+	if pending, err := d.Pending(); err != nil || len(pending) > 0 {
+		return interrupted
+	}
+	return finished
 }
 
 // stream writes server-sent events.

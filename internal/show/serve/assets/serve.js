@@ -36,20 +36,34 @@ if (live) {
     cell.append(marks);
     return cell;
   };
-  const interval = (r, low, high) => {
-    const cell = make("td");
-    if (r.low === undefined || high <= low) return cell;
-    const x = (v) => 4 + ((v - low) / (high - low)) * 192;
-    cell.append(picture(`interval of ${r.treatment}`, 200, 16, drawn("line", { x1: x(0), x2: x(0), y1: 0, y2: 16, class: "zero" }), drawn("line", { x1: x(r.low), x2: x(r.high), y1: 8, y2: 8, class: "interval" }), drawn("circle", { cx: (x(r.low) + x(r.high)) / 2, cy: 8, r: 4 })));
-    return cell;
+  // chart has the interval of each treatment on one axis, and where no difference is.
+  const chart = (headline, rows) => {
+    const bounds = [0, ...rows.flatMap((r) => [r.low, r.high])], range = Math.max(...bounds) - Math.min(...bounds);
+    if (range === 0) return [];
+    const power = 10 ** Math.floor(Math.log10(range / 4)), step = power * [1, 2, 5, 10].find((n) => n * power >= range / 4);
+    const low = Math.floor(Math.min(...bounds) / step) * step, high = Math.ceil(Math.max(...bounds) / step) * step;
+    const width = 640, height = 40 * rows.length + 24, x = (v) => 24 + ((v - low) / (high - low)) * (width - 48);
+    const words = (text, attributes) => { const e = drawn("text", attributes); e.textContent = text; return e; };
+    const line = (x1, x2, y1, y2, kind) => drawn("line", { x1, x2, y1, y2, class: kind });
+    const shapes = [];
+    for (let n = Math.round(low / step); n <= Math.round(high / step); n++) {
+      const at = x(n * step);
+      shapes.push(line(at, at, 0, height - 20, n === 0 ? "zero" : "tick"), words(String(Number((n * step).toPrecision(6))), { x: at, y: height - 4, "text-anchor": "middle" }));
+    }
+    rows.forEach((r, i) => {
+      const y = 40 * i + 28;
+      shapes.push(words(`${r.treatment}: ${r.text}`, { x: 4, y: y - 12 }), line(x(r.low), x(r.high), y, y, "interval"), drawn("circle", { cx: x(r.estimate), cy: y, r: 4 }));
+    });
+    const all = picture(`${headline}: ${rows.map((r) => `${r.treatment} ${r.text}`).join(", ")}`, width, height, ...shapes);
+    all.setAttribute("class", "chart");
+    return [make("p", headline, { class: "count" }), all];
   };
   const show = (s) => {
     at("place").textContent = [...s.place, s.bad ? `${s.bad} invalid or failed` : "", s.left ? `${s.left} left` : ""].filter(Boolean).join(" · ");
     at("headline").textContent = s.headline ?? "No difference yet: the first interval needs 3 blocks";
     at("answer").replaceChildren(...s.answer.map((line) => make("p", line)));
-    const bounds = s.rows.flatMap((r) => [r.low ?? 0, r.high ?? 0]);
-    const low = Math.min(...bounds, 0), high = Math.max(...bounds, 0);
-    at("rows").replaceChildren(...s.rows.map((r) => row(head(r.treatment), cells(r), make("td", r.text), interval(r, low, high))));
+    at("chart").replaceChildren(...chart(s.headline, s.rows.filter((r) => r.low !== undefined)));
+    at("rows").replaceChildren(...s.rows.map((r) => row(head(r.treatment), cells(r), make("td", r.text))));
     at("loads").replaceChildren(...s.loads.map((l) => row(head(l.treatment), named("Phase", l.phase), named("Asked /s", l.asked), withCurve("Answered /s", l.rate.now, l.rate), named("Errors", l.errors, l.errors ? { class: "bad" } : {}), withCurve("p50 ms", l.p50.now, l.p50), withCurve("p99 ms", l.p99.now, l.p99))));
     at("cpu").textContent = s.chosen ? `CPU by plane: ${s.chosen}` : "CPU by plane";
     at("cores").replaceChildren(...(s.cores ?? []).map((c) => row(head(c.name), named("Now", c.now), named("Min", c.min), named("Max", c.max), withCurve("", "", c))));
@@ -59,7 +73,7 @@ if (live) {
   const state = at("state");
   const source = new EventSource(live.dataset.events);
   source.addEventListener("state", (e) => { if (state.textContent !== "Under way.") state.textContent = "Under way."; show(JSON.parse(e.data)); });
-  source.addEventListener("end", () => { source.close(); state.textContent = "The run has ended, or was interrupted."; });
+  source.addEventListener("end", (e) => { source.close(); state.textContent = e.data === "finished" ? "Finished." : "Interrupted: tare run --resume continues it."; });
   source.addEventListener("problem", (e) => { source.close(); state.textContent = e.data; });
   source.onerror = () => { if (source.readyState !== EventSource.CLOSED) state.textContent = "No connection: trying again."; };
 }

@@ -24,7 +24,7 @@ for (const [colorScheme, width] of [["light", 360], ["dark", 1600]]) {
     if (path !== "/") await page.waitForFunction(() => !document.getElementById("live").hidden);
     await page.evaluate(axe);
     found.axe = await page.evaluate(async () => (await axe.run()).violations.map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`));
-    Object.assign(found, await page.evaluate(() => ({ owned: window.owned ?? null, text: document.body.innerText, overflow: document.documentElement.scrollWidth - innerWidth })));
+    Object.assign(found, await page.evaluate(() => ({ owned: window.owned ?? null, text: document.body.innerText, chart: document.querySelector(".chart")?.getAttribute("aria-label") ?? "", overflow: document.documentElement.scrollWidth - innerWidth })));
     found.pdf = (await page.pdf()).length;
     out.push(found);
   }
