@@ -90,11 +90,14 @@ func shown(r *answer.Report, form string, c report.Claim) bool {
 	if c.OfRatio {
 		want = append(want, 100*(c.Amount.Estimate-1))
 	}
+	half, _ := c.Amount.HalfWidth() // digits follow the interval
 	if want[0] == 0 || strings.HasSuffix(c.Unit, " an hour") || strings.HasSuffix(c.Unit, " each") || strings.HasPrefix(c.Unit, "of ") || c.Unit == "repetitions" {
 		return true
 	}
 	return slices.ContainsFunc(regexp.MustCompile(`[0-9]+(?:\.[0-9]+)?`).FindAllString(c.Sentence, -1), func(text string) bool {
-		return slices.ContainsFunc(want, func(v float64) bool { return math.Abs(number(text)-math.Abs(v)) <= max(0.051, 0.051*math.Abs(v)) })
+		return slices.ContainsFunc(want, func(v float64) bool {
+			return math.Abs(number(text)-math.Abs(v)) <= max(0.051, 0.051*math.Abs(v), 0.051*math.Abs(v*half/c.Amount.Estimate))
+		})
 	})
 }
 
@@ -177,7 +180,9 @@ var (
 	ofAll          = regexp.MustCompile(`([0-9]+) of ([0-9]+) [a-z]+`)
 	trialsUsed     = regexp.MustCompile(`([0-9]+) of ([0-9]+) trials? used`)
 	oneOfMany      = regexp.MustCompile(`\b1 (trials|runs|blocks|gates|requests|connections|targets|repetitions|minutes)\b`)
-	allValid       = regexp.MustCompile(`All [0-9]+ trials are valid|The trial is valid`)
+	// tableOfDifferences is its head. Noise has no verdict.
+	tableOfDifferences = regexp.MustCompile(`^ +difference +interval +ratio`)
+	allValid           = regexp.MustCompile(`All [0-9]+ trials are valid|The trial is valid`)
 )
 
 // agrees compares each claim with the comparison that it is about, and its words with both.
@@ -316,6 +321,13 @@ func rendered(t *testing.T, at string, a answer.Analysis) {
 			if len(back.Claims) != len(report.Claims(a.Report)) {
 				t.Errorf("%s: %d claims in JSON", at, len(back.Claims))
 			}
+		}
+	}
+	var narrow bytes.Buffer
+	must.OK(t, report.WriteText(&narrow, a.Report, report.Options{Width: 80}))
+	for line := range strings.Lines(narrow.String()) {
+		if tableOfDifferences.MatchString(line) && !strings.Contains(line, "verdict") {
+			t.Errorf("%s: no verdict in 80 columns: %s", at, line)
 		}
 	}
 	onScreen := letters(strings.Join(live.HeadlineOf(a.Report).Answer, " "))

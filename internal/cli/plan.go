@@ -249,7 +249,7 @@ func factorNames(p *plan.Plan) []string {
 func against(p *plan.Plan, t plan.Treatment) string {
 	switch {
 	case t.Control:
-		return t.Baseline + " (control: no difference expected)"
+		return t.Baseline + " (again: a difference is noise)"
 	case t.Reference:
 		return t.Baseline + " (standard weight)"
 	case t.Baseline != "":

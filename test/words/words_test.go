@@ -34,6 +34,8 @@ func lint(t *testing.T, files map[string]string, args ...string) (int, string) {
 func TestPlantedWord(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, finding string }{
 		"comment":           {"a.go", "package a\n\n// F needs rights on pods.\nfunc F() {}\n", `a.go:3:12: "rights": write RBAC permissions`},
+		"gate":              {"docs/a.md", "# A\n\nThe gates fail.\n", `docs/a.md:3:5: "gates fail": write a gate holds`},
+		"left out":          {"docs/a.md", "# A\n\nInvalid trials are excluded.\n", `docs/a.md:3:9: "trials are excluded": write the baseline`},
 		"across lines":      {"a.go", "package a\n\n// F counts segments sent\n// again.\nfunc F() {}\n", `a.go:3:22: "sent again": write retransmitted`},
 		"message":           {"a.go", "package a\n\nvar m = \"killed for want \" +\n\t\"of memory\"\n", `a.go:3:17: "for want of": write lack of`},
 		"raw string":        {"a.go", "package a\n\nvar m = `first\nthe stranger's load`\n", `a.go:4:5: "stranger": write outside client`},
