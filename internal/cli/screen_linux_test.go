@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -113,4 +114,24 @@ func TestScreenInTmux(t *testing.T) {
 	m.text("replay paused")
 	m.tmux("send-keys", "q")
 	m.text("exit code 0")
+}
+
+// NO_COLOR removes the colours, and not the screen.
+func TestScreenWithoutColor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes some seconds")
+	}
+	programtest.Installed(t, "tmux", programtest.PageScript)
+	run := t.TempDir()
+	clitest.Unpack(t, "../../docs/pictures/quickstart.tar.gz", run)
+	for value, colored := range map[string]bool{"": true, "1": false} {
+		m := multiplexer{t, filepath.Join(t.TempDir(), "tmux")}
+		m.tmux("new-session", "-d", "-x", "80", "-y", "24", fmt.Sprintf("NO_COLOR=%s '%s' watch '%s' --speed 1024; exec cat", value, filepath.Join(programs(t), "tare"), run))
+		m.text("BLOCKS ")
+		m.text("ended")
+		if text := m.tmux("capture-pane", "-p", "-e"); regexp.MustCompile(`\x1b\[([0-9]+;)*[349][0-7]m`).MatchString(text) != colored {
+			t.Errorf("NO_COLOR=%s: %q", value, text)
+		}
+		m.tmux("kill-server")
+	}
 }

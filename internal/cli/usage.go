@@ -22,7 +22,7 @@ func groupedUsage(groups []flagGroup) func(*cobra.Command) error {
 		w := cmd.OutOrStderr()
 		width := console.Columns(w)
 		var b strings.Builder
-		fmt.Fprintf(&b, "Usage:\n  %s\n", cmd.UseLine())
+		fmt.Fprintf(&b, "Usage:\n%s\n", console.Paragraphs("  "+cmd.UseLine(), width))
 		for i, g := range groups {
 			set := pflag.NewFlagSet(g.title, pflag.ContinueOnError)
 			set.SortFlags = false
@@ -46,7 +46,7 @@ func foldedUsage(cmd *cobra.Command) error {
 	var b strings.Builder
 	b.WriteString("Usage:")
 	if cmd.Runnable() {
-		fmt.Fprintf(&b, "\n  %s", cmd.UseLine())
+		fmt.Fprintf(&b, "\n%s", console.Paragraphs("  "+cmd.UseLine(), width))
 	}
 	if cmd.HasAvailableSubCommands() {
 		fmt.Fprintf(&b, "\n  %s [command]", cmd.CommandPath())
@@ -59,7 +59,7 @@ func foldedUsage(cmd *cobra.Command) error {
 	}
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			fmt.Fprintf(&b, "\n  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short)
+			fmt.Fprintf(&b, "\n%s", console.Paragraphs(fmt.Sprintf("  %-*s %s", sub.NamePadding(), sub.Name(), sub.Short), width))
 		}
 	}
 	for _, of := range []struct {

@@ -61,10 +61,10 @@ with an invalid trial is repeated, at most half as many times as there are block
 ` + "`tare run`" + `.`,
 		Example: `  tare weigh -- python3 -m http.server {port}
   tare weigh --sidecar nginx --sidecar haproxy -- ./server {port}
-  tare weigh --gateway nginx --gateway envoy -- ./server {port}   # one proxy in front
+  tare weigh --gateway nginx -- ./server {port}    # one proxy in front
   tare weigh --env NODE_OPTIONS='--require ./otel.js' -- node server.js
   tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}
-  tare weigh --url http://127.0.0.1:8080/items       # a program that already runs
+  tare weigh --url http://127.0.0.1:8080/items     # a program that already runs
   tare weigh --namespace shop --entry web --mesh istio         # on a cluster
   tare weigh --rate 500 --time 3m -- ./server {port}
   tare weigh --path /v1/chat/completions --data @prompt.json -- ./gateway --port {port}
@@ -139,7 +139,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
-	helpInShort(cmd, 7, [][2]string{{"sidecar", "any program as the sidecar, or nginx, haproxy, caddy; may be repeated"}, {"gateway", "one proxy in front: nginx, envoy, haproxy, or a command"}, {"mesh", "a mesh of `tare list meshes`, in place of envoy; may be repeated"},
+	helpInShort(cmd, 7, [][2]string{{"sidecar", "any program, or nginx, haproxy, caddy; may be repeated"}, {"gateway", "one proxy in front: nginx, envoy, haproxy, or a command"}, {"mesh", "a mesh of `tare list meshes`, not envoy; may be repeated"},
 		{"env", "a variable NAME=value: the program with and without it"}, {"beside", "a command: the program with and without it"}, {"path", "of the requests (default /)"},
 		{"rate", "requests per second (default: found by a short search)"}, {"time", "about how long to measure (default 1m)"}, {"out", "results directory"}})
 	return cmd

@@ -62,3 +62,49 @@ func Fold(line string, width int) string {
 	}
 	return b.String() + line
 }
+
+// Paragraphs folds a text to a width, 0 for none. Lines of a paragraph follow one another. Indented lines keep theirs.
+func Paragraphs(text string, width int) string {
+	if width == 0 {
+		return text
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		last := len(lines) - 1
+		if last >= 0 && isProse(lines[last]) && isProse(line) {
+			lines[last] += " " + line
+			continue
+		}
+		lines = append(lines, line)
+	}
+	for i, line := range lines {
+		if isProse(line) {
+			lines[i] = filled(line, width)
+			continue
+		}
+		lines[i] = Fold(line, width)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// filled breaks a line at spaces alone.
+func filled(line string, width int) string {
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(line) {
+		n := ansi.StringWidth(word)
+		switch {
+		case at > 0 && at+1+n > width:
+			b.WriteString("\n")
+			at = 0
+		case at > 0:
+			b.WriteString(" ")
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}
+
+func isProse(line string) bool { return line != "" && line[0] != ' ' }

@@ -32,3 +32,14 @@ func TestFoldedEnd(t *testing.T) {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }
+
+// Paragraphs fill the width, and indented lines stay apart.
+func TestParagraphs(t *testing.T) {
+	const text = "one two\nthree four five six\n\n  item: seven eight nine ten\n  b\nend"
+	if got, want := Paragraphs(text, 20), "one two three four\nfive six\n\n  item: seven eight\n      nine ten\n  b\nend"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := Paragraphs(text, 0); got != text {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/ansi"
+	"github.com/spf13/cobra"
+
+	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/cli/clitest"
+	"github.com/tare-mesh/tare/internal/cli/console"
+)
+
+const columns = 80
+
+// tooWide are the lines that need not be wider than 80 columns: a word such as a path may be.
+func tooWide(text string) (all []string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		rest := strings.TrimLeft(line, " ")
+		_, more, _ := strings.Cut(rest, " ")
+		if ansi.StringWidth(line) > columns && strings.TrimSpace(more) != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// The results of every command keep within the columns of the terminal.
+func TestColumns(t *testing.T) {
+	t.Setenv("COLUMNS", fmt.Sprint(columns))
+	examples, claims := must.Get(filepath.Abs("../../examples"))(t), must.Get(filepath.Abs("testdata/claims"))(t)
+	t.Chdir(t.TempDir())
+	must.OK(t, os.CopyFS("examples", os.DirFS(examples)))
+	archives := must.Get(filepath.Glob(filepath.Join(claims, "*.tar.gz")))(t)
+	var reports, verified []string
+	for _, archive := range archives {
+		dir := filepath.Join("runs", strings.TrimSuffix(filepath.Base(archive), ".tar.gz"))
+		clitest.Unpack(t, archive, dir)
+		reports, verified = append(reports, "report "+dir, "report --all "+dir, "watch --plain --speed 0 "+dir), append(verified, "verify "+dir)
+	}
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	forecast := "forecast --graph echo --rate 200 --from runs/curve --prices examples/prices.yaml"
+	const ofKubernetes, ofScripts = "a command of tare-kube", "printed for programs"
+	calls := map[string][]string{
+		"weigh": {"weigh --help-all"}, "ab": {"ab --from runs/ab-own"}, "run": {"run --help"},
+		"load":   {"load " + server.URL + " -n 20 -c 2"},
+		"report": append(reports, "report --cost examples/prices.yaml runs/weigh-python"), "compare": {"compare runs/curve runs/curve --anyway", "compare --all runs/ab-own runs/ab-own --anyway"},
+		"serve": {"serve runs"}, "watch": {"watch --plain --speed 0 runs/ab-own"}, "size": {"size --rate 300 --from runs/curve --prices examples/prices.yaml"}, "forecast": {forecast},
+		"plan": nil, "doctor": {"doctor --all"}, "import": {"import fortio examples/fortio --out runs/fortio --report"}, "verify": verified, "list": nil, "version": {"version"},
+	}
+	for _, file := range must.Get(filepath.Glob("examples/*.yaml"))(t) {
+		if text := string(must.Get(os.ReadFile(file))(t)); strings.Contains(text, "kind: Experiment") && !strings.Contains(text, "kind: kubernetes") {
+			calls["plan"] = append(calls["plan"], "plan "+file)
+		}
+	}
+	leftOut := map[string]string{"cluster": ofKubernetes, "mesh": ofKubernetes, "services": ofKubernetes, "plot": ofKubernetes, "schema": ofScripts, "completion": ofScripts, "help": ofScripts}
+	for _, cmd := range testLine(t, nil).Root().Commands() {
+		if cmd.Name() == "list" {
+			for _, kind := range cmd.ValidArgs {
+				calls["list"] = append(calls["list"], "list "+kind)
+			}
+		}
+		if !cmd.Hidden && len(calls[cmd.Name()]) == 0 && leftOut[cmd.Name()] == "" {
+			t.Errorf("no call of %s", cmd.Name())
+		}
+		for _, call := range calls[cmd.Name()] {
+			var out, messages bytes.Buffer
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if cmd.Name() == "serve" {
+				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			}
+			line := New(console.Console{In: strings.NewReader(""), Out: &out, Err: &messages}, nil)
+			line.handOver.exec = func(path string, _, _ []string) error { return fmt.Errorf("%s is needed", path) }
+			code := line.Run(ctx, strings.Fields(call))
+			cancel()
+			if out.Len() == 0 && !strings.HasPrefix(call, "serve") && !strings.HasPrefix(call, "watch") {
+				t.Errorf("tare %s: exit code %d without output\n%s", call, code, messages.String())
+			}
+			for _, line := range tooWide(out.String()) {
+				if !slices.Contains(strings.Split(cmd.Example, "\n"), line) {
+					t.Errorf("tare %s: %d columns: %s", call, ansi.StringWidth(line), line)
+				}
+			}
+		}
+	}
+}
+
+// The help of every command keeps within the columns, but for commands to copy.
+func TestHelpColumns(t *testing.T) {
+	t.Setenv("COLUMNS", fmt.Sprint(columns))
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		if cmd.DisableFlagParsing {
+			return // a command of tare-kube
+		}
+		var out bytes.Buffer
+		cmd.SetOut(&out)
+		must.OK(t, cmd.Help())
+		for _, line := range tooWide(out.String()) {
+			if !slices.Contains(strings.Split(cmd.Example, "\n"), line) {
+				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(line), line)
+			}
+		}
+		for _, sub := range cmd.Commands() {
+			visit(sub)
+		}
+	}
+	visit(testLine(t, &bytes.Buffer{}).Root())
+}
