@@ -34,7 +34,6 @@ func (b *byHand) sized(t *testing.T) {
 	}
 	var n report.Needs
 	must.OK(t, json.Unmarshal(size("json"), &n))
-	t.Logf("%s", size("text"))
 	if len(n.Workloads) != 2 || n.RunningMesh != "istio" || n.Month == nil {
 		t.Fatalf("%+v", n)
 	}
