@@ -95,7 +95,6 @@ func (c *Capacity) answer() (strong, rest string, found bool) {
 	return rounded(rate) + " req/s", fmt.Sprintf(" with %s (95%s%% interval %s to %s)", c.Objective, hardSpace, rounded(low), rounded(high)), true
 }
 
-
 // probes are sorted by rate, so that the edge is in sight.
 func (t *page) probes(c *Capacity) {
 	if len(c.Probes) == 0 {
