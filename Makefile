@@ -24,7 +24,7 @@ REPORTS := bin/tests
 RERUN     :=
 tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) '$(CURDIR)/tools/memory.sh' $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
 ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
-# Shows the tests that were repeated in the reports of a pattern, and those that repeated an experiment that a busy machine
+# Shows the tests that were repeated in the reports of a pattern, and the ones repeating an experiment that a busy machine
 # disturbed (their attribute).
 repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed 's/^/repeated: /' $$report; done; \
              for report in $(REPORTS)/$(1).json; do [ ! -s $$report ] || awk -F'"' '$$8 == "attr" && $$20 == "disturbed" { print "disturbed: " $$12 " " $$16 ": " $$24 }' $$report; done
@@ -49,7 +49,7 @@ TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|Dead
 # Packages whose tests measure, and tests of the command line that do: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
-# Tests of the command line that decide a gate on what is measured: alone too, and in every run.
+# Tests of the command line that decide a gate on measurements: alone too, and in every run.
 DECIDING   := ^TestABRuns$$
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.
 RUNNING    := ./internal/cli ./test/load
@@ -98,7 +98,7 @@ quickstart: build ## measure a real Envoy sidecar on this machine, in 45 s
 # Many tests wait for other processes, so more of them than processors run at the same time.
 .PHONY: test
 # go vet examines all dependencies too, a seventh of the time with an empty cache. `make lint` and the calls of `make e2e` run it.
-# Test processes are short: with less garbage collection those that compute use a quarter less CPU.
+# Test processes are short: with less garbage collection computing ones use a quarter less CPU.
 test: export GOGC := 400
 # Four packages start tare or tare-agent, which are linked once for all.
 test: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
@@ -182,7 +182,7 @@ e2e-measuring: programs
 	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs $(filter $(CLUSTERS),$(AFTER))
 	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
-# They judge what is measured: alone on the machine.
+# They judge measurements: alone on the machine.
 e2e-alone: programs
 	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)
 

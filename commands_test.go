@@ -27,7 +27,7 @@ var isCommand = regexp.MustCompile(`^(tare [a-z]|(bin/\S+|tare-\S+|make|go|git|s
 // printed are the lines of output in blocks of commands.
 var printed = []string{"151.1 req/s with p90 < 500ms, errors < 0.1% (95 % interval 139.2 to 159.1)"}
 
-// commandsOf are the commands of a page: the lines in its blocks, without comments and output, and those that answer questions.
+// commandsOf are the commands of a page: the lines in its blocks, without comments and output, and the answers to questions.
 func commandsOf(page string) (all []string) {
 	for _, block := range blocksOf(page) {
 		if !isCommand.MatchString(block[0]) {

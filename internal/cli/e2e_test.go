@@ -215,7 +215,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 		r, _ := carriedOut(t, file, "order="+order)
 		found[order] = *differenceOf(t, r, "later", "cpu_us_per_request/data").Difference
 		if order != experiment.OrderInterleaved {
-			continue // a phase of 2 s does not show what is usual
+			continue // a phase of 2 s does not show the usual
 		}
 		warned := map[string]int{} // on a busy machine, late answers are bursts too
 		for _, tr := range r.Trials {

@@ -23,7 +23,7 @@ type Sensitivity struct {
 	Ratio  bool           `json:"ratio"` // judged by the ratio
 }
 
-// sensitiveMetrics are those that a sensitivity is computed for.
+// sensitiveMetrics have a computed sensitivity.
 var sensitiveMetrics = []string{
 	metric.Of(metric.CPUPerRequest, "total"), metric.Of(metric.CPUPerRequest, "data"),
 	metric.Of(metric.Latency, "p50"), metric.Of(metric.Latency, "p99"),

@@ -14,7 +14,7 @@ import (
 // bounds are the values that a field may have.
 type bounds interface {
 	describe(s *jsonschema.Schema)
-	// check returns what is wrong with a value, "" for nothing, and what to do.
+	// check returns the fault of a value, "" for none, and what to do.
 	check(value any) (message, hint string)
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Figures of executions are means of those that did not fail. A peak below that of the starting program is unknown.
+// Figures of executions are means of successful ones. A peak below that of the starting program is unknown.
 func TestExecutionFigures(t *testing.T) {
 	one := execution.Reading{Wall: 100e6, User: 60e6, System: 10e6, Peak: 32 << 20, Floor: 8 << 20, Output: 2048}
 	two, failed, small := one, one, one

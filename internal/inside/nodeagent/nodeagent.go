@@ -34,7 +34,7 @@ type Counters struct {
 type Node struct {
 	At  int64 `json:"at"`  // ns since 1970, of the agent's clock
 	CPU int64 `json:"cpu"` // of everything, ns
-	// Pods is the CPU of all pods, those that have ended included.
+	// Pods is the CPU of all pods, ended ones included.
 	Pods int64 `json:"pods"`
 	// Daemons is the CPU of the control groups beside the pods: kubelet, container runtime, sshd.
 	Daemons int64 `json:"daemons"`

@@ -26,7 +26,7 @@ func (s *resender) push(p *pool, r call) bool {
 }
 
 // spread gives the waiting requests to sessions with free streams, except from, which has
-// refused them. It may still take those that are left over.
+// refused them. It may still take the rest.
 func (s *resender) spread(from *conn) {
 	p := from.pool
 	for left := p.idle.Size; left > 0 && p.again.Size > 0; left-- {
