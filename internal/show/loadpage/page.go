@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -93,9 +94,9 @@ func BriefOf(p *load.Profile, r *load.Report, gates []Gate, ended error, exit in
 	}
 	switch {
 	case r.Loop == "open" && r.ResponseMS.Count > 0:
-		b.Metric, b.Unit, b.Figure = "latency_ms/p50", "ms", &stats.Interval{Estimate: r.ResponseMS.P50}
+		b.Metric, b.Unit, b.Figure = metric.Of(metric.Latency, "p50"), "ms", &stats.Interval{Estimate: r.ResponseMS.P50}
 	case r.Loop != "open" && r.Completed > 0:
-		b.Metric, b.Unit, b.Figure = "rate", "1/s", &stats.Interval{Estimate: r.Rate}
+		b.Metric, b.Unit, b.Figure = metric.Rate, "1/s", &stats.Interval{Estimate: r.Rate}
 	}
 	return b
 }

@@ -42,7 +42,7 @@ func BriefOf(r *answer.Report, exit int) answer.Brief {
 			c = c.Of[0]
 		}
 		if found, ok := r.Find(c.Subject, c.Metric); ok && found.BlocksNeeded > 0 && c.Relation == compare.NotShown {
-			b.Minutes = newView(r).minutes(found.BlocksNeeded)
+			b.Minutes = minutesOf(r, found.BlocksNeeded)
 		}
 		briefly(&b, c, strings.TrimPrefix(inShort(all).Sentence, shortly))
 	case r.Method == compare.AsPublished:

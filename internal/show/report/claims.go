@@ -302,7 +302,7 @@ func (v view) settle(c compare.Comparison) string {
 	if c.BlocksNeeded > 0 {
 		blocks, does = c.BlocksNeeded, "settle it"
 	}
-	minutes := int(v.minutes(blocks))
+	minutes := int(minutesOf(v.r, blocks))
 	if minutes == 0 {
 		return ""
 	}
@@ -310,10 +310,10 @@ func (v view) settle(c compare.Comparison) string {
 	return fmt.Sprintf(" About %s would %s: `tare run %s --set blocks=%d`.", printable.Counted(minutes, "minute"), does, file, blocks)
 }
 
-// minutes is the time that a number of blocks takes, 0 if unknown.
-func (v view) minutes(blocks int) float64 {
-	n, setup := v.r.Count.Blocks, v.r.Setup
-	if v.r.Method != compare.Paired || n == 0 || setup.FirstStart == nil || setup.LastEnd == nil {
+// minutesOf is the time that a number of blocks takes, 0 if unknown.
+func minutesOf(r *answer.Report, blocks int) float64 {
+	n, setup := r.Count.Blocks, r.Setup
+	if r.Method != compare.Paired || n == 0 || setup.FirstStart == nil || setup.LastEnd == nil {
 		return 0
 	}
 	return max(1, math.Ceil(setup.LastEnd.Sub(*setup.FirstStart).Minutes()/float64(n)*float64(blocks)))

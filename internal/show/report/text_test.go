@@ -189,13 +189,3 @@ func TestTextOfChosenMetrics(t *testing.T) {
 		}
 	}
 }
-
-// The file's arrivals recorded are the generator's replay.
-func TestArrivalsOfTheFile(t *testing.T) {
-	for arrivals, want := range map[string]string{"replay": "open loop, recorded arrivals", "poisson": "open loop, poisson arrivals"} {
-		r := &answer.Report{Setup: compare.Setup{Loop: "open", Arrivals: arrivals}}
-		if got := loadSentence(text{view: view{r: r}}); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
