@@ -169,6 +169,8 @@ var documented = map[string]done{
 	"tare report":                       {instead: "tare report || [ $? = 2 ]"}, // the first has no run
 	"tare run examples/quickstart.yaml": {add: short + " --out runs/quickstart-1"},
 	"tare verify runs/quickstart-…":     {quick: true},
+	"tare weigh --gateway nginx -- python3 -m http.server {port}": {
+		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare weigh --gateway nginx --gateway envoy --gateway haproxy -- ./server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare weigh --gateway nginx --path /v1/chat/completions --data '{\"model\": \"tare\", \"stream\": true}' -- tare-agent completions --listen 127.0.0.1:{port}": {
