@@ -27,7 +27,7 @@ import (
 // removals are pairs of changes in one trial of a study, on a busy machine.
 func removals(pairs int, every time.Duration) []string {
 	return []string{fmt.Sprintf("changes={every: %v, count: %d, kinds: [endpoint-removed, endpoint-added]}", every, 2*pairs), "blocks=1", "order=random",
-		fmt.Sprintf("phases={warmup: 2s, measure: %v, drain: 1s, idle: {cpu: 100, deadline: 1s}}", time.Duration(2*pairs)*every+2*time.Second), "validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}"}
+		fmt.Sprintf("phases={warmup: 2s, measure: %v, drain: 1s, idle: {cpu: 100, deadline: 1s}}", time.Duration(2*pairs+2)*every), "validity={rateShortfall: 0.5, errorRatio: 0.05, lateness: 10s, generatorCPU: 1}"}
 }
 
 // A pod that leaves the entry's Service gets no more requests, and gets them again when it is back. Meanwhile the
@@ -46,7 +46,7 @@ func TestKubernetesEndpointRemoval(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	followed(t, all[0], 3)
-	if b := all[0].Background; b == nil || b.Services != 20 || b.Changes != 40 || b.Pushes != nil { // two a second of a measure phase of 20 s
+	if b := all[0].Background; b == nil || b.Services != 20 || b.Changes != 48 || b.Pushes != nil { // two a second of a measure phase of 24 s
 		t.Errorf("background %+v", b)
 	}
 }
