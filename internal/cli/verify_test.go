@@ -254,12 +254,12 @@ func TestVerifyRun(t *testing.T) {
 			}
 			c.change(t, copied, trials[0])
 			out, code := tare("verify", copied, "--format", "json")
-			var all []verify.Result
-			if err := json.NewDecoder(strings.NewReader(out)).Decode(&all); err != nil {
+			var all struct{ Directories []verify.Result }
+			if err := json.NewDecoder(strings.NewReader(out)).Decode(&all); err != nil || len(all.Directories) != 1 {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			var found []string
-			for _, f := range all[0].Findings {
+			for _, f := range all.Directories[0].Findings {
 				if f.Severity == verify.Problem {
 					found = append(found, filepath.Base(f.File)+" "+f.Message, f.File+" "+f.Message)
 				}
