@@ -26,7 +26,7 @@ type Brief struct {
 	ExitCode   int             `json:"exit_code"`
 }
 
-// Verdicts of results that compare nothing. Those of comparisons, trends and gates have their own types.
+// Verdicts of results that compare nothing. Comparisons, trends and gates have types of their own.
 const (
 	Measured  compare.Verdict = "measured"
 	Predicted compare.Verdict = "predicted"

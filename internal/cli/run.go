@@ -27,7 +27,7 @@ type runOptions struct {
 	// gatesOnly makes trials that failed or are invalid no reason for an exit code, if each treatment has a valid one:
 	// the gates take account of them.
 	gatesOnly bool
-	// bisect: the exit codes are those of git bisect.
+	// bisect: the exit codes have the meaning that git bisect gives them.
 	bisect bool
 	// interrupted is the message of the first interrupt, "" for the message of a run that keeps its records.
 	interrupted string

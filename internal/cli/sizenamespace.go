@@ -105,7 +105,7 @@ func (c *CommandLine) needs(ctx context.Context, o sizeOptions) (report.Needs, e
 	return report.NewNeeds(running, rates, all, prices), nil
 }
 
-// addRates adds the requests/s of workloads in their busiest minute of a day. A younger Prometheus has those of now.
+// addRates adds the requests/s of workloads in their busiest minute of a day. Of a younger Prometheus they are the present ones.
 func addRates(ctx context.Context, prometheus string, s *predict.Sidecars) error {
 	found := false
 	for _, side := range []struct{ reporter, label string }{{"destination", "destination_workload"}, {"source", "source_workload"}} {

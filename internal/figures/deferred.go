@@ -252,14 +252,14 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 			t.divide(plane, s, 1, func(_ string, others int64) float64 { return float64(others) / 1e9 * (1 - s.near/s.all) })
 		default:
 			t.atOnce[plane] = true
-			guards := s.nearRatio()
-			work := t.guardSeconds() * guards * s.all / max(s.outside, math.SmallestNonzeroFloat64)
-			limit := Limit{Above: hidden + interference/(1+interference)*work}
+			ratio := s.nearRatio()
+			inGuards := ratio * s.rate() * t.guardSeconds()
+			limit := Limit{Above: hidden + interference/(1+interference)*inGuards}
 			if near.below(0) { // work that begins only without requests is hardly in guards, and may go on into the next own slice
-				limit, guards = Limit{Below: work + carried, Above: hidden}, 0
+				limit, ratio = Limit{Below: inGuards + carried, Above: hidden}, 0
 			}
 			t.limits[plane] = limit
-			t.divide(plane, s, guards, func(_ string, others int64) float64 { return float64(others) / 1e9 })
+			t.divide(plane, s, ratio, func(_ string, others int64) float64 { return float64(others) / 1e9 })
 		}
 	}
 	if !late {
@@ -455,7 +455,15 @@ func (s signs) nearRatio() float64 {
 	if s.nearTime <= 0 || s.all <= 0 {
 		return 1
 	}
-	return s.nearCPU / s.nearTime / (s.all / s.outside)
+	return s.nearCPU / s.nearTime / s.rate()
+}
+
+// rate is that of the slices of others, in cores.
+func (s signs) rate() float64 {
+	if s.outside <= 0 {
+		return 0
+	}
+	return s.all / s.outside
 }
 
 // guardSeconds is the time of guards in own slices.

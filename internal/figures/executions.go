@@ -32,7 +32,7 @@ func timed(x execution.Reading) bool { return x.Wall > 0 }
 // shortExecution is the time of an execution below which the empty program's is subtracted: it is then a tenth of it or more.
 const shortExecution = 5 * time.Millisecond
 
-// NetOfEmpty reports whether the figures of a run are less those of the empty program: if an execution in the first block with readings
+// NetOfEmpty reports whether the figures of a run have the empty program subtracted: if an execution in the first block with readings
 // is short. The shortest one counts, since other programs delay the others. Later blocks change nothing, so that all looks at a run have
 // the same metric.
 func NetOfEmpty(records []result.Record) bool {

@@ -40,7 +40,7 @@ func TestExecutionFigures(t *testing.T) {
 	}
 }
 
-// Times below 5 ms are less those of the empty program in the same block. The first block decides for all of them.
+// From times below 5 ms the empty program of the same block is subtracted. The first block decides for all of them.
 func TestNetOfEmpty(t *testing.T) {
 	trial := func(block int, wall int64) result.Record {
 		x := execution.Reading{Wall: wall, User: wall / 2, System: wall / 4, Peak: 32 << 20, Floor: 8 << 20}

@@ -147,7 +147,7 @@ func TestExecutionsApart(t *testing.T) {
 	}
 }
 
-// A file of hyperfine itself: its own figures are those of its times.
+// A file of hyperfine itself: its own figures agree with its times.
 func TestHyperfineItself(t *testing.T) {
 	s := read(t, "hyperfine", "testdata/figures/hyperfine-1.15.0.json")
 	lines := executedLines(t, s)

@@ -11,8 +11,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// noMesh are the directory names of the baseline.
-var noMesh = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "baseline", "base", "old", "before"}
+// baselineNames are the names of directories and files that are baselines.
+var baselineNames = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "baseline", "base", "old", "before"}
 
 // expand builds the plan of the trials: treatments by mesh and then rate, trials
 // in run order. A block is the ordinal of a trial in its treatment. The runs
@@ -124,7 +124,7 @@ func (s *Study) order(a, b plan.Treatment) int {
 // without a mesh, if any. Of programs that end it is the first, unless another is named as one.
 func baselines(treatments []plan.Treatment) {
 	if treatments[0].Levels.Application != "" {
-		base := max(0, slices.IndexFunc(treatments, func(t plan.Treatment) bool { return slices.Contains(noMesh, t.ID) }))
+		base := max(0, slices.IndexFunc(treatments, func(t plan.Treatment) bool { return slices.Contains(baselineNames, t.ID) }))
 		for i := range treatments {
 			if i != base {
 				treatments[i].Baseline = treatments[base].ID
@@ -134,13 +134,13 @@ func baselines(treatments []plan.Treatment) {
 	}
 	for i := range treatments {
 		t := &treatments[i]
-		if slices.Contains(noMesh, t.Levels.Mesh) {
+		if slices.Contains(baselineNames, t.Levels.Mesh) {
 			continue
 		}
 		for _, b := range treatments {
 			want := t.Levels
 			want.Mesh = b.Levels.Mesh
-			if slices.Contains(noMesh, b.Levels.Mesh) && b.Levels == want {
+			if slices.Contains(baselineNames, b.Levels.Mesh) && b.Levels == want {
 				t.Baseline = b.ID
 				break
 			}

@@ -96,7 +96,7 @@ func (s *Study) experiment(p *plan.Plan) ([]byte, error) {
 		switch base := t.Levels.Application; {
 		case base != "" && t.Baseline == "":
 			h.Baseline = map[string]any{experiment.ApplicationFactor: base}
-		case base == "" && slices.Contains(noMesh, t.Levels.Mesh):
+		case base == "" && slices.Contains(baselineNames, t.Levels.Mesh):
 			h.Baseline = map[string]any{experiment.MeshFactor: t.Levels.Mesh}
 		}
 	}

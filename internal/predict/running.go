@@ -31,7 +31,7 @@ type Workload struct {
 	Application Amounts `json:"application"` // requests of a pod's other containers
 	// Used is the highest use of a sidecar of its pods, by the Metrics API, nil without it.
 	Used *Amounts `json:"used,omitempty"`
-	// Annotations are those of its pods.
+	// Annotations of its pods.
 	Annotations map[string]string `json:"-"`
 }
 
@@ -73,7 +73,7 @@ type Need struct {
 	Refused string `json:"refused,omitempty"`
 }
 
-// CostsFor returns the costs of a mesh. Those of the only mesh that was measured serve for another.
+// CostsFor returns the costs of a mesh. If a single mesh was measured, its costs serve for another.
 func CostsFor(all []*Costs, name string) (*Costs, error) {
 	with := slices.DeleteFunc(slices.Clone(all), func(c *Costs) bool { return !c.has(inboundCPU) })
 	if same := slices.DeleteFunc(slices.Clone(with), func(c *Costs) bool { return c.Mesh != name }); len(same) > 0 {

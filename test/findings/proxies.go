@@ -282,7 +282,7 @@ func proxyTable(pages string) (string, error) {
 	return b.String(), nil
 }
 
-// numbers are those of a version, so that 2.10 follows 2.9.
+// numbers are the parts of a version, so that 2.10 follows 2.9.
 func numbers(version string) (all []int) {
 	for _, digits := range strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' }) {
 		n, _ := strconv.Atoi(digits)

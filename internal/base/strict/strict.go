@@ -119,7 +119,7 @@ type Document struct {
 	top      []string // fields of the outermost struct
 	bad      []string // paths that a problem was reported for
 
-	// Lenient documents may have unknown fields: those of records that another version wrote.
+	// Lenient documents may have unknown fields: records of another version have them.
 	Lenient bool
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -87,14 +88,14 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 		}
 	}
 	for _, t := range b.plan.Treatments {
-		s.Rows = append(s.Rows, b.snapshotRow(t.ID))
+		s.Rows = append(s.Rows, b.snapshotRow(t))
 	}
 	trials := d.inOrder(b.runningTrials())
 	if t := d.chosen(); len(trials) == 0 && t != nil && t.Status != Planned {
 		trials = []*Trial{t}
 	}
 	for _, t := range trials {
-		row := LoadRow{Treatment: clean(t.Treatment), Phase: t.Phase, Errors: t.Errors, Rate: curve("", &t.Rate, figure), P50: curve("", &t.P50, figure), P99: curve("", &t.P99, figure)}
+		row := LoadRow{Treatment: treatmentName(b, t), Phase: t.Phase, Errors: t.Errors, Rate: curve("", &t.Rate, figure), P50: curve("", &t.P50, figure), P99: curve("", &t.P99, figure)}
 		if t.Last != nil {
 			row.Asked = "max"
 			if t.Last.AskedRate > 0 {
@@ -104,7 +105,7 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 		s.Loads = append(s.Loads, row)
 	}
 	if t := d.chosen(); t != nil {
-		s.Chosen = clean(t.Treatment)
+		s.Chosen = treatmentName(b, t)
 		for _, plane := range metric.Planes() {
 			if of := t.Planes[string(plane)]; of != nil {
 				s.Cores = append(s.Cores, curve(string(plane), of, cores))
@@ -121,12 +122,12 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 	return s
 }
 
-func (b *Board) snapshotRow(treatment string) SnapshotRow {
-	row := SnapshotRow{Treatment: clean(treatment)}
+func (b *Board) snapshotRow(of plan.Treatment) SnapshotRow {
+	row := SnapshotRow{Treatment: rowName(of)}
 	n := map[Status]int{}
 	var cells strings.Builder
 	for block := 1; block <= min(b.Blocks(), len(b.plan.Trials)); block++ { // a plan of others can have any number
-		t := b.grid[cell{treatment, block}]
+		t := b.grid[cell{of.ID, block}]
 		if t == nil {
 			cells.WriteString(" ")
 			continue
@@ -146,10 +147,10 @@ func (b *Board) snapshotRow(treatment string) SnapshotRow {
 	if b.headline == nil {
 		return row
 	}
-	if of, ok := b.headline.Of[treatment]; ok {
-		row.Text = of.Text
-		if !math.IsNaN(of.Low) && !math.IsNaN(of.High) {
-			row.Estimate, row.Low, row.High = &of.Estimate, &of.Low, &of.High
+	if d, ok := b.headline.Of[of.ID]; ok {
+		row.Text = d.Text
+		if !math.IsNaN(d.Low) && !math.IsNaN(d.High) {
+			row.Estimate, row.Low, row.High = &d.Estimate, &d.Low, &d.High
 		}
 	}
 	return row

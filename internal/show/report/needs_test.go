@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// needs are those of a workload that is sized, of one that is not, and of a pod without a controller.
+// needs has a workload that is sized, one that is not, and a pod without a controller.
 func needs(prices *answer.Prices) report.Needs {
 	amount := func(estimate float64) predict.Amount {
 		return predict.Amount{Estimate: estimate, Low: 0.8 * estimate, High: 1.2 * estimate}
