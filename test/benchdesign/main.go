@@ -44,7 +44,6 @@ type bench struct {
 	blocks          int
 	seed            uint64
 	runs            int
-	keep            bool           // results directories
 	cases           *regexp.Regexp // of planted programs, nil for all
 	until           time.Time      // after which no block begins
 	out             io.Writer
@@ -104,7 +103,7 @@ func start(ctx context.Context, args []string, out io.Writer) error {
 		} else {
 			defer os.RemoveAll(dir)
 		}
-		b := &bench{keep: *keep, tare: *tare, dir: dir, file: filepath.Join(dir, "bench-design.yaml"), blocks: p.blocks, seed: *seed, until: time.Now().Add(*limit), out: out}
+		b := &bench{tare: *tare, dir: dir, file: filepath.Join(dir, "bench-design.yaml"), blocks: p.blocks, seed: *seed, until: time.Now().Add(*limit), out: out}
 		if *limit == 0 {
 			b.until = time.Now().Add(p.lasts)
 		}
@@ -149,9 +148,6 @@ func loadAverage() string {
 func (b *bench) run(ctx context.Context, file string, settings ...string) (*answer.Report, time.Duration, error) {
 	b.runs++
 	dir := filepath.Join(b.dir, fmt.Sprintf("run%d", b.runs))
-	if !b.keep {
-		defer os.RemoveAll(dir)
-	}
 	args := []string{"run", file, "--plain", "--format", "json", "--out", dir}
 	for _, s := range settings {
 		args = append(args, "--set", s)

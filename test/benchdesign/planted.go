@@ -128,7 +128,7 @@ func (p planted) longest() (s float64) {
 // recoverPlanted compares estimates with planted costs.
 func recoverPlanted(ctx context.Context, b *bench) error {
 	r := rand.New(rand.NewPCG(b.seed, 1))
-	heads(b.out, "program, levels in s, cores, KiB", "blocks", "load average", "alone", "tare", "95 % interval", "off", "held")
+	heads(b.out, "program, levels in s, cores, KiB", "blocks", "load average", "alone", "tare", "95 % interval", "off", "held", "of halves of the blocks")
 	for _, kind := range plantedCases {
 		c := kind.draw(r) // also if left out: a seed has its levels
 		if b.cases != nil && !b.cases.MatchString(kind.words()) {
@@ -168,8 +168,10 @@ func (b *bench) recover(ctx context.Context, c planted) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%s: %.0f s\n", c.words(), lasted.Seconds())
-	row(b.out, append([]string{c.words(), fmt.Sprint(b.blocks), at}, judge(report, truth.added(), truth.plain())...)...)
-	return nil
+	cells := append([]string{c.words(), fmt.Sprint(b.blocks), at}, judge(report, truth.added(), truth.plain())...)
+	halves, err := b.halves(report.Directory, truth.added())
+	row(b.out, append(cells, halves)...)
+	return err
 }
 
 // plantedText is [experimentText] for two applications.
@@ -207,35 +209,46 @@ func (p planted) settings(b *bench) ([]string, error) {
 
 // judge are the cells of an estimate beside the truth: µs of CPU a request.
 func judge(r *answer.Report, truth stats.Result, plain float64) []string {
-	low, high := math.NaN(), math.NaN()
-	half := 0.0
-	if truth.Known() {
-		low, high = *truth.Low, *truth.High
-		half = (high - low) / 2
+	cells := []string{fmt.Sprintf("%.0f ±%.0f µs", truth.Estimate, half(truth))}
+	d, withheld := estimated(r)
+	if d == nil {
+		return append(cells, withheld, "", "")
 	}
-	cells := []string{fmt.Sprintf("%.0f ±%.0f µs", truth.Estimate, half)}
+	of := math.Abs(truth.Estimate)
+	if of < plain*offSilently { // no work under load
+		of = plain
+	}
+	off := (d.Estimate - truth.Estimate) / of
+	return append(cells, fmt.Sprintf("%+.0f µs", d.Estimate), fmt.Sprintf("%+.0f to %+.0f", *d.Low, *d.High), fmt.Sprintf("%+.1f %%", 100*off), yes(holds(d, truth)))
+}
+
+// half is half the width of an interval, 0 without one.
+func half(r stats.Result) float64 {
+	if !r.Known() {
+		return 0
+	}
+	return (*r.High - *r.Low) / 2
+}
+
+// estimated is the difference between the two programs in a report, or why there is none.
+func estimated(r *answer.Report) (difference *stats.Interval, withheld string) {
 	for _, c := range r.Comparisons {
-		if c.Metric != appCPU || c.Control {
-			continue
+		if c.Metric == appCPU && !c.Control && c.Difference != nil && c.Difference.Known() {
+			return c.Difference, ""
 		}
-		if c.Difference == nil || !c.Difference.Known() {
-			break
-		}
-		d := c.Difference
-		of := math.Abs(truth.Estimate)
-		if of < plain*offSilently { // no work under load
-			of = plain
-		}
-		off := (d.Estimate - truth.Estimate) / of
-		held := yes(truth.Estimate >= d.Estimate-math.Hypot(d.Estimate-*d.Low, half) && truth.Estimate <= d.Estimate+math.Hypot(*d.High-d.Estimate, half))
-		return append(cells, fmt.Sprintf("%+.0f µs", d.Estimate), fmt.Sprintf("%+.0f to %+.0f", *d.Low, *d.High), fmt.Sprintf("%+.1f %%", 100*off), held)
 	}
 	for _, w := range r.Warnings {
 		if w.Withholds {
-			return append(cells, "withheld", w.Code, "", "")
+			return nil, "withheld | " + w.Code
 		}
 	}
-	return append(cells, "none", "", "", "")
+	return nil, "none | "
+}
+
+// holds reports whether the interval of a difference holds the truth: each error alone is smaller than both together.
+func holds(d *stats.Interval, truth stats.Result) bool {
+	error := half(truth)
+	return truth.Estimate >= d.Estimate-math.Hypot(d.Estimate-*d.Low, error) && truth.Estimate <= d.Estimate+math.Hypot(*d.High-d.Estimate, error)
 }
 
 // alone are costs of a program and of the plain one, µs a request, without tare.

@@ -53,10 +53,11 @@ func (v *verifier) proxyVersions(ctx context.Context) []check.Check {
 	return checks
 }
 
-// versionTimeout bounds the printing of a version, and maxVersion its output, bytes.
+// Bounds of the printing of a version, and of its output, bytes.
 const (
 	versionTimeout = 10 * time.Second
 	maxVersion     = 4 << 10
+	notStarted     = 127 // exit status of a program whose libraries are missing: what it prints has versions of libraries
 )
 
 var versionText = regexp.MustCompile(`\d+(\.\d+)+[\w.+~-]*`)
@@ -73,7 +74,9 @@ func printedVersion(ctx context.Context, path string, s mesh.Sidecar) string {
 	}
 	cmd.Stdout = &limitWriter{&out, maxVersion}
 	cmd.Stderr = cmd.Stdout
-	_ = cmd.Run() // without a version its output is empty
+	if _ = cmd.Run(); cmd.ProcessState.ExitCode() == notStarted { // other programs print their version and fail
+		return ""
+	}
 	return versionText.FindString(out.String())
 }
 
