@@ -23,7 +23,8 @@ import (
 //   - directly after the load it uses more than before the load.
 //
 // With the first or the third, the CPU of slices of others beyond the idle rate is part of the cost, and the influence of
-// others' load on idle work is a limit below it. With the second alone, the excess of the slices directly after own ones
+// others' load on idle work is a limit below it. The idle rate is then that before the load, without the part in which the probes
+// that verify a deployment left deferred work. What they can have left in the rest is a limit above the cost. With the second alone, the excess of the slices directly after own ones
 // is. Otherwise nothing is. The deferred work that the other signs do not exclude is a limit above the cost.
 //
 // Own slices are longer than the time for which requests are due, by their guards. What goes on without requests goes on there too,
@@ -136,6 +137,7 @@ type sliced struct {
 	record *result.Record
 	rows   []result.Slice
 	before uses                     // before the load
+	cuts   []cut                    // of it
 	after  uses                     // directly after it
 	limits map[metric.Plane]Limit   // s of CPU
 	guards map[metric.Plane]float64 // ns of CPU in guards that is not of requests
@@ -155,6 +157,7 @@ func divide(records []result.Record, rows [][]result.Slice) []sliced {
 		if r.Error != "" || r.Load == nil || r.Load.Slices == nil || r.Quiet == nil || len(rows[i]) == 0 {
 			continue
 		}
+		all[i].cuts = cutsOf(r.Quiet.Before)
 		all[i].before, all[i].after = usesIn(r.Quiet.Before), usesIn(directlyAfter(r.Quiet.After))
 		if all[i].before != nil || all[i].after != nil {
 			byTreatment[r.Treatment] = append(byTreatment[r.Treatment], &all[i])
@@ -182,6 +185,12 @@ func dividedPlane(p metric.Plane) bool {
 // longer than a slice, in s of CPU in the slices of others, 0 for none.
 func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	from := valid(trials)
+	probed := probedPart(from, plane)
+	for _, t := range trials {
+		if t.before = t.cuts[0].part.plus(t.cuts[0].rest); probed >= 0 {
+			t.before = t.cuts[probed].rest
+		}
+	}
 	change := signOf(from, func(t *sliced) (float64, bool) {
 		return t.after.rate(t.record.Tasks, plane) - t.before.rate(t.record.Tasks, plane), t.before != nil && t.after != nil
 	})
@@ -192,7 +201,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	for _, t := range trials {
 		at[t] = t.signs(plane, idle, before)
 	}
-	without, afterwards := bursts(from, at)
+	expected, afterwards := bursts(from, at)
 	started := change.below(0) && afterwards >= fewEvents // the time before the load has what remained of the start
 	switch {
 	case started:
@@ -211,7 +220,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	more := func(idle func(signs) float64) bool {
 		return sign(func(s signs) (float64, bool) { return s.all - (1+interference)*idle(s), true }).above(0)
 	}
-	beyond := without >= fewEvents && (more(func(s signs) float64 { return s.idle }) || more(func(s signs) float64 { return s.before }))
+	beyond := expected >= fewEvents && (more(func(s signs) float64 { return s.idle }) || more(func(s signs) float64 { return s.before }))
 	soon := near.above(0) && shown(from, at)
 	// Work of idle programs goes on after the load, and slices directly after own ones have less of it.
 	goesOn := sign(func(s signs) (float64, bool) { return s.end - s.after/2, s.hasAfter }).Estimate > 0
@@ -225,7 +234,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 	// The deferred work that the signs do not exclude, of a mean trial.
 	hidden := sign(func(s signs) (float64, bool) { return s.all - min(s.idle, s.before), true }).high()
 	switch {
-	case !after.known() || without < fewEvents:
+	case !after.known() || expected < fewEvents:
 	case soon:
 		hidden = min(hidden, after.high())
 	case near.known():
@@ -245,7 +254,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 		}
 		switch {
 		case late:
-			t.limits[plane] = Limit{Below: interference * max(0, s.idle)}
+			t.limits[plane] = Limit{Below: interference * max(0, s.idle), Above: max(0, min(s.idle, t.ofProbes(s)))}
 			t.divide(plane, s, 1, func(id string, _ int64) float64 { return idle[t][id] })
 		case soon:
 			t.limits[plane] = Limit{Above: hidden}
@@ -266,6 +275,63 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 		return 0
 	}
 	return max(0, min(all, sign(func(s signs) (float64, bool) { return s.all - s.before, true }).high()))
+}
+
+// cut divides the readings before the load into a part and the rest.
+type cut struct {
+	part, rest uses
+	share      float64
+}
+
+// cutsOf cut off the parts into which the deferred work of probes may fall: both halves, and the middle.
+func cutsOf(rows []result.QuietRow) (all []cut) {
+	n := len(rows)
+	for _, p := range [][2]int{{0, n / 2}, {n / 2, n}, {n / 3, n - n/3}} {
+		all = append(all, cut{usesIn(rows[p[0]:p[1]]), usesIn(rows[:p[0]]).plus(usesIn(rows[p[1]:])), float64(p[1]-p[0]) / float64(max(1, n))})
+	}
+	return all
+}
+
+// probedPart is the part of the readings before the load that has more CPU than the rest, by more than its error: probes verify a
+// deployment shortly before, and defer work as the requests of the load do. -1 if no part is shown to have it.
+func probedPart(trials []*sliced, plane metric.Plane) int {
+	part, most := -1, 0.0
+	for i := range cutsOf(nil) {
+		excess := signOf(trials, func(t *sliced) (float64, bool) { // as CPU, so that a short time counts for less than a long one
+			c := t.cuts[i]
+			return (c.part.rate(t.record.Tasks, plane) - c.rest.rate(t.record.Tasks, plane)) * c.share * t.beforehand(), c.part != nil && c.rest != nil
+		})
+		if excess.above(0) && excess.Estimate > most {
+			part, most = i, excess.Estimate
+		}
+	}
+	return part
+}
+
+// beforehand is the time of the readings before the load, s.
+func (t *sliced) beforehand() (sum float64) {
+	for _, row := range t.record.Quiet.Before {
+		sum += longest(row).Seconds()
+	}
+	return sum
+}
+
+// ofProbes bounds the work of probes that passes for idle work in the slices of others, s: each deferred as much as a request of the
+// load, in slices of others and in own ones alike.
+func (t *sliced) ofProbes(s signs) float64 {
+	probes := 0
+	for _, a := range t.record.Answers {
+		probes += a.Probes
+	}
+	before := int64(0)
+	for _, u := range t.before {
+		before = max(before, u.NS)
+	}
+	share := float64(probes) / float64(max(1, t.record.Load.Completed)) * s.outside / (float64(before) / 1e9)
+	if share >= 1 {
+		return s.idle
+	}
+	return share / (1 - share) * (s.all - s.idle) * (s.outside + t.time(true)) / s.outside
 }
 
 // work is CPU in the slices of others at a rate, in s, by trial and task.
@@ -305,9 +371,12 @@ func pool(trials, from []*sliced, plane metric.Plane, of func(*sliced) uses) wor
 }
 
 // outside is the time in the slices of others, s.
-func (t *sliced) outside() (sum float64) {
+func (t *sliced) outside() float64 { return t.time(false) }
+
+// time is the time in own slices, or in those of others, s.
+func (t *sliced) time(own bool) (sum float64) {
 	for _, row := range t.rows {
-		if !row.Own {
+		if row.Own == own {
 			sum += (row.End - row.Begin).Seconds()
 		}
 	}
@@ -430,10 +499,7 @@ func (t *sliced) signs(plane metric.Plane, idle, before work) (s signs) {
 	for _, row := range directlyAfter(t.record.Quiet.After) {
 		s.afterwards += longest(row).Seconds()
 	}
-	s.without = s.afterwards
-	for _, row := range t.record.Quiet.Before {
-		s.without += longest(row).Seconds()
-	}
+	s.without = s.afterwards + t.beforehand()
 	if s.hasNear = s.nearTime > 0 && laterTime > 0; s.hasNear {
 		s.near = s.nearCPU - laterCPU/laterTime*s.nearTime
 	}

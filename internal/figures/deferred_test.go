@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -53,6 +54,7 @@ const (
 	simTail    = 2.0  // s of readings after the load at most
 	simWindow  = 0.15 // s without requests, after
 	simStep    = 1e-3
+	simProbes  = 20 // requests of the verification, one after another
 )
 
 // block simulates one interleaved trial of the program in a block.
@@ -61,11 +63,11 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 	owners := plan.Owners(r.Uint64(), simMembers, simWarmup, simRows)
 	length := float64(count) * simSlice
 	before := simWindow
-	if p.poll > 0 && n > 1 {
+	if (p.poll > 0 || p.delay > simSlice || p.flush > 0) && n > 1 {
 		before += 1 // as of a run that saw unclear CPU in its first block
 	}
-	if p.every >= 1 || p.flush >= 1 { // as of a run that has learned the period
-		before += min(max(p.every, p.flush), 5)
+	if p.every >= 1 { // as of a run that has learned the period
+		before += min(p.every, 5)
 	}
 	steps := int((before + length + 0.1 + simTail) / simStep)
 	used := make([]float64, steps+1) // by step, from the first reading before the load
@@ -92,6 +94,16 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 			if p.deferred > 0 && t < length+0.1+simTail {
 				used[at(t)] += p.deferred * speed
 			}
+		}
+	}
+	probed := -before - 0.1 - 0.1*r.Float64() // the end of the verification
+	for k := range simProbes {
+		t := probed - float64(k)*simStep/2 + p.delay
+		if p.flush > 0 {
+			t += p.flush - mod(t+clock, p.flush)
+		}
+		if t >= -before && t < length {
+			used[at(t)] += p.deferred * speed
 		}
 	}
 	last := -1e9
@@ -163,7 +175,7 @@ func (p planted) block(r *rand.Rand, n int) (result.Record, []result.Slice) {
 	zero := int64(0)
 	began := time.Unix(1e9, 0)
 	return result.Record{
-		ID: fmt.Sprintf("t%d", n), Block: n, Treatment: "t", Valid: true, Quiet: quiet,
+		ID: fmt.Sprintf("t%d", n), Block: n, Treatment: "t", Valid: true, Quiet: quiet, Answers: []check.Answer{{Probes: simProbes}},
 		Load: &result.Load{Completed: simSent * simRows, Slices: &result.OwnSlices{Count: simRows, LengthSeconds: simSlice, GuardSeconds: simGuard}},
 		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}, IdleCPU: &zero, DeferredCPU: &others,
 			Start: result.Reading{At: began, CPU: 1e9}, End: result.Reading{At: began.Add(seconds(simRows * simMembers * simSlice)), CPU: 1e9 + own + others}}},
@@ -230,6 +242,10 @@ func TestPlantedWork(t *testing.T) {
 		with("idle only after 30 ms", func(p *planted) { p.idle, p.after = 0.25, 0.03 }),
 		with("50 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 50*ms }),
 		with("300 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 300*ms }),
+		with("150 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 150*ms }),
+		with("220 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 220*ms }),
+		with("260 ms later", func(p *planted) { p.deferred, p.delay = 200*us, 260*ms }),
+		with("220 ms later, steady 5 %", func(p *planted) { p.deferred, p.delay, p.steady = 200*us, 220*ms, 0.05 }),
 		with("1 s later", func(p *planted) { p.deferred, p.delay = 200*us, 1 }),
 		with("50 ms later, steady 5 %", func(p *planted) { p.deferred, p.delay, p.steady = 200*us, 50*ms, 0.05 }),
 		with("300 ms later, steady 5 %, 15 % more beside others", func(p *planted) { p.deferred, p.delay, p.steady, p.beside = 200*us, 300*ms, 0.05, 1.15 }),

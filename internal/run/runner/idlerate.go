@@ -40,7 +40,7 @@ type quietTried struct {
 	settled bool // it is kept
 }
 
-// next is the time after a trial. The longest is kept if the program works in it.
+// next is the time after a trial. The longest is kept if the program works in it, and the first if its requests defer work.
 func (q quietTried) next(of *result.Record) quietTried {
 	var idle, deferred, cost float64
 	for i := range of.Tasks {
@@ -53,8 +53,8 @@ func (q quietTried) next(of *result.Record) quietTried {
 		return q
 	case q.time+1 < len(quietTimes):
 		return quietTried{time: q.time + 1}
-	case idle < unclearShare*deferred:
-		return quietTried{settled: true}
+	case idle < unclearShare*deferred: // what the probes of the verification deferred ends in the first of these times
+		return quietTried{time: 1, settled: true}
 	}
 	return quietTried{q.time, true}
 }

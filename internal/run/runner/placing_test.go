@@ -151,7 +151,7 @@ func TestQuietTime(t *testing.T) {
 		"clear":                  {[]*result.Record{trial(50, 5), trial(50, 10)}, []time.Duration{0, 0}},
 		"a timer of half a s":    {[]*result.Record{trial(0, 20), trial(20, 1), trial(19, 2)}, []time.Duration{time.Second, time.Second, time.Second}},
 		"a timer of two s":       {[]*result.Record{trial(0, 20), trial(0, 30), trial(15, 20), trial(15, 20)}, []time.Duration{time.Second, 3 * time.Second, 3 * time.Second, 3 * time.Second}},
-		"deferred, without idle": {[]*result.Record{trial(0, 20), trial(0, 30), trial(1, 20), trial(0, 20)}, []time.Duration{time.Second, 3 * time.Second, 0, 0}},
+		"deferred, without idle": {[]*result.Record{trial(0, 20), trial(0, 30), trial(1, 20), trial(0, 20)}, []time.Duration{time.Second, 3 * time.Second, time.Second, time.Second}},
 		"not interleaved":        {[]*result.Record{{Treatment: "a"}}, []time.Duration{0}},
 	} {
 		r := run{bursts: map[string][]float64{}, quiet: map[string]quietTried{}}
