@@ -106,7 +106,7 @@ func TestMessagesForPeople(t *testing.T) {
 					call(append(append([]string{}, path...), name)...)
 					continue
 				}
-				for _, source := range []string{"fortio", "oha", "vegeta", "wrk2", "wrk", "k6", "nighthawk", "hey", "jmeter", "great-sidecar-debate", "uds-core"} {
+				for _, source := range []string{"fortio", "oha", "vegeta", "wrk2", "wrk", "k6", "nighthawk", "hey", "great-sidecar-debate", "uds-core"} {
 					call("import", source, name, "--out", "out")
 				}
 			case "load":

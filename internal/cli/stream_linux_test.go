@@ -56,7 +56,7 @@ var outputs = map[string][]string{
 	"tare plan":   {"plan QUICKSTART", "plan --format json QUICKSTART", "plan --format trials QUICKSTART"},
 	"tare report": {"report RUN", "report --all RUN", "report --format json RUN", "report --format csv RUN", "report --format markdown RUN", "report --format html RUN", "report --format junit RUN"},
 	"tare verify": {"verify RUN", "verify --format json RUN"}, "tare compare": {"compare RUN RUN", "compare --format json RUN RUN"},
-	"tare import": {"import jmeter JTL --out NEW", "import jmeter JTL --report --out NEW"},
+	"tare import": {"import oha CSV --out NEW", "import oha CSV --report --out NEW"},
 	"tare load":   {"load URL -n 4 -c 1"}, "tare run": {"run SMALL --plain --out NEW"},
 	"tare doctor": {"doctor", "doctor --all"}, "tare weigh": {"weigh --help-all"},
 }
@@ -88,7 +88,7 @@ func TestFullOutput(t *testing.T) {
 	}
 	words := map[string]string{
 		"RUN": run, "URL": server.URL, "QUICKSTART": must.Get(filepath.Abs("../../examples/quickstart.yaml"))(t),
-		"JTL":   file("a.jtl", "timeStamp,elapsed,label,responseCode,success\n1700000000000,5,a,200,true\n1700000001000,5,a,200,true\n"),
+		"CSV":   file("a.csv", "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status\n0.0,0,0,0,0.005,2,200\n1.0,0,0,0,0.005,2,200\n"),
 		"SMALL": file("small.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: small}\nfactors: {mesh: [none], rate: [20], connections: [1]}\nblocks: 1\nphases: {warmup: 200ms, measure: 1s, prewarm: 0s}\nprobe: false\n"),
 	}
 	made := 0

@@ -28,7 +28,7 @@ type format struct {
 	parse     func(r io.Reader, corrected bool) (generator.Outcome, error)
 	// executions reads programs that end, in place of parse.
 	executions func([]byte) ([]executed, error)
-	records    []recordFormat // outputs with every request, which are recognized by their beginning
+	records    *recordFormat // of outputs with every request, which are recognized by their beginning
 	// once occur exactly once in a complete output that begins with head.
 	once []string
 	head string
@@ -43,28 +43,15 @@ type format struct {
 var formats = []format{
 	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, marks: []string{`"DurationHistogram"`}, fields: []string{`"DurationHistogram"`, `"RunType"`}},
 	{name: "oha", doc: "text of oha, its JSON, also as Python printed it, or its CSV", parse: generator.ParseOha, marks: []string{`"latencyPercentiles"`, "  Success rate:"}, fields: []string{`"latencyPercentiles"`, `"summary"`},
-		records: []recordFormat{{heads: []string{generator.OhaCSVHeader}, each: generator.EachOhaRecord, omits: true}}},
+		records: &recordFormat{heads: []string{generator.OhaCSVHeader}, each: generator.EachOhaRecord, omits: true}},
 	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta), marks: []string{"[total, rate", `{"latencies":{"total":`, `{"attack":`},
 		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true, fields: []string{`"latencies"`, `"timestamp"`, `"latency"`}},
 	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant", marks: []string{"Thread calibration:", "  Detailed Percentile spectrum:"}},
 	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed", marks: []string{"  Thread Stats "}},
-	{name: "k6", doc: "text of k6's summary, --out json or csv, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, marks: []string{`"http_reqs"`, "http_reqs.."}, fields: []string{`"http_reqs"`, `"metrics"`},
-		records: []recordFormat{{heads: []string{"metric_name,"}, each: uncorrected(generator.EachK6CSVRecord), day: true, coarse: true},
-			{heads: []string{`{"type":`, `{"metric":`}, each: uncorrected(generator.EachK6Record), day: true}}},
+	{name: "k6", doc: "text of k6's summary, --out json, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, marks: []string{`"http_reqs"`, "http_reqs.."}, fields: []string{`"http_reqs"`, `"metrics"`},
+		records: &recordFormat{heads: []string{`{"type":`, `{"metric":`}, each: generator.EachK6Record, day: true}},
 	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), marks: []string{`"benchmark_http_client`}, fields: []string{`"benchmark_http_client`, `"global"`}},
-	{name: "hey", doc: "text of hey, or its CSV", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, marks: []string{"  DNS+dialup:"}, failures: true,
-		records: []recordFormat{{heads: []string{"response-time,"}, each: uncorrected(generator.EachHeyRecord), coarse: true, omits: true}}},
-	{name: "jmeter", doc: "JTL of JMeter as CSV, with its header, or as XML", parse: noTable,
-		records: []recordFormat{{heads: []string{"timeStamp,", "timeStamp;", "timeStamp\t", "timeStamp|"}, each: uncorrected(generator.EachJMeterRecord), day: true, coarse: true},
-			{heads: []string{"<?xml", "<testResults"}, has: "<testResults", each: uncorrected(generator.EachJMeterXMLRecord), day: true, coarse: true}}},
-	{name: "gatling", doc: "simulation.log of Gatling up to 3.11", parse: noLog,
-		records: []recordFormat{{heads: []string{"RUN\t"}, each: uncorrected(generator.EachGatlingRecord), day: true, coarse: true}}},
-	{name: "locust", doc: "NAME_stats.csv of locust --csv=NAME", parse: plain(generator.ParseLocust), failures: true, marks: []string{generator.LocustHeader}},
-	{name: "ab", doc: "text of ab", parse: plain(generator.ParseAB), failures: true, marks: []string{"This is ApacheBench"}, head: "This is ApacheBench", once: []string{"Complete requests:", "Requests per second:"}},
-	{name: "autocannon", doc: "autocannon --json", parse: plain(generator.ParseAutocannon), failures: true, marks: []string{`"statusCodeStats"`}, fields: []string{`"statusCodeStats"`}},
-	{name: "artillery", doc: "report of artillery run --output", parse: plain(generator.ParseArtillery), failures: true, marks: []string{`"http.requests"`, `"vusers.created"`}, fields: []string{`"aggregate"`}},
-	{name: "bombardier", doc: "bombardier -o json, or its text of a test by time", parse: plain(generator.ParseBombardier), failures: true, marks: []string{"Bombarding ", `"timeTakenSeconds"`}, head: "Bombarding ", once: []string{"Bombarding ", "Throughput:"}, fields: []string{`"timeTakenSeconds"`}},
-	{name: "h2load", doc: "text of h2load", parse: plain(generator.ParseH2load), failures: true, marks: []string{"starting benchmark..."}, head: "starting benchmark...", once: []string{"finished in ", "status codes:", "time for request:", "\nreq/s  "}},
+	{name: "hey", doc: "text of hey", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, marks: []string{"  DNS+dialup:"}, failures: true},
 	{name: "hyperfine", doc: "programs that end: hyperfine --export-json", executions: readHyperfine, marks: []string{`"exit_codes"`}, fields: []string{`"results"`}},
 	{name: "gobench", doc: "programs that end: text of go test -bench, appended outputs too", executions: readBenchmarks, marks: []string{" ns/op"}},
 }
@@ -108,16 +95,6 @@ func (f format) foreign(path string, b []byte) error {
 // plain adapts readers that do not need the flag.
 func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, bool) (generator.Outcome, error) {
 	return func(r io.Reader, _ bool) (generator.Outcome, error) { return parse(r) }
-}
-
-// noTable refuses what is not a JTL with a header.
-func noTable(io.Reader, bool) (generator.Outcome, error) {
-	return generator.Outcome{}, errors.New("read output of jmeter: the first line is not a header with timeStamp and elapsed")
-}
-
-// noLog refuses what is not a log of Gatling.
-func noLog(io.Reader, bool) (generator.Outcome, error) {
-	return generator.Outcome{}, errors.New("read output of gatling: the first line does not begin with RUN and a tab")
 }
 
 // formatOf returns the format of a generator. One without a name reads nothing.

@@ -183,7 +183,7 @@ func (o *Output) count(oc generator.Outcome) error {
 	}
 	o.tried = o.requests - oc.Slow
 	for kind, n := range o.errors {
-		o.classes[errorClass(kind)] += n
+		o.classes[string(generator.ClassOfError(kind))] += n
 		o.tried += n
 	}
 	if o.tried == 0 {
@@ -253,19 +253,9 @@ func (o *Output) answers(oc generator.Outcome) error {
 	return nil
 }
 
-// errorClass returns the class of a generator's error message.
-func errorClass(kind string) string {
-	for _, w := range []string{"timeout", "timed out", "time-out", "deadline"} {
-		if strings.Contains(strings.ToLower(kind), w) {
-			return "timeout"
-		}
-	}
-	return "conn"
-}
-
 // records counts a generator's own record of every request.
 func (o *Output) records(oc generator.Outcome) error {
-	c := requests{sized: oc.BytesIn != nil, origin: oc.Started}
+	c := requests{sized: oc.BytesIn != nil}
 	for _, r := range oc.Records {
 		c.add(o, r)
 	}

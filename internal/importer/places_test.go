@@ -2,7 +2,6 @@ package importer
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -135,25 +134,6 @@ func TestTimeOfRecords(t *testing.T) {
 	}
 	if tr := importFile(t, "vegeta", "a.json", vegetaJSON); tr.Record.Load.BytesIn != 1230 || tr.Record.Started.Year() != 2025 {
 		t.Errorf("%d bytes, started %v", tr.Record.Load.BytesIn, tr.Record.Started)
-	}
-}
-
-// k6's CSV has whole seconds by default, so the duration of a short run is uncertain.
-func TestWholeSeconds(t *testing.T) {
-	long := k6CSV + strings.ReplaceAll(strings.Split(k6CSV, "\n")[2], "1714557602", "1714557902") + "\n"
-	for name, test := range map[string]struct {
-		content string
-		warned  string
-	}{
-		"short":        {k6CSV, "a duration of 2.5 s, and rates, are off by up to 40 %"},
-		"5 min":        {long, ""},
-		"milliseconds": {strings.ReplaceAll(k6CSV, ",1714557604,", ",1714557604123,"), ""},
-	} {
-		tr := importFile(t, "k6", "a.csv", test.content)
-		warned := fmt.Sprint(tr.Record.Warnings)
-		if test.warned == "" && strings.Contains(warned, "whole seconds") || !strings.Contains(warned, test.warned) {
-			t.Errorf("%s: %s", name, warned)
-		}
 	}
 }
 

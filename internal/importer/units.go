@@ -6,47 +6,23 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/run/generator"
 )
 
 // Amount parses a quantity that cannot be negative.
-func Amount(s string, units []Unit) (float64, error) {
-	v, err := quantity(s, units)
+func Amount(s string, units map[string]float64) (float64, error) {
+	v, err := generator.Quantity(s, units)
 	if err == nil && (v < 0 || math.Signbit(v)) {
 		return 0, fmt.Errorf("%.40q is negative", s)
 	}
 	return v, err
 }
 
-// quantity parses a number with one of the units.
-func quantity(s string, units []Unit) (float64, error) {
-	s = strings.TrimSpace(s)
-	for _, u := range units {
-		digits, ok := strings.CutSuffix(s, u.suffix)
-		if !ok {
-			continue
-		}
-		v, err := Number(digits)
-		if err != nil {
-			return 0, fmt.Errorf("%.40q is not a quantity", s)
-		}
-		return v * u.scale, nil
-	}
-	return 0, fmt.Errorf("%.40q has no unit that is known here", s)
-}
-
-// Unit is a suffix of quantities and its factor.
-type Unit struct {
-	suffix string
-	scale  float64
-}
-
-// Suffixes of Kubernetes quantities for cores and bytes, the longest first.
+// Suffixes of Kubernetes quantities for cores and bytes.
 var (
-	CPUUnits    = []Unit{{"n", 1e-9}, {"u", 1e-6}, {"µ", 1e-6}, {"m", 1e-3}, {"", 1}}
-	MemoryUnits = []Unit{
-		{"Ki", 1 << 10}, {"Mi", 1 << 20}, {"Gi", 1 << 30}, {"Ti", 1 << 40},
-		{"k", 1e3}, {"K", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}, {"m", 1e-3}, {"", 1},
-	}
+	CPUUnits    = map[string]float64{"n": 1e-9, "u": 1e-6, "µ": 1e-6, "m": 1e-3, "": 1}
+	MemoryUnits = map[string]float64{"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "m": 1e-3, "": 1}
 )
 
 // TimeLayout is the layout of times without a zone, as kubectl scripts print them.

@@ -5,7 +5,7 @@ import "testing"
 func TestUnits(t *testing.T) {
 	for _, c := range []struct {
 		text  string
-		units []Unit
+		units map[string]float64
 		want  float64
 	}{
 		{"250000000n", CPUUnits, 0.25}, {"250u", CPUUnits, 0.00025}, {"250m", CPUUnits, 0.25}, {"2", CPUUnits, 2}, {"0", CPUUnits, 0}, {"1.5", CPUUnits, 1.5},
@@ -17,7 +17,7 @@ func TestUnits(t *testing.T) {
 		}
 	}
 	for _, bad := range []string{"", "m", "Mi", "nan", "NaNm", "inf", "1e999", "-1", "-0", "0x10", "1_000", "5 5", "5q", "１"} {
-		for _, units := range [][]Unit{CPUUnits, MemoryUnits} {
+		for _, units := range []map[string]float64{CPUUnits, MemoryUnits} {
 			if v, err := Amount(bad, units); err == nil {
 				t.Errorf("%q was read as %v", bad, v)
 			}

@@ -7,7 +7,6 @@ func TestForeignFormat(t *testing.T) {
 		{"a.json", `{"info":{"_postman_id":"1","name":"x","schema":"https://schema.getpostman.com/json/collection/v2.1.0/collection.json"}}`, "a Postman collection"},
 		{"a.json", "\ufeff{ \"openapi\": \"3.1.0\"}", "an OpenAPI description"},
 		{"plan", `<?xml version="1.0"?><jmeterTestPlan version="1.2">`, "a JMeter test plan"},
-		{"a.jtl", `<?xml version="1.0"?><testResults version="1.2">`, "a JMeter JTL in XML"},
 		{"a.ts", "// load\nimport http from 'k6/http';", "a k6 script"},
 		{"requests", "curl -X POST http://a/", "a curl command"},
 		{"x", "\n<!DOCTYPE html><title>", "a web page"},

@@ -22,10 +22,10 @@ func parseK6Text(text []byte) (Outcome, error) {
 	o := Outcome{Generator: "k6"}
 	d := latencyOf(ofService)
 	failed, has, complete, summaries := int64(0), false, false, 0
-	_, err := readLabelled(bytes.NewReader(ansi.ReplaceAll(text, nil)), o.Generator, func(line string) {
+	err := eachLine(bytes.NewReader(ansi.ReplaceAll(text, nil)), o.Generator, func(line string) error {
 		m := k6Line.FindStringSubmatch(line)
 		if m == nil {
-			return
+			return nil
 		}
 		f := strings.Fields(m[2])
 		switch m[1] {
@@ -53,7 +53,7 @@ func parseK6Text(text []byte) (Outcome, error) {
 			}
 		case "data_received":
 			if len(f) > 1 {
-				if v, err := quantity(f[0]+f[1], k6Sizes); err == nil && v >= 0 {
+				if v, err := Quantity(f[0]+f[1], k6Sizes); err == nil && v >= 0 {
 					o.BytesIn = count(v)
 				}
 			}
@@ -62,6 +62,7 @@ func parseK6Text(text []byte) (Outcome, error) {
 		case "dropped_iterations":
 			o.note("k6 had no free virtual user for " + f[0] + " iterations that were due, and dropped them")
 		}
+		return nil
 	})
 	if err != nil {
 		return o, err
@@ -70,7 +71,7 @@ func parseK6Text(text []byte) (Outcome, error) {
 		return o, errors.New("read output of k6: http_reqs occurs twice: files were joined")
 	}
 	if o.Requests == nil || !complete || bytes.IndexByte(text, 0) >= 0 {
-		return o, none(o.Generator, "http_reqs with a rate, and data_sent: it was cut off")
+		return o, errors.New("read output of k6: it has no http_reqs with a rate, and data_sent: it was cut off")
 	}
 	if has && failed <= *o.Requests {
 		o.OK, o.NotOK = ptr(*o.Requests-failed), &failed

@@ -16,14 +16,6 @@ var meanings = []struct{ generator, of, text string }{
 	{"fortio", ofService, "from the call to its end, in a closed loop per connection: coordinated omission hides a stalled server; includes errors"},
 	{"nighthawk", ofService, "from the release of the request by its rate limiter to the last byte; excludes lateness behind the schedule, which Nighthawk counts as blocking"},
 	{"hey", ofService, "from a worker's start of the request to the last byte; excludes connecting only without DNS+dialup"},
-	{"ab", ofService, "from the start of the connection, or of the request on an open one, to the last byte, in a closed loop"},
-	{"h2load", ofService, "from the write of the request to the last byte"},
-	{"locust", ofService, "from the call to the answer with its body, in a closed loop of users"},
-	{"autocannon", ofService, "from the write of the request to the last byte"},
-	{"artillery", ofService, "from the end of the write of the request to the first byte"},
-	{"bombardier", ofService, "from the call to its end"},
-	{"jmeter", ofService, "from the start of the sample to its end; includes connecting"},
-	{"gatling", ofService, "from the send of the request, or the start of its connection, to the last byte"},
 	{"k6", ofService, "sending, waiting and receiving of one request; excludes connecting and the lateness of the iteration"},
 }
 

@@ -177,12 +177,12 @@ func TestUnits(t *testing.T) {
 		{"4.16MB", sizeUnits, 4.16 * (1 << 20)}, {"1KB", sizeUnits, 1024}, {"12B", sizeUnits, 12}, {"1.5Mi", sizeUnits, 1.5 * (1 << 20)},
 		{"2Ki", sizeUnits, 2048}, {"1GiB", sizeUnits, 1 << 30}, {"8K", sizeUnits, 8192},
 	} {
-		if got, err := quantity(c.text, c.units); err != nil || math.Abs(got-c.want) > 1e-9*c.want {
+		if got, err := Quantity(c.text, c.units); err != nil || math.Abs(got-c.want) > 1e-9*c.want {
 			t.Errorf("%s is %v, %v, want %v", c.text, got, err, c.want)
 		}
 	}
 	for _, text := range []string{"", "-nanus", "nan", "1.2.3s", "12 parsecs", "s", "--1s", "1e400s"} {
-		if got, err := quantity(text, timeUnits); err == nil {
+		if got, err := Quantity(text, timeUnits); err == nil {
 			t.Errorf("%q is %v", text, got)
 		}
 	}

@@ -158,25 +158,11 @@ func (o *Outcome) note(text string) {
 func (r Record) class(wantSize int64) load.Class {
 	switch {
 	case r.Code == 0:
-		return classOfError(r.Error)
+		return ClassOfError(r.Error)
 	case r.Code/100 != 2, wantSize >= 0 && r.Size >= 0 && r.Size != wantSize:
 		return load.Status
 	}
 	return load.OK
-}
-
-// timeoutWords are the generators' words for a timeout.
-var timeoutWords = []string{"timeout", "timed out", "deadline exceeded", "time-out"}
-
-// classOfError classifies an error text as a timeout or another error.
-func classOfError(text string) load.Class {
-	text = strings.ToLower(text)
-	for _, w := range timeoutWords {
-		if strings.Contains(text, w) {
-			return load.Timeout
-		}
-	}
-	return load.Conn
 }
 
 // distribution builds a published latency, in which every figure is in seconds

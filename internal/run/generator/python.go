@@ -2,8 +2,9 @@ package generator
 
 import (
 	"bytes"
+	"encoding/json"
+	"regexp"
 	"strconv"
-	"unicode/utf8"
 )
 
 // fromPython converts the Python repr of a JSON document back to JSON: bytes
@@ -17,94 +18,39 @@ func fromPython(text []byte) []byte {
 	if len(text) == 0 || text[0] != '{' || !bytes.HasPrefix(bytes.TrimLeft(text[1:], " \t\r\n"), []byte("'")) {
 		return text
 	}
-	return dictToJSON(text)
+	return pythonTokens.ReplaceAllFunc(text, func(token []byte) []byte {
+		if c := token[0]; c != '\'' && c != '"' {
+			if as, ok := pythonWords[string(token)]; ok {
+				return []byte(as)
+			}
+			return token
+		}
+		quoted, _ := json.Marshal(string(unescapeBytes(token[1 : len(token)-1]))) // of a string it cannot fail
+		return quoted
+	})
 }
+
+// pythonTokens are strings and words. Numbers and brackets are the same in both notations.
+var pythonTokens = regexp.MustCompile(`'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|-?[A-Za-z]+`)
 
 var pythonWords = map[string]string{
 	"None": "null", "True": "true", "False": "false", "nan": "null", "NaN": "null", "inf": "null", "-inf": "null",
 }
 
-// dictToJSON rewrites strings and words. Numbers and brackets are the same in both notations.
-func dictToJSON(b []byte) []byte {
-	var out bytes.Buffer
-	for i := 0; i < len(b); {
-		switch c := b[i]; {
-		case c == '\'' || c == '"':
-			end := i + 1
-			for end < len(b) && b[end] != c {
-				if b[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end, len(b))
-			out.WriteString(jsonString(unescapeBytes(b[i+1 : end])))
-			i = end + 1
-		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '-' && i+1 < len(b) && b[i+1] == 'i':
-			end := i + 1
-			for end < len(b) && (b[end] >= 'a' && b[end] <= 'z' || b[end] >= 'A' && b[end] <= 'Z') {
-				end++
-			}
-			word := string(b[i:end])
-			if as, ok := pythonWords[word]; ok {
-				word = as
-			}
-			out.WriteString(word)
-			i = end
-		default:
-			out.WriteByte(c)
-			i++
-		}
-	}
-	return out.Bytes()
-}
-
 var pythonEscapes = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', '\\': '\\', '\'': '\'', '"': '"'}
+
+// escaped is an escape of a bytes literal.
+var escaped = regexp.MustCompile(`(?s)\\(?:x[0-9A-Fa-f]{2}|.)`)
 
 // unescapeBytes decodes the escapes of a bytes literal.
 func unescapeBytes(b []byte) []byte {
-	out := make([]byte, 0, len(b))
-	for i := 0; i < len(b); i++ {
-		if b[i] != '\\' || i+1 == len(b) {
-			out = append(out, b[i])
-			continue
+	return escaped.ReplaceAllFunc(b, func(e []byte) []byte {
+		if c, ok := pythonEscapes[e[1]]; ok {
+			return []byte{c}
 		}
-		i++
-		if c, ok := pythonEscapes[b[i]]; ok {
-			out = append(out, c)
-			continue
+		if n, err := strconv.ParseUint(string(e[2:]), 16, 8); e[1] == 'x' && err == nil {
+			return []byte{byte(n)}
 		}
-		if b[i] == 'x' && i+2 < len(b) {
-			if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
-				out = append(out, byte(n))
-				i += 2
-				continue
-			}
-		}
-		out = append(out, '\\', b[i])
-	}
-	return out
-}
-
-// jsonString quotes s and replaces bytes that are invalid in JSON.
-func jsonString(s []byte) string {
-	var out bytes.Buffer
-	out.WriteByte('"')
-	for len(s) > 0 {
-		r, n := utf8.DecodeRune(s)
-		switch {
-		case r == '"' || r == '\\':
-			out.WriteByte('\\')
-			out.WriteRune(r)
-		case r < 0x20:
-			out.WriteString(`\u00`)
-			out.WriteByte("01"[r>>4])
-			out.WriteByte("0123456789abcdef"[r&15])
-		default:
-			out.WriteRune(r)
-		}
-		s = s[n:]
-	}
-	out.WriteByte('"')
-	return out.String()
+		return e
+	})
 }

@@ -57,11 +57,11 @@ func TestFromPython(t *testing.T) {
 	for in, want := range map[string]string{
 		`{'a': None, 'b': True, 'c': [False, nan, -inf, -1.5e-05]}`: `{"a": null, "b": true, "c": [false, null, null, -1.5e-05]}`,
 		`{'it\'s': "don't", "x": 'say "no"'}`:                       `{"it's": "don't", "x": "say \"no\""}`,
-		`{'a': 'b\x41\n'}`:                                          `{"a": "bA\u000a"}`,
+		`{'a': 'b\x41\n'}`:                                          `{"a": "bA\n"}`,
 		`b"{'a': 1}"`:                                               `{"a": 1}`,
 		`{"None": "None"}`:                                          `{"None": "None"}`,
 		`{'None': 'True'}`:                                          `{"None": "True"}`,
-		`{'open`:                                                    `{"open"`,
+		`{'open`:                                                    `{'open`,
 	} {
 		if got := string(fromPython([]byte(in))); got != want {
 			t.Errorf("%s becomes %s, want %s", in, got, want)

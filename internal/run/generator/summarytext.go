@@ -39,7 +39,7 @@ func (s *summaryText) line(line string) error {
 	switch {
 	case t == "":
 	case s.section == "Summary" && known:
-		if v, err := quantity(value, figure.units); err == nil {
+		if v, err := Quantity(value, figure.units); err == nil {
 			figure.set(s, v)
 		}
 	case strings.HasSuffix(s.section, " distribution") && strings.Contains(t, "% in "): // of latencies, or of response times
@@ -70,7 +70,7 @@ func (s *summaryText) failed(text string, n int64) {
 		s.o.AllRequests = ptr(n) // completed below
 		return
 	}
-	s.o.failed(causeKind(text), n)
+	s.o.failed(errorKind(text), n)
 }
 
 // heyKept is the number of responses whose times and statuses hey keeps. Its rate and its mean are of all.

@@ -24,25 +24,25 @@ var (
 // textSeconds parses a text like "1.31ms" to seconds, and ok is false if it is not a
 // time.
 func textSeconds(s string) (float64, bool) {
-	v, err := quantity(s, timeUnits)
+	v, err := Quantity(s, timeUnits)
 	return v, err == nil
 }
 
 // textCount parses "12345" or "3.24k".
 func textCount(s string) (float64, bool) {
-	v, err := quantity(s, countUnits)
+	v, err := Quantity(s, countUnits)
 	return v, err == nil && v >= 0
 }
 
 // textSize parses "1.42MB" to bytes, in powers of 1024.
 func textSize(s string) (float64, bool) {
-	v, err := quantity(s, sizeUnits)
+	v, err := Quantity(s, sizeUnits)
 	return v, err == nil && v >= 0
 }
 
-// quantity parses "12.5ms" by a table of units. Numbers that are not finite are
+// Quantity parses "12.5ms" by a table of units. Numbers that are not finite are
 // errors: wrk2 prints "-nanus" for a run without latencies.
-func quantity(s string, units map[string]float64) (float64, error) {
+func Quantity(s string, units map[string]float64) (float64, error) {
 	s = strings.TrimSpace(s)
 	end := len(s)
 	for i, c := range s {

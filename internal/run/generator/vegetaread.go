@@ -257,7 +257,6 @@ func (g *gobFrames) next() error {
 // vegetaReport is vegeta report -type=json, in ns.
 type vegetaReport struct {
 	Latencies map[string]*float64 `json:"latencies"`
-	Buckets   map[string]*float64 `json:"buckets"`
 	BytesIn   struct {
 		Total *float64 `json:"total"`
 	} `json:"bytes_in"`
@@ -274,12 +273,15 @@ type vegetaReport struct {
 }
 
 func parseVegetaReport(r io.Reader) (Outcome, error) {
-	o := Outcome{Generator: "vegeta"}
 	var j vegetaReport
-	if err := readJSON(r, o.Generator, &j); err != nil {
-		return o, err
+	if err := readJSON(r, "vegeta", &j); err != nil {
+		return Outcome{Generator: "vegeta"}, err
 	}
-	o.Started = j.Earliest
+	return j.outcome(), nil
+}
+
+func (j vegetaReport) outcome() Outcome {
+	o := Outcome{Generator: "vegeta", Started: j.Earliest}
 	if j.Duration != nil && j.Wait != nil {
 		o.Elapsed, o.Sending = span((*j.Duration+*j.Wait)/1e9), span(*j.Duration/1e9)
 	}
@@ -298,62 +300,70 @@ func parseVegetaReport(r io.Reader) (Outcome, error) {
 	o.unanswered(j.Errors)
 	d := latencyOf(ofService)
 	for name, v := range j.Latencies {
-		if v != nil {
-			vegetaFigure(d, name, *v/1e9)
+		if v == nil {
+			continue
+		}
+		switch s := *v / 1e9; name {
+		case "min":
+			d.min(s)
+		case "mean":
+			d.mean(s)
+		case "max":
+			d.max(s)
+		default: // "99th" or "99"
+			if q, err := strconv.ParseFloat(strings.TrimSuffix(name, "th"), 64); err == nil && !math.IsNaN(q) {
+				d.quantile(q/100, s)
+			}
 		}
 	}
 	if o.Requests != nil {
 		d.Count = *o.Requests
 	}
 	d.addTo(&o)
-	return o, nil
+	return o
 }
 
 // parseVegetaText reads the report in text: "Latencies  [min, mean, …]  133µs, 2.2ms, …".
 func parseVegetaText(r io.Reader) (Outcome, error) {
-	o := Outcome{Generator: "vegeta"}
-	d := latencyOf(ofService)
-	var errorSet []string
-	inSet := false
-	err := eachLine(r, o.Generator, func(line string) error {
+	var j vegetaReport
+	figures, inSet := map[string]map[string]*float64{}, false // by title and name, times in ns
+	err := eachLine(r, "vegeta", func(line string) error {
 		if inSet && line != "" {
-			errorSet = append(errorSet, line)
+			j.Errors = append(j.Errors, line)
 			return nil
 		}
 		inSet = inSet || strings.HasPrefix(line, "Error Set:")
 		title, rest, ok := strings.Cut(line, "[")
 		names, values, ok2 := strings.Cut(rest, "]")
-		if !ok || !ok2 {
+		if title = strings.TrimSpace(title); !ok || !ok2 || title == "Bucket" {
 			return nil
 		}
-		name, list := strings.Split(names, ", "), strings.Split(strings.TrimSpace(values), ", ")
-		switch title = strings.TrimSpace(title); title {
-		case "Status Codes":
-			o.Statuses = map[string]int64{}
+		figures[title] = map[string]*float64{}
+		if title == "Status Codes" {
 			for _, pair := range strings.Fields(values) {
 				code, n, _ := strings.Cut(pair, ":")
 				if v, ok := textInt(n); ok {
-					o.Statuses[code] = v
+					figures[title][code] = ptr(float64(v))
 				}
 			}
 			return nil
-		case "Bucket":
-			return nil
 		}
+		name, list := strings.Split(names, ", "), strings.Split(strings.TrimSpace(values), ", ")
 		for i := range min(len(name), len(list)) {
-			vegetaTextFigure(&o, d, title, name[i], list[i])
+			if t, err := time.ParseDuration(list[i]); err == nil && (title == "Latencies" || title == "Duration") {
+				figures[title][name[i]] = ptr(float64(t))
+			} else if v, err := strconv.ParseFloat(list[i], 64); err == nil {
+				figures[title][name[i]] = &v
+			}
 		}
 		return nil
 	})
-	if err != nil {
-		return o, err
+	j.Latencies, j.Statuses, j.Requests, j.Rate = figures["Latencies"], figures["Status Codes"], figures["Requests"]["total"], figures["Requests"]["rate"]
+	j.BytesIn.Total, j.BytesOut.Total = figures["Bytes In"]["total"], figures["Bytes Out"]["total"]
+	if total, attack := figures["Duration"]["total"], figures["Duration"]["attack"]; total != nil && attack != nil {
+		j.Duration, j.Wait = attack, ptr(*total-*attack)
 	}
-	o.unanswered(errorSet)
-	if o.Requests != nil {
-		d.Count = *o.Requests
-	}
-	d.addTo(&o)
-	return o, nil
+	return j.outcome(), err
 }
 
 // unanswered moves status 0, vegeta's count of requests without a response, to the errors. texts are
@@ -377,48 +387,4 @@ func (o *Outcome) unanswered(texts []string) {
 		o.Errors = map[string]int64{cause: n}
 	}
 	delete(o.Statuses, "0")
-}
-
-func vegetaTextFigure(o *Outcome, d *distribution, title, name, value string) {
-	if t, err := time.ParseDuration(value); err == nil && (title == "Latencies" || title == "Duration") {
-		switch {
-		case title == "Latencies":
-			vegetaFigure(d, name, t.Seconds())
-		case name == "total" && t > 0:
-			o.Elapsed = t
-		case name == "attack" && t > 0:
-			o.Sending = t
-		}
-		return
-	}
-	f, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		return
-	}
-	switch title + " " + name {
-	case "Requests total":
-		o.Requests = count(f)
-	case "Requests rate":
-		o.Rate = asRate(f)
-	case "Bytes In total":
-		o.BytesIn = count(f)
-	case "Bytes Out total":
-		o.BytesOut = count(f)
-	}
-}
-
-// vegetaFigure adds the figure of a report with a name: "min", "mean", "max", "99th" or "99".
-func vegetaFigure(d *distribution, name string, s float64) {
-	switch name {
-	case "min":
-		d.min(s)
-	case "mean":
-		d.mean(s)
-	case "max":
-		d.max(s)
-	default:
-		if q, err := strconv.ParseFloat(strings.TrimSuffix(name, "th"), 64); err == nil && !math.IsNaN(q) {
-			d.quantile(q/100, s)
-		}
-	}
 }

@@ -111,7 +111,7 @@ func (t traits) classes(l *result.Load, o Outcome, part func(int64) int64) {
 		}
 	}
 	for text, n := range o.Errors {
-		add(classOfError(text), part(n))
+		add(ClassOfError(text), part(n))
 	}
 }
 
@@ -267,16 +267,12 @@ const maxOutput = 64 << 20
 
 // readAll reads a whole output of max maxOutput bytes.
 func readAll(r io.Reader, generator string) ([]byte, error) {
-	return readAllOf(r, generator, maxOutput)
-}
-
-func readAllOf(r io.Reader, generator string, limit int) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, int64(limit)+1))
+	b, err := io.ReadAll(io.LimitReader(r, maxOutput+1))
 	if err != nil {
 		return nil, fmt.Errorf("read output of %s: %w", generator, err)
 	}
-	if len(b) > limit {
-		return nil, fmt.Errorf("read output of %s: it is longer than %d MiB", generator, limit>>20)
+	if len(b) > maxOutput {
+		return nil, fmt.Errorf("read output of %s: it is longer than %d MiB", generator, maxOutput>>20)
 	}
 	return b, nil
 }
