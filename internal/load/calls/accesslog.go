@@ -28,62 +28,20 @@ type accessLog struct {
 	// request groups method and path.
 	request *regexp.Regexp
 	escaped bool           // bytes are escaped by backslashes
-	host    *regexp.Regexp // group: Host in the line, nil if it has none
+	host    *regexp.Regexp // group: Host in the line
 }
 
-// accessLogs are nginx's and Apache's common and combined formats, also with the virtual host first, Envoy's default,
-// HAProxy's and those of load balancers of AWS. Of the fields after the request only Envoy's authority is used. Headers that
-// HAProxy captures have no names: the last one of requests that is a domain name is taken for the Host.
+// accessLogs are nginx's and Apache's common and combined formats, also with the virtual host first, and Envoy's default. Of the
+// fields after the request only Envoy's authority is used.
 var accessLogs = []accessLog{
 	{regexp.MustCompile(`^\S+ \S+ .{0,200}? ?\[\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2} [+-]\d{4}\] "((?:[^"\\]|\\.)*)" (?:\d{3}|-) `),
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), true, regexp.MustCompile(`^([A-Za-z][\w.-]*:\d+) \S+ \S+ .{1,100} ?\[`)},
 	{regexp.MustCompile(`^\[\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z\] "(.*?) (?:HTTP/[0-9.]+|-)" \d+ `),
 		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, regexp.MustCompile(`" \d+ .*?"[^"]*" "[^"]*" "[^"]*" "([^"]+)" "[^"]*"`)},
-	{regexp.MustCompile(`^(?:.{0,200} )?\S+ \[\d{2}/[A-Z][a-z]{2}/\d{4}:\d{2}:\d{2}:\d{2}\.\d{3}\] \S+ \S+ [-+\d/]+ (?:\d{3}|-1) .* "([^"]*)"?$`),
-		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)(?: HTTP/[0-9.]+)?$`), false, regexp.MustCompile(` \d+/\d+ \{(?:[^{}]*\|)?((?i:[a-z0-9-]+\.)+[A-Za-z]{2,24}(?::\d+)?)(?:\|[^{}]*)?\} (?:\{[^{}]*\} )?"[^"]*"?$`)},
-	{regexp.MustCompile(`^(?:(?:https?|h2|grpcs?|wss?) )?\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z \S+ \S+:\d+ (?:\S+ ){5,8}"(.*?)(?: -| HTTP/[0-9.]+)? ?" "`),
-		regexp.MustCompile(`^([A-Z]{1,20}) (\S+)$`), false, nil},
 }
 
 // hostName is a Host that can be sent.
 var hostName = regexp.MustCompile(`^[\w.-]+(?::\d{1,5})?$|^\[[0-9a-fA-F:]+\](?::\d{1,5})?$`)
-
-// columnLog is a log in W3C's extended format, as CloudFront and IIS write it: "#Fields:" has the names of the columns.
-type columnLog map[string]int
-
-// fields reads the names of the columns. It is nil for another line.
-func fields(text string) columnLog {
-	names, ok := strings.CutPrefix(text, "#Fields:")
-	if !ok || !strings.Contains(names, "cs-uri-stem") {
-		return nil
-	}
-	c := columnLog{}
-	for i, name := range strings.Fields(names) {
-		c[name] = i
-	}
-	return c
-}
-
-// parse reads a line with the columns. It is not ok if the line lacks some.
-func (c columnLog) parse(text string) (l logged, ok bool) {
-	cells := strings.Split(text, "\t")
-	if len(cells) == 1 {
-		cells = strings.Fields(text)
-	}
-	cell := func(names ...string) string {
-		for _, name := range names {
-			if i, known := c[name]; known && i < len(cells) && cells[i] != "-" {
-				return cells[i]
-			}
-		}
-		return ""
-	}
-	l = logged{method: cell("cs-method"), uri: cell("cs-uri-stem"), host: cell("x-host-header", "cs-host", "cs(Host)")}
-	if query := cell("cs-uri-query"); query != "" {
-		l.uri += "?" + query
-	}
-	return l, l.method != ""
-}
 
 // logPrefix is what log drivers and kubectl, with --prefix or --timestamps, put before a line.
 var logPrefix = regexp.MustCompile(`^(?:\[pod/\S+\] )?(?:[\w.-]+ +\| )?(?:\d{4}-\d{2}-\d{2}T[\d:.]+(?:Z|[+-]\d{2}:\d{2}) (?:std(?:out|err) [FP] )?)?`)
@@ -95,8 +53,7 @@ var backslash = regexp.MustCompile(`\\(?:x([0-9A-Fa-f]{2})|(.))`)
 // a program's start.
 func hasLogLine(head []byte) bool {
 	for line := range bytes.Lines(bytes.TrimLeft(head, "\ufeff")) {
-		text := strings.TrimSpace(string(line))
-		if _, ok := parseLogLine(text); ok || fields(text) != nil {
+		if _, ok := parseLogLine(strings.TrimSpace(string(line))); ok {
 			return true
 		}
 	}
@@ -126,25 +83,15 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	lines.Buffer(nil, maxLine)
 	g := gather{Source: Source{Log: true, Hosts: map[string]int{}}}
 	n, odd, read := 0, 0, 0
-	var columns columnLog
 	var first strict.Problem // line of something else, after the first request
 	for lines.Scan() {
 		n++
 		text := strings.TrimSpace(lines.Text())
-		if text == "" {
-			continue
-		}
-		if text[0] == '#' {
-			if c := fields(text); c != nil {
-				columns = c
-			}
+		if text == "" || text[0] == '#' {
 			continue
 		}
 		at := strict.Problem{File: name, Line: n, Column: 1}
 		l, ok := parseLogLine(text)
-		if columns != nil {
-			l, ok = columns.parse(text)
-		}
 		if !ok {
 			g.omit(omitLine)
 			if read > 0 {
@@ -157,7 +104,7 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 		}
 		read++
 		u, err := url.ParseRequestURI(l.uri)
-		if err == nil && u.Host != "" { // of a load balancer, or of a forward proxy
+		if err == nil && u.Host != "" { // of a forward proxy
 			l.host = u.Host
 		}
 		switch {
@@ -190,7 +137,7 @@ func readLog(r io.Reader, name string, base *url.URL) (*Source, error) {
 	}
 	if odd > 10 && float64(odd) > maxOdd*float64(odd+read) {
 		first.Message = fmt.Sprintf("%d of %d lines are not of an access log, such as %s", odd, odd+read, first.Message)
-		first.Tip = "the formats are nginx's and Apache's common and combined, Envoy's default, HAProxy's, those of AWS's load balancers and CloudFront, and JSON with method, path and time"
+		first.Tip = "the formats are nginx's and Apache's common and combined, Envoy's default, and JSON with method, path and time"
 		return nil, first
 	}
 	if len(g.Hosts) > 1 { // otherwise figures of equal paths would be one
@@ -228,10 +175,8 @@ func parseTextLine(text string) (l logged, ok bool) {
 		if m == nil {
 			continue
 		}
-		if f.host != nil {
-			if host := f.host.FindStringSubmatch(text); host != nil {
-				l.host = host[1]
-			}
+		if host := f.host.FindStringSubmatch(text); host != nil {
+			l.host = host[1]
 		}
 		if request := f.request.FindStringSubmatch(m[1]); request != nil {
 			l.method, l.uri = request[1], request[2]

@@ -67,16 +67,6 @@ func TestHostsOfLogs(t *testing.T) {
 		"no Host":     {`{"start_time":"2024-07-03T09:44:19.301Z","method":"GET","path":"/","authority":"x y\r\nA: b","response_code":200}`, "1 GET / http://h/"},
 		"nginx": {`{"time_iso8601":"2024-05-01T10:00:00+00:00","request_method":"GET","uri":"/index.php","request":"GET /shop?id=1 HTTP/1.1","status":"200"}
 {"time_iso8601":"2024-05-01T10:00:01+00:00","request_method":"GET","uri":"/index.php","args":"q=2","status":"200"}`, "1 GET /shop http://h/shop?id=1; 1 GET /index.php http://h/index.php?q=2"},
-		"ALB":                   {`https 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/cart?a=1 HTTP/1.1" "curl/7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:x "Root=1-58337281" "www.example.com" "arn:aws:acm:x" 1 2018-07-02T22:22:48.364000Z "authenticate,forward" "-" "-" 10.0.0.1:80 200 "-" "-"`, "1 GET /cart http://h/cart?a=1 Host: www.example.com:443"},
-		"ELB":                   {`2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200 0 29 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.38.0" - -`, "1 GET / http://h/ Host: www.example.com:80"},
-		"HAProxy":               {`Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html?a=1 HTTP/1.1"`, "1 GET /index.html http://h/index.html?a=1 Host: 1wt.eu"},
-		"HAProxy, more headers": {`10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {Mozilla/5.0 (X11)|shop.example.com:8080|10.1.2.3} "GET /a HTTP/1.1"`, "1 GET /a http://h/a Host: shop.example.com:8080"},
-		"HAProxy, no Host":      {`10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {10.1.2.3|curl/8.5.0} {nginx.org} "GET /a HTTP/1.1"`, "1 GET /a http://h/a"},
-		"HAProxy, no syslog": {`10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 0/0/0/1/1 200 2750 - - ---- 1/1/1/1/0 0/0 "GET / HTTP/1.1"
-10.0.1.2:33318 [06/Feb/2009:12:14:15.655] http-in http-in/<NOSRV> -1/-1/-1/-1/0 400 187 - - PR-- 1/1/0/0/0 0/0 "<BADREQ>"`, "1 GET / http://h/"},
-		"CloudFront": {"#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header\n" +
-			"2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111.cloudfront.net\t/index.html\t200\t-\tMozilla/5.0\ta=1\t-\tHit\tSOX4\twww.example.com\n" +
-			"2019-12-04\t21:02:32\tLAX1\t392\t192.0.2.100\tGET\td111.cloudfront.net\t/b\t200\t-\tMozilla/5.0\t-\t-\tHit\tSOX5\twww.example.com\n", "1 GET /index.html http://h/index.html?a=1 Host: www.example.com; 1 GET /b http://h/b Host: www.example.com"},
 		"URLs": {"http://h/a\nhttp://h/b?c=d\n", "1  http://h/a; 1  http://h/b?c=d"},
 	} {
 		var got []string
