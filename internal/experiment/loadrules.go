@@ -2,9 +2,12 @@ package experiment
 
 import (
 	"fmt"
-	"reflect"
+	"math"
+	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -14,14 +17,12 @@ type loadRules struct{ validation }
 
 func (v loadRules) validate() {
 	v.gateway()
-	v.supported()
-	v.checks()
 	v.requests()
+	v.profiles()
 	v.spread()
 	v.webSocket()
 	v.profile()
 	v.workers()
-	each(v.validation, "factors."+ConnectionRateFactor, LevelsOf[int](v.e.Factors, ConnectionRateFactor), v.connectionRate)
 }
 
 func (v loadRules) workers() {
@@ -41,92 +42,52 @@ func (v loadRules) workers() {
 	}
 }
 
-// connectionRate reports new connections without requests for them.
-func (v loadRules) connectionRate(path string, x int) {
-	if x == 0 {
-		return
-	}
-	for _, r := range levelsOr(v.e, RateFactor, RateLevel{Rate: DefaultLevels().Rate}) {
-		if r.Rate == Max {
-			v.report(path, "write numbers in factors.rate", "new connections per second need a rate of requests, not max")
-			return
-		}
-		if float64(x) > float64(r.Rate) {
-			v.report(path, fmt.Sprintf("write at most %s, or raise factors.rate", clip(r.Rate.String())),
-				"%d new connections/s with %s requests/s: each connection carries at least one request", x, clip(r.Rate.String()))
-			return
-		}
-	}
-	for _, p := range v.e.protocols() {
-		if !load.Supports(p, load.NewConnections) {
-			v.report(path, "remove it, or the protocol", "protocol %s does not support %s", p, load.NewConnections)
-			return
-		}
-	}
+// profilePaths are the fields of the file with the fields of a profile, by its names.
+var profilePaths = map[string]string{
+	"headers": "load.headers", "expectStatus": "load.checks.status", "bodyHas": "load.checks.bodyHas", "bodyLacks": "load.checks.bodyLacks", "jsonHas": "load.checks.jsonHas",
+	"jsonLacks": "load.checks.jsonLacks", "checks": "load.checks", "calls": "load.requests", "webSocket.messages": "load.webSocket.messages",
 }
 
-// supported reports features of the load that a protocol lacks.
-func (v loadRules) supported() {
+// profiles reports what the rules of every load find, with each protocol and each rate of new connections.
+func (v loadRules) profiles() {
 	l, c := v.e.Load, v.e.Load.Checks
-	for _, use := range []struct {
-		path    string
-		used    bool
-		feature load.Feature
-	}{
-		{"load.headers", len(l.Headers) > 0, load.Headers},
-		{"load.checks.status", len(c.Status) > 0, load.StatusChecks},
-		{"load.checks.bodyHas", len(c.BodyHas) > 0, load.BodyChecks},
-		{"load.checks.bodyLacks", len(c.BodyLacks) > 0, load.BodyChecks},
-		{"load.checks.jsonHas", len(c.JSONHas) > 0, load.JSONChecks},
-		{"load.checks.jsonLacks", len(c.JSONLacks) > 0, load.JSONChecks},
-		{"load.requests", len(l.Requests) > 0, load.SeveralRequests},
-	} {
-		for _, p := range v.requestProtocols() {
-			if use.used && !load.Supports(p, use.feature) {
-				help := "remove it, or the protocol"
-				if p == app.WebSocket && use.feature == load.SeveralRequests {
-					help = "write load.webSocket: {message: TEXT}, and the path in factors.route"
-				}
-				v.report(use.path, help, "protocol %s does not support %s", p, use.feature)
-				break
+	p := load.Profile{Targets: []string{"http://entry/package.Service/Method"}, Measure: time.Second, ExpectSize: -1, ExpectStatus: printable.Texts(c.Status, func(s Status) string { return string(s) }),
+		BodyHas: c.BodyHas, BodyLacks: c.BodyLacks, JSONHas: c.JSONHas, JSONLacks: c.JSONLacks, Calls: make([]load.Call, min(1, len(l.Requests)))}
+	for _, name := range sortedKeys(l.Headers) {
+		p.Headers = append(p.Headers, name+": "+l.Headers[name])
+	}
+	for _, p.Protocol = range v.requestProtocols() {
+		if p.WebSocket = nil; p.Protocol == app.WebSocket {
+			p.WebSocket = &load.WebSocket{Answer: l.WebSocket.Answer, Messages: l.WebSocket.Messages}
+		}
+		for _, m := range p.Mistakes() {
+			field, index, indexed := strings.Cut(m.Field, "[")
+			path, help := profilePaths[field], hint.Of(m)
+			if indexed {
+				path += "[" + index
+			}
+			if field == "calls" && p.Protocol == app.WebSocket {
+				help = "write load.webSocket: {message: TEXT}, and the path in factors.route"
+			}
+			if path != "" {
+				v.report(path, help, "%v", m)
 			}
 		}
 	}
-}
-
-// checks reports conditions that no response can meet.
-func (v loadRules) checks() {
-	c := v.e.Load.Checks
-	for _, list := range []struct {
-		path  string
-		texts []string
-		field bool
-	}{{"bodyHas", c.BodyHas, false}, {"bodyLacks", c.BodyLacks, false}, {"jsonHas", c.JSONHas, true}, {"jsonLacks", c.JSONLacks, true}} {
-		for i, text := range list.texts {
-			path := fmt.Sprintf("load.checks.%s[%d]", list.path, i)
-			switch {
-			case text == "":
-				v.report(path, "", "the text is empty")
-			case list.field:
-				if _, err := load.ParseJSONPath(text); err != nil {
-					v.report(path, "write errors, or data.errors for a nested field", "%q is not a field name", clip(text))
+	p.Calls, p.Rate = nil, math.Inf(1)
+	for _, r := range levelsOr(v.e, RateFactor, RateLevel{Rate: DefaultLevels().Rate}) {
+		p.Rate = min(p.Rate, float64(r.Rate)) // 0 is max
+	}
+	each(v.validation, "factors."+ConnectionRateFactor, LevelsOf[int](v.e.Factors, ConnectionRateFactor), func(path string, x int) {
+		p.ConnectionRate = float64(x)
+		for _, p.Protocol = range v.e.protocols() {
+			for _, m := range p.Mistakes() {
+				if m.Field == "connectionRate" {
+					v.report(path, hint.Of(m), "%v", m)
 				}
 			}
 		}
-	}
-	if n := len(c.JSONHas) + len(c.JSONLacks); n > load.MaxJSONPaths {
-		v.report("load.checks", "", "%d JSON fields, max %d", n, load.MaxJSONPaths)
-	}
-	for _, p := range v.e.protocols() {
-		if p == app.WebSocket && !reflect.ValueOf(c).IsZero() && v.e.Load.WebSocket.Answer != load.AnswerMessage {
-			v.report("load.checks", "write load.webSocket: {answer: message}", "protocol %s compares each answer with its message", p)
-		}
-		for i, s := range c.Status {
-			if load.Supports(p, load.StatusChecks) && !load.HasStatus(p, string(s)) {
-				v.report(fmt.Sprintf("load.checks.status[%d]", i), "", "protocol %s has no status %s", p, s)
-			}
-		}
-	}
+	})
 }
 
 // gateway checks that every mesh has an ingress gateway, if the load enters there.

@@ -108,7 +108,7 @@ func (v loadRules) spread() {
 func (v loadRules) address(path string, r *Request) {
 	grpc, http := false, false
 	for _, p := range v.requestProtocols() {
-		if !load.Supports(p, load.SeveralRequests) {
+		if !load.Supports(p, "calls") {
 			return // reported already
 		}
 		grpc, http = grpc || p == app.GRPC, http || p != app.GRPC

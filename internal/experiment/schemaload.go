@@ -20,7 +20,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.entry", "Target of the load, on kubernetes. service: the entry's Service; gateway: the mesh's ingress gateway.", nil, oneOf("entry of the load", entries...)},
 		{"load.arrivals", "Arrivals of an open loop.", d.Load.Arrivals, oneOf("distribution of arrivals", load.Constant, load.Poisson, load.Uniform)},
 		{"load.timeout", "Timeout of a request from its send, at most 60s.", d.Load.Timeout.String(), between(Duration(time.Millisecond), maxTimeout, "")},
-		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, maxWorkers, "one worker sends tens of thousands of requests per second")},
+		{"load.workers", "Threads of the load generator.", d.Load.Workers, between(1, load.MaxWorkers, "one worker sends tens of thousands of requests per second")},
 		{"load.checks", "Conditions for a successful answer. Only the generator tare checks them.", nil, nil},
 		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, form(func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) })},
 		{"load.checks.bodyHas", "Texts that the first MiB of every body must contain.", nil, form(levelList)},

@@ -16,7 +16,6 @@ const (
 	maxConnections = 32_768 // more than the ephemeral ports of one address on Linux
 	maxReplicas    = 1000
 	maxBodySize    = Size(1 << 30)
-	maxWorkers     = 256
 	maxPhase       = Duration(24 * time.Hour)
 	minMeasure     = Duration(time.Second)
 	minSoak        = Duration(10 * time.Second)

@@ -1,7 +1,6 @@
 package experiment
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -35,9 +34,6 @@ func (v loadRules) webSocket() {
 	alone := !slices.ContainsFunc(v.requestProtocols(), func(p string) bool { return p != app.WebSocket })
 	if v.doc.Has("factors.responseSize") && alone && w.Answer != load.AnswerMessage {
 		v.report("factors.responseSize", "write load: {webSocket: {answer: message}}, or remove it", "an answer has the size of its message or none")
-	}
-	if w.Messages > 1 && w.Answer != load.AnswerMessage {
-		v.report("load.webSocket.messages", "write answer: message", "answer %s is one message", cmp.Or(w.Answer, load.AnswerEcho))
 	}
 	if len(w.Message) > MaxRequestBody {
 		v.report("load.webSocket.message", "", "%d bytes, max %d", len(w.Message), MaxRequestBody)

@@ -12,7 +12,8 @@ const (
 	MaxWeight      = 1000       // of a target
 	maxConnections = 1_000_000
 	MaxRequestSize = 1 << 30 // bytes
-	maxWorkers     = 1024
+	MaxWorkers     = 1024
+	maxRequests    = 1 << 53 // exact in every JSON reader
 	maxStreams     = 100_000 // on a connection
 	MaxDuration    = 30 * 24 * time.Hour
 )

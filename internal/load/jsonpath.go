@@ -1,9 +1,10 @@
 package load
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // MaxJSONPaths is the max number of JSON fields of a profile.
@@ -35,7 +36,7 @@ func ParseJSONPath(text string) (JsonPath, error) {
 	}
 	path = append(path, key.String())
 	if escaped || slices.Contains(path, "") {
-		return nil, fmt.Errorf("JSON field %q is not of the form name or outer.inner", text)
+		return nil, hint.New("write errors, or data.errors for a nested field", "JSON field %q is not of the form name or outer.inner", text)
 	}
 	return path, nil
 }

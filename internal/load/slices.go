@@ -115,17 +115,17 @@ func (p *Profile) validateSlices(m *mistakes) {
 	if s == nil {
 		return
 	}
-	m.refuse(p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
-	m.refuse(p.Requests > 0, "a number of requests and slices exclude each other")
+	m.refuse("slices", p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
+	m.refuse("slices", p.Requests > 0, "a number of requests and slices exclude each other")
 	if s.Length < time.Millisecond || s.Length > MaxDuration {
-		m.refuse(true, "slices of %v are not between 1ms and %v", s.Length, MaxDuration)
+		m.refuse("slices", true, "slices of %v are not between 1ms and %v", s.Length, MaxDuration)
 		return
 	}
-	m.refuse(s.Guard < 0 || s.Guard >= s.Length, "a guard of %v does not fit a slice of %v", s.Guard, s.Length)
-	m.refuse(len(s.Owners) == 0 || len(s.Owners) > MaxSlices, "%d slices are not between 1 and %d", len(s.Owners), MaxSlices)
-	m.refuse(p.Warmup%s.Length != 0 || p.Measure%s.Length != 0, "warm-up %v and measure window %v are not whole slices of %v", p.Warmup, p.Measure, s.Length)
-	m.refuse(s.End() < p.Warmup+p.Measure, "%d slices of %v end before the measure window does", len(s.Owners), s.Length)
-	m.refuse(p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)
+	m.refuse("slices", s.Guard < 0 || s.Guard >= s.Length, "a guard of %v does not fit a slice of %v", s.Guard, s.Length)
+	m.refuse("slices", len(s.Owners) == 0 || len(s.Owners) > MaxSlices, "%d slices are not between 1 and %d", len(s.Owners), MaxSlices)
+	m.refuse("slices", p.Warmup%s.Length != 0 || p.Measure%s.Length != 0, "warm-up %v and measure window %v are not whole slices of %v", p.Warmup, p.Measure, s.Length)
+	m.refuse("slices", s.End() < p.Warmup+p.Measure, "%d slices of %v end before the measure window does", len(s.Owners), s.Length)
+	m.refuse("slices", p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)
 }
 
 // End returns the end of the table.

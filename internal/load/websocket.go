@@ -1,5 +1,7 @@
 package load
 
+import "github.com/tare-mesh/tare/internal/base/hint"
+
 // Protocol websocket: a request is a message, and its answer messages on the same connection.
 
 // schemeWS and SchemeWSS are the schemes of a target of protocol websocket, plain and over TLS.
@@ -31,18 +33,18 @@ const MaxSocketMessages = 1_000_000
 // validateWebSocket adds the mistakes in a load over WebSocket.
 func (p *Profile) validateWebSocket(m *mistakes) {
 	if p.Protocol != ProtocolWebSocket {
-		m.refuse(p.WebSocket != nil, "answers of a WebSocket with protocol %s", p.Protocol)
+		m.refuse("webSocket", p.WebSocket != nil, "answers of a WebSocket with protocol %s", p.Protocol)
 		return
 	}
-	w := WebSocket{Answer: AnswerEcho}
-	if p.WebSocket != nil {
-		w = *p.WebSocket
+	w := p.WebSocket // with its defaults
+	m.refuse("webSocket.answer", w.Answer != AnswerEcho && w.Answer != AnswerMessage && w.Answer != AnswerPong, "answer %q is none of %s, %s, %s", w.Answer, AnswerEcho, AnswerMessage, AnswerPong)
+	m.refuse("webSocket.messages", w.Messages < 0 || w.Messages > MaxSocketMessages, "%d messages are not between 1 and %d", w.Messages, MaxSocketMessages)
+	if w.Messages > 1 && w.Answer != AnswerMessage {
+		m.add("webSocket.messages", hint.New("write answer: message", "answer %s is one message", w.Answer))
 	}
-	checked := len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 || p.ExpectSize >= 0
-	m.refuse(w.Answer != AnswerEcho && w.Answer != AnswerMessage && w.Answer != AnswerPong, "answer %q is none of %s, %s, %s", w.Answer, AnswerEcho, AnswerMessage, AnswerPong)
-	m.refuse(w.Messages < 0 || w.Messages > MaxSocketMessages, "%d messages are not between 1 and %d", w.Messages, MaxSocketMessages)
-	m.refuse(w.Messages > 1 && w.Answer == AnswerPong, "a pong is one answer, and not several messages")
-	m.refuse(checked && w.Answer != AnswerMessage, "checks of answers need answer %s", AnswerMessage)
+	if checked := len(p.BodyHas)+len(p.BodyLacks)+len(p.JSONHas)+len(p.JSONLacks) > 0 || p.ExpectSize >= 0; checked && w.Answer != AnswerMessage {
+		m.add("checks", hint.New("in an experiment, load.webSocket: {answer: message} has checks", "protocol websocket compares each answer with its message"))
+	}
 }
 
 // Status codes of a close (RFC 6455 section 7.4.1).

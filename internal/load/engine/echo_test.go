@@ -150,7 +150,7 @@ func TestEchoRefusesWhatItCannotDo(t *testing.T) {
 		{func(p *load.Profile) { p.Targets[0] = "tcp://127.0.0.1" }, "names no port", false},
 		{func(p *load.Profile) { p.Targets[0] = "tls://127.0.0.1" }, "names no port", false},
 		{func(p *load.Profile) { p.Targets[0], p.Protocol = "tls://127.0.0.1:1", load.ProtocolHTTP1 }, "is of protocol tcp", false},
-		{func(p *load.Profile) { p.Headers = []string{"A: b"} }, "headers with protocol tcp", true},
+		{func(p *load.Profile) { p.Headers = []string{"A: b"} }, "protocol tcp does not support headers", true},
 		{func(p *load.Profile) { p.BodyHas = []string{"b"} }, "checks of the body", true},
 	} {
 		p := profile("tcp://127.0.0.1:1")

@@ -81,10 +81,10 @@ func TestNewConnectionsPerSecond(t *testing.T) {
 func TestNewConnectionsNeedRequests(t *testing.T) {
 	t.Parallel()
 	for want, change := range map[string]func(*load.Profile){
-		"a closed loop has none":                           func(p *load.Profile) { p.Rate = 0 },
-		"600 new connections/s are not between 0 and":      func(p *load.Profile) { p.ConnectionRate = 600 },
-		"a connection for every request":                   func(p *load.Profile) { p.NoKeepAlive = true },
-		"new connections per second with protocol websock": func(p *load.Profile) { p.Protocol = load.ProtocolWebSocket },
+		"need a rate of requests, not max":                  func(p *load.Profile) { p.Rate = 0 },
+		"600 new connections/s with 500 requests/s":         func(p *load.Profile) { p.ConnectionRate = 600 },
+		"a connection for every request":                    func(p *load.Profile) { p.NoKeepAlive = true },
+		"websocket does not support new connections per se": func(p *load.Profile) { p.Protocol = load.ProtocolWebSocket },
 	} {
 		p := profile("http://127.0.0.1:1/")
 		p.Rate, p.ConnectionRate = 500, 50
