@@ -81,10 +81,7 @@ func (p *parser) bounded(c *Condition, quantity subject) error {
 	if c.compare, known = condition.Compare(w.text); !known {
 		return p.wrong(w, "one of >= <= == != > <", "")
 	}
-	if w, err = p.next("a value", ""); err != nil {
-		return err
-	}
-	c.bound, err = p.value(quantity, w)
+	c.bound, err = p.value(quantity)
 	return err
 }
 
@@ -105,10 +102,14 @@ func (p *parser) subject(w word) (subject, error) {
 }
 
 // value reads a bound in the unit of its subject: times with their unit, ratios also in percent.
-func (p *parser) value(s subject, w word) (float64, error) {
+func (p *parser) value(s subject) (float64, error) {
 	if s.unit == "ms" {
-		d, err := p.duration(w)
+		d, err := p.time("a time such as 250ms or 3s", "")
 		return float64(d) / float64(time.Millisecond), err
+	}
+	w, err := p.next("a value", "")
+	if err != nil {
+		return 0, err
 	}
 	number, percent := strings.CutSuffix(w.text, "%")
 	v, err := strconv.ParseFloat(number, 64)
@@ -129,30 +130,29 @@ func (p *parser) value(s subject, w word) (float64, error) {
 }
 
 func (p *parser) recovery() (*recovery, error) {
-	w, err := p.next("within", "write: recovers within 3s")
-	if err != nil {
+	const help = "write: recovers within 3s"
+	if err := p.must("within", help); err != nil {
 		return nil, err
 	}
-	if w.text != "within" {
-		return nil, p.wrong(w, "within", "write: recovers within 3s")
+	within, err := p.time("a time such as 250ms or 3s", help)
+	r := &recovery{within: within}
+	if err != nil || !p.accept("of") {
+		return r, err
 	}
-	if w, err = p.next("a time", "write: recovers within 3s"); err != nil {
-		return nil, err
+	w, err := p.next("fault or heal", "")
+	if r.ofHeal = w.text == "heal"; err == nil && !r.ofHeal && w.text != "fault" {
+		err = p.wrong(w, "fault or heal", "")
 	}
-	r := &recovery{}
-	if r.within, err = p.duration(w); err != nil {
-		return nil, err
+	return r, err
+}
+
+// must reads a word that has to follow.
+func (p *parser) must(text, help string) error {
+	w, err := p.next(text, help)
+	if err == nil && w.text != text {
+		err = p.wrong(w, text, help)
 	}
-	if !p.accept("of") {
-		return r, nil
-	}
-	if w, err = p.next("fault or heal", ""); err != nil {
-		return nil, err
-	}
-	if r.ofHeal = w.text == "heal"; !r.ofHeal && w.text != "fault" {
-		return nil, p.wrong(w, "fault or heal", "")
-	}
-	return r, nil
+	return err
 }
 
 // word reads a word, which is empty at the end.
@@ -179,10 +179,15 @@ func (p *parser) next(expected, hint string) (word, error) {
 	return w, nil
 }
 
-func (p *parser) duration(w word) (time.Duration, error) {
+// time reads a time.
+func (p *parser) time(expected, help string) (time.Duration, error) {
+	w, err := p.next(expected, help)
+	if err != nil {
+		return 0, err
+	}
 	d, err := time.ParseDuration(w.text)
 	if err != nil || d < 0 {
-		return 0, p.wrong(w, "a time such as 250ms or 3s", "")
+		return 0, p.wrong(w, expected, "")
 	}
 	return d, nil
 }

@@ -10,70 +10,40 @@ type window struct {
 }
 
 // window reads what follows the value, if anything does.
-func (p *parser) window() (window, error) {
+func (p *parser) window() (w window, err error) {
+	const example = "fault, or a time such as 5s"
 	switch {
 	case p.accept("during"):
-		return window{relation: "during"}, p.fault()
+		return window{relation: "during"}, p.must("fault", "write: during fault")
 	case p.accept("from"):
-		return p.between()
+		w.cut = true
+		if w.from, err = p.time("a time such as 5s", ""); err == nil {
+			err = p.must("to", "write: from 5s to 10s")
+		}
+		if err != nil {
+			return w, err
+		}
+		at := p.peek()
+		if w.to, err = p.time("a time such as 10s", ""); err == nil && w.to <= w.from {
+			err = p.wrong(at, "a time after "+w.from.String(), "")
+		}
 	case p.accept("after"):
 		if p.accept("fault") {
 			return window{relation: "after"}, nil
 		}
-		from, err := p.time("fault, or a time such as 5s")
-		return window{cut: true, from: from}, err
+		w.cut = true
+		w.from, err = p.time(example, "")
 	case p.accept("before"):
 		if p.accept("fault") {
 			return window{relation: "before"}, nil
 		}
 		at := p.peek()
-		to, err := p.time("fault, or a time such as 5s")
-		if err == nil && to == 0 {
+		w.cut = true
+		if w.to, err = p.time(example, ""); err == nil && w.to == 0 {
 			err = p.wrong(at, "a time above 0", "")
 		}
-		return window{cut: true, to: to}, err
 	}
-	return window{}, nil
-}
-
-func (p *parser) fault() error {
-	w, err := p.next("fault", "write: during fault")
-	if err == nil && w.text != "fault" {
-		err = p.wrong(w, "fault", "write: during fault")
-	}
-	return err
-}
-
-func (p *parser) between() (window, error) {
-	from, err := p.time("a time such as 5s")
-	if err != nil {
-		return window{}, err
-	}
-	w, err := p.next("to", "write: from 5s to 10s")
-	if err != nil {
-		return window{}, err
-	}
-	if w.text != "to" {
-		return window{}, p.wrong(w, "to", "write: from 5s to 10s")
-	}
-	at := p.peek()
-	to, err := p.time("a time such as 10s")
-	if err == nil && to <= from {
-		err = p.wrong(at, "a time after "+from.String(), "")
-	}
-	return window{cut: true, from: from, to: to}, err
-}
-
-func (p *parser) time(expected string) (time.Duration, error) {
-	w, err := p.next(expected, "")
-	if err != nil {
-		return 0, err
-	}
-	d, err := time.ParseDuration(w.text)
-	if err != nil || d < 0 {
-		return 0, p.wrong(w, expected, "")
-	}
-	return d, nil
+	return w, err
 }
 
 // whole reports whether it is the whole measure phase.

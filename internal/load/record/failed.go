@@ -48,30 +48,21 @@ func (f *failedTimes) add(from *failedTimes) {
 }
 
 // quantiles are in ms, by class.
-func (f *failedTimes) quantiles() map[string]load.Quantiles {
-	var named map[string]load.Quantiles
+func (f *failedTimes) quantiles() (named map[string]load.Quantiles) {
 	for i, h := range f {
-		if h == nil {
-			continue
+		if h != nil {
+			set(&named, failedNames[i], quantiles(h, 1e6))
 		}
-		if named == nil {
-			named = map[string]load.Quantiles{}
-		}
-		named[failedNames[i]] = quantiles(h, 1e6)
 	}
 	return named
 }
 
-func (f *failedTimes) encode() map[string][]byte {
-	var named map[string][]byte
+func (f *failedTimes) encode() (named map[string][]byte) {
 	for i, h := range f {
-		if h == nil {
-			continue
+		if h != nil {
+			encoded, _ := h.EncodeV2() // writes to memory: cannot fail
+			set(&named, failedNames[i], encoded)
 		}
-		if named == nil {
-			named = map[string][]byte{}
-		}
-		named[failedNames[i]], _ = h.EncodeV2() // writes to memory: cannot fail
 	}
 	return named
 }
@@ -205,16 +196,11 @@ func unsuccessfulOf(failures []load.Cause) (counts [load.StatusCount]int64, deta
 }
 
 // reasonsByName lists the reasons that occurred.
-func (t *Totals) reasonsByName() map[string]string {
-	var named map[string]string
+func (t *Totals) reasonsByName() (named map[string]string) {
 	for k, text := range t.reasons {
-		if text == "" {
-			continue
+		if text != "" {
+			set(&named, load.Failure(k).String(), text)
 		}
-		if named == nil {
-			named = map[string]string{}
-		}
-		named[load.Failure(k).String()] = text
 	}
 	return named
 }

@@ -84,21 +84,18 @@ func totalsOf(r *load.Report) (Totals, error) {
 	if err != nil {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
-	t.Intended, t.sent, t.completed = r.Intended, r.Sent, r.Completed
-	t.backlog = [2]int64{r.BacklogStart, r.BacklogEnd}
-	t.messages, t.retried = r.Messages, r.Retried
-	t.BytesIn, t.BytesOut = r.BytesIn, r.BytesOut
-	t.QueueMax, t.Reconnects, t.opened, t.IdleClosed = r.QueueMax, r.Reconnects, r.Opened, r.IdleClosed
+	for _, c := range t.counters(r) {
+		*c[0] = *c[1]
+	}
 	if w := r.Whole; w != nil {
 		t.whole = runCounts{w.Sent, w.Unanswered, w.Failed, w.Retried}
 	}
-	t.LateRests, t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held = r.LateRests, r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
 	t.Spin = time.Duration(r.SpinUS * 1e3)
 	for i, name := range classNames {
 		t.classes[i] = r.Classes[name]
 	}
-	t.Open, t.resumed, t.TLS = r.Connected, r.TLSResumed, r.TLS
+	t.TLS = r.TLS
 	for k := range load.FailureCount {
 		t.kinds[k], t.lost[k] = r.Errors[k.String()], r.Lost[k.String()]
 		t.OpenKinds[k], t.reasons[k] = r.ConnectErrors[k.String()], r.Reasons[k.String()]

@@ -51,10 +51,11 @@ func (c *Collector) Report(f Facts, results []*Totals, host func(wall time.Durat
 	r.MeasureEnd = r.MeasureStart.Add(wall)
 	fill(&r, &t)
 	paths, _ := p.Paths()
-	r.Routes = byRoute(paths, t.routes)
+	routes := routesOf(paths, t.routes)
+	r.Routes = routeTimes(routes)
 	if p.Parts > 0 {
 		r.Parts = t.distributions()
-		r.Parts.Routes = encodeRoutes(paths, t.routes)
+		r.Parts.Routes = encodeRoutes(routes)
 	}
 	if wall > 0 {
 		r.Rate = float64(t.completed) / wall.Seconds()
@@ -103,12 +104,10 @@ func processCPU(results []*Totals) time.Duration {
 }
 
 func fill(r *load.Report, t *Totals) {
-	r.Intended, r.Sent, r.Completed = t.Intended, t.sent, t.completed
-	r.BacklogStart, r.BacklogEnd = t.backlog[0], t.backlog[1]
-	r.BytesIn, r.BytesOut = t.BytesIn, t.BytesOut
-	r.QueueMax, r.Reconnects, r.Opened, r.IdleClosed = t.QueueMax, t.Reconnects, t.opened, t.IdleClosed
+	for _, c := range t.counters(r) {
+		*c[1] = *c[0]
+	}
 	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Retried: t.whole.retried, Connections: t.connect.TotalCount()}
-	r.LateRests, r.ExtraBytes, r.GoAways, r.ClosedUnused, r.Held = t.LateRests, t.ExtraBytes, t.GoAways, t.ClosedUnused, t.Held
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.Spin) / 1e3
 	r.Classes, r.Requests = map[load.Class]int64{}, 0
@@ -116,7 +115,7 @@ func fill(r *load.Report, t *Totals) {
 		r.Classes[classNames[i]] = n
 		r.Requests += n
 	}
-	r.Connected, r.ConnectErrors, r.Lost = t.Open, byName(&t.OpenKinds), byName(&t.lost)
+	r.ConnectErrors, r.Lost = byName(&t.OpenKinds), byName(&t.lost)
 	r.Addresses = make(map[string]int64, len(t.addresses))
 	for addr, n := range t.addresses {
 		r.Addresses[addr.String()] = n
@@ -131,9 +130,7 @@ func fill(r *load.Report, t *Totals) {
 	}
 	r.ResponseMS, r.ServiceMS = quantiles(t.response, 1e6), quantiles(t.service, 1e6)
 	r.TTFBMS, r.ConnectMS, r.TLSMS = quantiles(t.firstByte, 1e6), quantiles(t.connect, 1e6), quantiles(t.handshake, 1e6)
-	r.TLS, r.TLSResumed = t.TLS, t.resumed
-	r.Retried = t.retried
-	r.Messages, r.FirstMessageMS = t.messages, quantiles(t.message, 1e6)
+	r.TLS, r.FirstMessageMS = t.TLS, quantiles(t.message, 1e6)
 	r.MessageGapMS = quantiles(t.gap, 1e6)
 	r.RoundTripMS = quantiles(t.roundTrip, 1e6)
 	r.GapDistance = t.Gaps.distance()

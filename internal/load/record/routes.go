@@ -51,35 +51,42 @@ func addRoutes(a, b []routeTotal) []routeTotal {
 	return a
 }
 
-// byRoute is the report of routes in the order of paths.
-func byRoute(paths []string, totals []routeTotal) map[string]load.RouteTimes {
-	if len(paths) == 0 {
-		return nil
-	}
-	named := map[string]load.RouteTimes{}
+// routesOf are the totals of routes by path, in the order of paths.
+func routesOf(paths []string, totals []routeTotal) map[string]*routeTotal {
+	named := map[string]*routeTotal{}
 	for i, path := range paths {
-		var t routeTotal
-		if i < len(totals) {
-			t = totals[i]
+		if named[path] = (&routeTotal{}); i < len(totals) {
+			named[path] = &totals[i]
 		}
-		named[path] = t.times()
+	}
+	return named
+}
+
+// routeTimes is the report of routes.
+func routeTimes(totals map[string]*routeTotal) (named map[string]load.RouteTimes) {
+	for path, t := range totals {
+		set(&named, path, t.times())
 	}
 	return named
 }
 
 // encodeRoutes encodes the response times of routes for a merge.
-func encodeRoutes(paths []string, totals []routeTotal) map[string][]byte {
-	var named map[string][]byte
-	for i, path := range paths {
-		if i >= len(totals) || totals[i].response == nil {
-			continue
+func encodeRoutes(totals map[string]*routeTotal) (named map[string][]byte) {
+	for path, t := range totals {
+		if t.response != nil {
+			encoded, _ := t.response.EncodeV2() // writes to memory: cannot fail
+			set(&named, path, encoded)
 		}
-		if named == nil {
-			named = map[string][]byte{}
-		}
-		named[path], _ = totals[i].response.EncodeV2() // writes to memory: cannot fail
 	}
 	return named
+}
+
+// set sets the value of a key in a map that is nil until the first.
+func set[V any](m *map[string]V, key string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = value
 }
 
 // mergeRoutes adds up the routes of several reports.
@@ -88,12 +95,10 @@ func mergeRoutes(reports []load.Report) (map[string]load.RouteTimes, error) {
 	for i := range reports {
 		for path, r := range reports[i].Routes {
 			part := routeTotal{n: r.Requests, sum: int64(r.MeanMS * 1e6 * float64(r.Requests)), failed: r.Failed}
-			if reports[i].Parts != nil {
-				if encoded := reports[i].Parts.Routes[path]; encoded != nil {
-					var err error
-					if part.response, err = hdrhistogram.Decode(encoded); err != nil {
-						return nil, err
-					}
+			if reports[i].Parts != nil && reports[i].Parts.Routes[path] != nil {
+				var err error
+				if part.response, err = hdrhistogram.Decode(reports[i].Parts.Routes[path]); err != nil {
+					return nil, err
 				}
 			}
 			if sums[path] == nil {
@@ -102,14 +107,7 @@ func mergeRoutes(reports []load.Report) (map[string]load.RouteTimes, error) {
 			sums[path].add(&part)
 		}
 	}
-	if len(sums) == 0 {
-		return nil, nil
-	}
-	named := map[string]load.RouteTimes{}
-	for path, sum := range sums {
-		named[path] = sum.times()
-	}
-	return named, nil
+	return routeTimes(sums), nil
 }
 
 // times are the report of one route.

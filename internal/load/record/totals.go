@@ -75,46 +75,47 @@ func (t *Totals) distributions() *load.Distributions {
 
 // each pairs every histogram of t with its place in d.
 func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
-	for _, pair := range []struct {
-		h       **hdrhistogram.Histogram
-		encoded *[]byte
-	}{
-		{&t.response, &d.Response}, {&t.service, &d.Service}, {&t.lateness, &d.Lateness}, {&t.ownDelay, &d.Own},
-		{&t.firstByte, &d.FirstByte}, {&t.message, &d.Message}, {&t.connect, &d.Connect}, {&t.handshake, &d.Handshake}, {&t.roundTrip, &d.RoundTrip}, {&t.gap, &d.Gap},
-	} {
-		if err := do(pair.h, pair.encoded); err != nil {
+	encoded := []*[]byte{&d.Response, &d.Service, &d.Lateness, &d.Own, &d.FirstByte, &d.Message, &d.Connect, &d.Handshake, &d.RoundTrip, &d.Gap}
+	for i, h := range t.histograms() {
+		if err := do(h, encoded[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+func (t *Totals) histograms() []**hdrhistogram.Histogram {
+	return []**hdrhistogram.Histogram{&t.response, &t.service, &t.lateness, &t.ownDelay, &t.firstByte, &t.message, &t.connect, &t.handshake, &t.roundTrip, &t.gap}
+}
+
+// counters are the counts that a report has too, each with its place there. Those of several workers or parts are added:
+// QueueMax is then an upper bound, since the maxima need not coincide.
+func (t *Totals) counters(r *load.Report) [][2]*int64 {
+	return [][2]*int64{
+		{&t.Intended, &r.Intended}, {&t.sent, &r.Sent}, {&t.completed, &r.Completed}, {&t.retried, &r.Retried}, {&t.messages, &r.Messages},
+		{&t.backlog[0], &r.BacklogStart}, {&t.backlog[1], &r.BacklogEnd}, {&t.BytesIn, &r.BytesIn}, {&t.BytesOut, &r.BytesOut},
+		{&t.QueueMax, &r.QueueMax}, {&t.Reconnects, &r.Reconnects}, {&t.opened, &r.Opened}, {&t.IdleClosed, &r.IdleClosed}, {&t.LateRests, &r.LateRests},
+		{&t.ExtraBytes, &r.ExtraBytes}, {&t.GoAways, &r.GoAways}, {&t.ClosedUnused, &r.ClosedUnused}, {&t.Held, &r.Held}, {&t.Open, &r.Connected}, {&t.resumed, &r.TLSResumed},
+	}
+}
+
 func newTotals() Totals {
-	h := newHistogram
-	return Totals{response: h(), service: h(), lateness: h(), ownDelay: h(), firstByte: h(), message: h(), roundTrip: h(), gap: h(), connect: h(), handshake: h(), addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
+	t := Totals{addresses: map[netip.AddrPort]int64{}, details: map[int]string{}, Gaps: newGaps()}
+	for _, h := range t.histograms() {
+		*h = newHistogram()
+	}
+	return t
 }
 
 func (t *Totals) add(w *Totals) {
-	t.Intended += w.Intended
-	t.sent += w.sent
-	t.completed += w.completed
-	for i, n := range w.backlog {
-		t.backlog[i] += n
+	var unused load.Report
+	from := w.counters(&unused)
+	for i, c := range t.counters(&unused) {
+		*c[0] += *from[i][0]
 	}
-	t.BytesIn += w.BytesIn
-	t.BytesOut += w.BytesOut
-	t.Reconnects += w.Reconnects
-	t.opened += w.opened
-	t.IdleClosed += w.IdleClosed
-	t.ClosedUnused += w.ClosedUnused
-	t.GoAways += w.GoAways
-	t.LateRests += w.LateRests
-	t.ExtraBytes += w.ExtraBytes
-	t.Held += w.Held
 	t.Unfinished += w.Unfinished
 	t.whole.add(w.whole)
 	t.processCPU += w.processCPU
-	t.QueueMax += w.QueueMax // an upper bound: the maxima need not coincide
 	t.Spin = max(t.Spin, w.Spin)
 	for i, n := range w.classes {
 		t.classes[i] += n
@@ -131,13 +132,10 @@ func (t *Totals) add(w *Totals) {
 		t.unsuccessful[i] += n
 	}
 	t.failed.add(&w.failed)
-	for _, pair := range [][2]*hdrhistogram.Histogram{
-		{t.response, w.response}, {t.service, w.service}, {t.lateness, w.lateness}, {t.ownDelay, w.ownDelay},
-		{t.firstByte, w.firstByte}, {t.message, w.message}, {t.connect, w.connect}, {t.handshake, w.handshake},
-		{t.roundTrip, w.roundTrip}, {t.gap, w.gap}, {t.Gaps.sent, w.Gaps.sent}, {t.Gaps.intended, w.Gaps.intended},
-	} {
-		if pair[1].TotalCount() > 0 {
-			pair[0].Merge(pair[1])
+	ours, theirs := append(t.histograms(), &t.Gaps.sent, &t.Gaps.intended), append(w.histograms(), &w.Gaps.sent, &w.Gaps.intended)
+	for i, h := range theirs {
+		if (*h).TotalCount() > 0 {
+			(*ours[i]).Merge(*h)
 		}
 	}
 	for status, text := range w.details {
@@ -148,10 +146,6 @@ func (t *Totals) add(w *Totals) {
 	}
 	t.routes = addRoutes(t.routes, w.routes)
 	t.slices.add(&w.slices)
-	t.messages += w.messages
-	t.retried += w.retried
-	t.Open += w.Open
-	t.resumed += w.resumed
 	t.TLS = cmp.Or(t.TLS, w.TLS)
 	for i, n := range w.OpenKinds {
 		t.OpenKinds[i] += n
