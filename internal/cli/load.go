@@ -87,14 +87,13 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	if console.IsTerminal(c.Err) && os.Getenv("TERM") != "dumb" {
 		progress = live.Show
 		restored = console.Keys(ctx, c.In, func(key byte) {
-			switch key {
-			case 'q':
+			if key == 'q' {
 				end()
-			case 'p', ' ':
-				live.Pause()
 			}
 		})
-		live.Begin(restored != nil)
+		if restored != nil {
+			live.Begin()
+		}
 	}
 	defer c.WhileInterrupted(func() {
 		end()

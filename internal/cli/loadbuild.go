@@ -33,7 +33,7 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readSecrets(&p), speakGRPC(&p), speakWebSocket(&p), f.readTargets(&p), f.refuseValues(), f.speak(&p), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.readSecrets(&p), f.speak(&p), f.readTargets(&p), f.refuseValues(), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p))
 	if p.Seed = f.seed; !f.changed("seed") {
@@ -60,35 +60,30 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	return p, errors.Join(errs...)
 }
 
-// speak sets the protocol.
+// urlSchemes are the protocols of URLs. gRPC's get their scheme of HTTP/2.
+var urlSchemes = map[string]struct{ protocol, scheme string }{
+	"grpc": {load.ProtocolGRPC, "http"}, "grpcs": {load.ProtocolGRPC, "https"}, "ws": {load.ProtocolWebSocket, "ws"}, "wss": {load.ProtocolWebSocket, "wss"},
+	"tcp": {load.ProtocolTCP, "tcp"}, "tls": {load.ProtocolTCP, "tls"},
+}
+
+// speak sets the protocol of URLs, unless a flag sets it.
 func (f *loadFlags) speak(p *load.Profile) error {
-	if f.http2 {
-		p.Protocol = cmp.Or(p.Protocol, "http2")
+	for i, raw := range p.Targets {
+		scheme, rest, _ := strings.Cut(raw, "://")
+		of, known := urlSchemes[scheme]
+		if !known {
+			continue
+		}
+		if p.Protocol = cmp.Or(p.Protocol, of.protocol); of.protocol == load.ProtocolGRPC && p.Protocol != of.protocol {
+			return fmt.Errorf("a URL of gRPC with protocol %s", p.Protocol)
+		}
+		p.Targets[i] = of.scheme + "://" + rest
 	}
-	if slices.ContainsFunc(p.Targets, func(u string) bool { return strings.HasPrefix(u, "tcp://") || strings.HasPrefix(u, "tls://") }) {
-		p.Protocol = cmp.Or(p.Protocol, "tcp")
+	if f.http2 {
+		p.Protocol = cmp.Or(p.Protocol, load.ProtocolHTTP2)
 	}
 	if p.Protocol == load.ProtocolTCP && len(p.BodyHas) == 1 {
 		p.Answer, p.BodyHas = []byte(p.BodyHas[0]), nil
-	}
-	return nil
-}
-
-// grpcSchemes maps URL schemes of gRPC to the schemes of HTTP/2.
-var grpcSchemes = map[string]string{"grpc": "http", "grpcs": "https"}
-
-// speakGRPC gives gRPC's URLs their scheme of HTTP/2.
-func speakGRPC(p *load.Profile) error {
-	for i, raw := range p.Targets {
-		name, rest, _ := strings.Cut(raw, "://")
-		scheme, isGRPC := grpcSchemes[name]
-		if !isGRPC {
-			continue
-		}
-		if p.Protocol != "" && p.Protocol != load.ProtocolGRPC {
-			return fmt.Errorf("a URL of gRPC with protocol %s", p.Protocol)
-		}
-		p.Targets[i], p.Protocol = scheme+"://"+rest, load.ProtocolGRPC
 	}
 	return nil
 }

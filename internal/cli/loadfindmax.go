@@ -65,7 +65,6 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		}
 	}
 	defer live("")
-	var so edge
 	var times []load.Quantiles                // of each probe
 	seeds := rand.New(rand.NewPCG(p.Seed, 0)) // so that one seed repeats the search
 	one := func(ctx context.Context, rate float64, length time.Duration) (capacity.Figures, error) {
@@ -75,7 +74,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 			live("closed loop, for the upper limit of the search")
 		} else {
 			left := time.Duration(probes-len(times)) * (length + p.Warmup)
-			live("probe %d of %d: %.0f req/s%s  %v left", len(times)+1, probes, rate, so, left.Round(time.Second))
+			live("probe %d of %d: %.0f req/s  %v left", len(times)+1, probes, rate, left.Round(time.Second))
 			p.Seed = uint64(seeds.Uint32())
 		}
 		r, err := run(ctx, p)
@@ -89,7 +88,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		}
 		return r.Figures(), nil
 	}
-	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: probes, Length: f.duration.d, Seed: p.Seed, Judged: so.judged}, one)
+	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: probes, Length: f.duration.d, Seed: p.Seed}, one)
 	live("")
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w after %s of %d, too few for a rate", context.Canceled, printable.Counted(len(times), "probe"), probes)
@@ -114,30 +113,6 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 
 // defaultWidth is the assumed width of a terminal that does not report it, in columns.
 const defaultWidth = 80
-
-// edge has the highest rate of the probes so far that holds, and the lowest that misses.
-type edge struct{ holds, misses float64 }
-
-func (e *edge) judged(p capacity.Probe) {
-	switch {
-	case p.Undecided != "":
-	case p.Holds:
-		e.holds = max(e.holds, p.Rate)
-	case e.misses == 0 || p.Rate < e.misses:
-		e.misses = p.Rate
-	}
-}
-
-func (e edge) String() string {
-	text := ""
-	if e.holds > 0 {
-		text += fmt.Sprintf("  held %.0f", e.holds)
-	}
-	if e.misses > 0 {
-		text += fmt.Sprintf("  missed %.0f", e.misses)
-	}
-	return text
-}
 
 func (c capacitySearch) writeCapacity(found *loadpage.Capacity, targets []string, f *loadFlags, exit int) error {
 	if f.output == "json" {

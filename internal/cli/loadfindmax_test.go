@@ -124,13 +124,3 @@ func TestFindMaxExcludes(t *testing.T) {
 	}
 	must.Fail(t, must.Err(built(t, "--find-max", "p42 < 1ms")), "--find-max: ")
 }
-
-func TestEdgeOfProbes(t *testing.T) {
-	var e edge
-	for _, p := range []capacity.Probe{{Rate: 900, Undecided: "why"}, {Rate: 100, Holds: true}, {Rate: 300, Holds: true}, {Rate: 200, Holds: true}, {Rate: 500}, {Rate: 400}, {Rate: 600}} {
-		e.judged(p)
-	}
-	if e.String() != "  held 300  missed 400" || (edge{}).String() != "" {
-		t.Errorf("%q", e)
-	}
-}

@@ -33,8 +33,7 @@ func (s *screen) has(text string) bool {
 	return strings.Contains(s.text.String(), text)
 }
 
-// On a terminal the key q ends the load with its report, p pauses the line, and the terminal is as
-// it was.
+// On a terminal the key q ends the load with its report, and the terminal is as it was.
 func TestLoadKeys(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs a load on a terminal")
@@ -69,7 +68,7 @@ func TestLoadKeys(t *testing.T) {
 			}
 		}
 	}
-	for _, step := range []struct{ text, key string }{{"q ends the load  p pauses this line", ""}, {" errors  p50 ", "p"}, {"paused  ", "q"}} {
+	for _, step := range []struct{ text, key string }{{"q ends the load", ""}, {" errors  p50 ", "q"}} {
 		await(step.text)
 		must.Get(server.WriteString(step.key))(t)
 	}

@@ -72,7 +72,6 @@ type Options struct {
 	Limit     float64 // of the rate. 0: the rate of a closed loop and a quarter
 	Probes    int
 	Length    time.Duration // of a probe. Quantiles at low rates need more
-	Judged    func(Probe)   // is called after each probe, may be nil
 	Seed      uint64
 }
 
@@ -113,9 +112,6 @@ func Find(ctx context.Context, o Options, run Load) (Found, error) {
 		}
 		p := judge(bounds, rate, length, &x)
 		found.Probes = append(found.Probes, p)
-		if o.Judged != nil {
-			o.Judged(p)
-		}
 		if p.Undecided != "" {
 			if undecided++; undecided == maxUndecided {
 				found.Note = "The search ended after 3 undecided probes: " + p.Undecided + "."

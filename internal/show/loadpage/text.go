@@ -72,26 +72,6 @@ func bar(share float64, width int) string {
 	return text + strings.Repeat(" ", max(0, width-(n+7)/8))
 }
 
-// sparks are levels of a sparkline.
-var sparks = []rune("▁▂▃▄▅▆▇█")
-
-// sparkline draws values between 0 and their maximum. A zero has no level.
-func sparkline(values []float64) string {
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
-	var b strings.Builder
-	for _, v := range values {
-		if v == 0 {
-			b.WriteByte(' ')
-			continue
-		}
-		b.WriteRune(sparks[min(len(sparks)-1, int(v/most*float64(len(sparks))))])
-	}
-	return b.String()
-}
-
 // short prints two significant digits.
 func short(v float64) string {
 	if v <= 0 || v >= 10 {
