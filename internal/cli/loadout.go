@@ -2,7 +2,6 @@ package cli
 
 import (
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -112,16 +111,4 @@ func countOf(h *hdrhistogram.PackedHistogram) string {
 // answered writes a result as JSON, with its answer and without control characters.
 func answered(w io.Writer, b answer.Brief, v any) error {
 	return printable.WritingJSON(w, func(w io.Writer) error { return report.WriteAnswered(w, b, v) })
-}
-
-// safeJSON writes v as JSON without control characters.
-func safeJSON(w io.Writer, v any) error {
-	return printable.WritingJSON(w, func(w io.Writer) error { return indented(w, v) })
-}
-
-// indented writes v as JSON.
-func indented(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
 }

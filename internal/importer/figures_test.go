@@ -97,7 +97,7 @@ func TestFiguresOfOutputs(t *testing.T) {
 		{"fortio", "oha.json", ohaSeed, "failed: read FILE: this is an output of oha, not of fortio"},
 		{"hey", "oha.txt", ohaText, "failed: read FILE: this is an output of oha, not of hey"},
 		{"vegeta", "hey.txt", heyText, "failed: read FILE: this is an output of hey, not of vegeta"},
-		{"vegeta", "other.txt", "Running 10s test\n300 requests in 1s\n", "failed: read FILE:1: read output of vegeta: it is neither a report nor results in gob, JSON or CSV"},
+		{"vegeta", "other.txt", "Running 10s test\n300 requests in 1s\n", "failed: read FILE:1: read output of vegeta: it is neither a report nor results in gob or JSON"},
 		{"wrk2", "wrk.txt", wrkSeed, "failed: read FILE:1: read output of wrk2: this is the output of wrk"},
 		{"oha", "oha.txt", ohaText, "valid 500 of 500 answered in 40.39 s 2xx=500 p10=604.2 p50=800 p99=1179.8"},
 		// Of servers that counted 240 answers 200, 30 answers 404 and 30 answers 503.

@@ -60,7 +60,6 @@ const (
 	nhSeed     = `{"options":{"requests_per_second":10,"connections":4,"duration":"10s"},"results":[{"name":"global","statistics":[{"id":"benchmark_http_client.request_to_response","count":"100","mean":"0.002s","min":"0.001s","max":"0.02s","percentiles":[{"percentile":0,"count":"1","duration":"0.001s"},{"percentile":0.5,"count":"50","duration":"0.002s"},{"percentile":1,"count":"100","duration":"0.02s"}]}],"counters":[{"name":"benchmark.http_2xx","value":"100"},{"name":"upstream_rq_total","value":"100"}],"execution_duration":"10s"}]}`
 	vegetaJSON = `{"attack":"","seq":0,"code":200,"timestamp":"2025-01-02T03:04:05Z","latency":1000000,"bytes_out":0,"bytes_in":615,"error":"","body":"","method":"GET","url":"http://x/","headers":null}` + "\n" +
 		`{"attack":"","seq":1,"code":200,"timestamp":"2025-01-02T03:04:06Z","latency":2000000,"bytes_out":0,"bytes_in":615,"error":"","body":"","method":"GET","url":"http://x/","headers":null}` + "\n"
-	vegetaCSV = "1735787045000000000,200,1000000,0,615,,,,0,GET,http://x/,\n1735787046000000000,0,2000000,0,0,timeout,,,1,GET,http://x/,\n1735787047000000000,200,2000000,0,0,,,,2,GET,http://x/,\n"
 )
 
 // heyMillion is hey's text of 1,500,000 responses. It keeps a million.
@@ -70,7 +69,7 @@ var heyMillion = strings.NewReplacer("2.0000 secs", "60.0000 secs", "100.0000", 
 // outputSeeds contain one valid output of each generator.
 var outputSeeds = map[string][]string{
 	"wrk2": {wrk2Seed()}, "wrk": {wrkSeed}, "oha": {ohaSeed, "b'" + ohaSeed + "'", ohaText}, "fortio": {fortioSeed},
-	"vegeta": {vegetaReport, vegetaJSON, vegetaCSV}, "k6": {k6Seed, k6Lines, k6Text}, "nighthawk": {nhSeed},
+	"vegeta": {vegetaReport, vegetaJSON}, "k6": {k6Seed, k6Lines, k6Text}, "nighthawk": {nhSeed},
 	"hey": {heyText},
 }
 

@@ -44,7 +44,7 @@ var formats = []format{
 	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, marks: []string{`"DurationHistogram"`}, fields: []string{`"DurationHistogram"`, `"RunType"`}},
 	{name: "oha", doc: "text of oha, its JSON, also as Python printed it, or its CSV", parse: generator.ParseOha, marks: []string{`"latencyPercentiles"`, "  Success rate:"}, fields: []string{`"latencyPercentiles"`, `"summary"`},
 		records: &recordFormat{heads: []string{generator.OhaCSVHeader}, each: generator.EachOhaRecord, omits: true}},
-	{name: "vegeta", doc: "results of vegeta attack (gob, JSON, CSV), or its report as JSON or text", parse: plain(generator.ParseVegeta), marks: []string{"[total, rate", `{"latencies":{"total":`, `{"attack":`},
+	{name: "vegeta", doc: "results of vegeta attack (gob or JSON), or its report as JSON or text", parse: plain(generator.ParseVegeta), marks: []string{"[total, rate", `{"latencies":{"total":`, `{"attack":`},
 		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true, fields: []string{`"latencies"`, `"timestamp"`, `"latency"`}},
 	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant", marks: []string{"Thread calibration:", "  Detailed Percentile spectrum:"}},
 	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed", marks: []string{"  Thread Stats "}},

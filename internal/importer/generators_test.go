@@ -36,7 +36,7 @@ func TestOutputsOfTheGeneratorsThemselves(t *testing.T) {
 	for generator, files := range map[string][]string{
 		"fortio":    {"fortio-1.75.3.json", "fortio-1.75.3-errors.json"},
 		"oha":       {"oha-1.16.0.json", "oha-1.16.0-errors.json", "oha-1.16.0.csv"},
-		"vegeta":    {"vegeta-12.12.0.bin", "vegeta-12.12.0.csv", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json", "vegeta-12.12.0-report.txt"},
+		"vegeta":    {"vegeta-12.12.0.bin", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json", "vegeta-12.12.0-report.txt"},
 		"wrk":       {"wrk-4.1.0.txt"},
 		"wrk2":      {"wrk2-4.0.0.txt"},
 		"k6":        {"k6-1.8.1-errors.json", "k6-documented-export.json"},
@@ -70,7 +70,7 @@ func TestPathsWithErrorAreImported(t *testing.T) {
 // All vegeta formats of one run have the same requests, rate and latencies.
 func TestFormsOfOneRunAgree(t *testing.T) {
 	var forms []*Trial
-	for _, f := range []string{"vegeta-12.12.0.bin", "vegeta-12.12.0.csv", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json"} {
+	for _, f := range []string{"vegeta-12.12.0.bin", "vegeta-12.12.0.json", "vegeta-12.12.0-report.json"} {
 		forms = append(forms, importOne(t, "vegeta", f))
 	}
 	first := forms[0].Record.Load

@@ -208,11 +208,6 @@ service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4605 p90=1.599 p95=3.222 p99
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
 60 records, 54036620 ns, codes add up to 12000, partial=false
 `},
-	{"vegeta", "vegeta-12.12.0.csv", `vegeta 1.966170708s requests=60 in=0 out=0
-200: 60
-service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
-60 records, 54036620 ns, codes add up to 12000, partial=false
-`},
 	{"vegeta", "vegeta-12.12.0.json", `vegeta 1.966170708s requests=60 in=0 out=0
 200: 60
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38

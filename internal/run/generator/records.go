@@ -13,7 +13,7 @@ import (
 const maxRow = 16 << 20
 
 // eachRow reads comma-separated rows of a fixed number of columns. It skips a first
-// row whose first cell is header, but an empty header skips none.
+// row whose first cell is header.
 func eachRow(r io.Reader, generator, header string, columns int, row func([]string) error) error {
 	c := csv.NewReader(&bounded{r: bufio.NewReader(r)})
 	c.FieldsPerRecord = columns
@@ -29,7 +29,7 @@ func eachRow(r io.Reader, generator, header string, columns int, row func([]stri
 		if err != nil {
 			return fmt.Errorf("read output of %s: %w", generator, err)
 		}
-		if n == 0 && header != "" && cells[0] == header {
+		if n == 0 && cells[0] == header {
 			continue
 		}
 		if n > maxRecords {

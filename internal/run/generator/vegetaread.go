@@ -3,7 +3,6 @@ package generator
 import (
 	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -36,7 +35,7 @@ type vegetaReader struct {
 	out   int64
 }
 
-// ParseVegeta reads results in gob, JSON or CSV, and reports in JSON or text. It
+// ParseVegeta reads results in gob or JSON, and reports in JSON or text. It
 // detects the format from the first bytes.
 func ParseVegeta(r io.Reader) (Outcome, error) {
 	b := bufio.NewReaderSize(r, 64<<10)
@@ -55,10 +54,8 @@ func ParseVegeta(r io.Reader) (Outcome, error) {
 		err = eachLine(b, "vegeta", v.jsonLine)
 	case bytes.HasPrefix(first, []byte("Requests ")):
 		return parseVegetaText(b)
-	case len(first) > 0 && first[0] >= '0' && first[0] <= '9' && bytes.IndexByte(first, ',') > 0:
-		err = eachRow(b, "vegeta", "", -1, v.csvRow)
 	case !bytes.ContainsFunc(first, func(r rune) bool { return r < ' ' && r != '\n' && r != '\r' && r != '\t' }): // gob has such bytes
-		err = errors.New("read output of vegeta: it is neither a report nor results in gob, JSON or CSV")
+		err = errors.New("read output of vegeta: it is neither a report nor results in gob or JSON")
 	default:
 		err = v.gob(b)
 	}
@@ -99,41 +96,6 @@ func (v *vegetaReader) jsonLine(line string) error {
 		return errors.New("it is no result: no time stamp")
 	}
 	return v.add(r)
-}
-
-// csvRow reads timestamp (ns), code, latency (ns), bytes out, bytes in, error, body, attack, seq, method, url, headers.
-func (v *vegetaReader) csvRow(row []string) error {
-	if len(row) < 9 {
-		return fmt.Errorf("%d columns are too few for a result", len(row))
-	}
-	var n [5]int64
-	for i := range n {
-		f, err := strconv.ParseInt(row[i], 10, 64)
-		if err != nil || f < 0 {
-			return fmt.Errorf("%.40q is no figure", row[i])
-		}
-		n[i] = f
-	}
-	seq, err := strconv.ParseUint(row[8], 10, 64)
-	if err != nil || n[1] > 999 {
-		return fmt.Errorf("sequence number %.40q, status %d", row[8], n[1])
-	}
-	r := vegetaResult{Seq: seq, Code: uint16(n[1]), Timestamp: time.Unix(0, n[0]).UTC(), Latency: time.Duration(n[2]),
-		BytesOut: uint64(n[3]), BytesIn: uint64(n[4]), Error: row[5]}
-	if len(row) > 11 && r.BytesIn == 0 {
-		r.Headers = headersOf(row[11])
-	}
-	return v.add(r)
-}
-
-func headersOf(encoded string) map[string][]string {
-	b, err := base64.StdEncoding.DecodeString(encoded)
-	if err != nil {
-		return nil
-	}
-	// ReadMIMEHeader returns the headers before the end of an incomplete block.
-	h, _ := textproto.NewReader(bufio.NewReader(bytes.NewReader(b))).ReadMIMEHeader()
-	return h
 }
 
 // maxFrame bounds one message of a gob stream: a result with its body, in bytes.
