@@ -44,24 +44,24 @@ func fortioCommand(t traits, p load.Profile) (proc.Command, error) {
 	return c, nil
 }
 
-// fortioFigure is a number. Nighthawk writes fortio's format with counts in quotes.
-type fortioFigure float64
+// quoted is a number that may be in quotes, as Nighthawk and protobuf's JSON write counts.
+type quoted float64
 
-func (f *fortioFigure) UnmarshalJSON(b []byte) error {
+func (f *quoted) UnmarshalJSON(b []byte) error {
 	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
 	if err != nil {
 		return fmt.Errorf("%.40q is not a number", b)
 	}
-	*f = fortioFigure(v)
+	*f = quoted(v)
 	return nil
 }
 
 type fortioHistogram struct {
-	Count         *fortioFigure
+	Count         *quoted
 	Min, Max, Avg *float64
 	Data          []struct {
 		Start, End float64
-		Count      fortioFigure
+		Count      quoted
 	}
 	Percentiles []struct{ Percentile, Value float64 }
 }
@@ -71,11 +71,11 @@ type fortioJSON struct {
 	Version           string
 	StartTime         time.Time
 	RequestedQPS      any // "100", "max", or a number in old versions
-	ActualQPS         *fortioFigure
-	ActualDuration    *fortioFigure
-	NumThreads        *fortioFigure
+	ActualQPS         *quoted
+	ActualDuration    *quoted
+	NumThreads        *quoted
 	DurationHistogram *fortioHistogram
-	RetCodes          map[string]*fortioFigure
+	RetCodes          map[string]*quoted
 	Sizes             *struct{ Sum *float64 }
 }
 

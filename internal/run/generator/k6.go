@@ -94,7 +94,7 @@ func k6Command(t traits, p load.Profile) (proc.Command, error) {
 	if err := k6Script.Execute(&script, map[string]any{
 		"URLs": string(urls), "Size": p.RequestSize, "Open": p.Rate > 0, "Rate": decimal(rate), "Unit": unit,
 		"VUs": p.Connections, "Grace": max(timeout, p.Drain).Milliseconds(), "Scenarios": scenarios,
-		"Host": quoted(host(p)), "Method": strconv.Quote(method(p)), "Timeout": timeout.Milliseconds(),
+		"Host": javaScript(host(p)), "Method": strconv.Quote(method(p)), "Timeout": timeout.Milliseconds(),
 	}); err != nil {
 		return proc.Command{}, fmt.Errorf("write script for k6: %w", err)
 	}
@@ -106,8 +106,8 @@ func k6Command(t traits, p load.Profile) (proc.Command, error) {
 	return c, nil
 }
 
-// quoted is a text as JavaScript has it, or empty.
-func quoted(text string) string {
+// javaScript is a text as JavaScript has it, or empty.
+func javaScript(text string) string {
 	if text == "" {
 		return ""
 	}
@@ -121,31 +121,30 @@ const (
 	k6Shortest = time.Second
 )
 
-// k6Metric is one metric of a summary. handleSummary writes its figures under
-// "values", and --summary-export writes them directly under its name.
-type k6Metric struct {
-	Values map[string]any `json:"values"`
-	flat   map[string]any
-}
+// k6Metric are the figures of a metric of a summary by name. handleSummary writes them under
+// "values", and --summary-export directly under the metric's name.
+type k6Metric map[string]any
 
 func (m *k6Metric) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, &m.flat); err != nil {
-		return err
+	var figures map[string]any
+	err := json.Unmarshal(b, &figures)
+	if values, ok := figures["values"].(map[string]any); ok {
+		figures = values
 	}
-	if v, ok := m.flat["values"].(map[string]any); ok {
-		m.Values = v
-		return nil
+	*m = figures
+	return err
+}
+
+func (m k6Metric) figure(name string) *float64 {
+	if f, ok := m[name].(float64); ok {
+		return &f
 	}
-	m.Values = m.flat
 	return nil
 }
 
-func (m *k6Metric) figure(name string) *float64 {
-	if m == nil {
-		return nil
-	}
-	if f, ok := m.Values[name].(float64); ok {
-		return &f
+func (m k6Metric) count(name string) *int64 {
+	if f := m.figure(name); f != nil {
+		return count(*f)
 	}
 	return nil
 }
@@ -155,7 +154,7 @@ func (m *k6Metric) figure(name string) *float64 {
 func ParseK6(r io.Reader) (Outcome, error) {
 	o := Outcome{Generator: "k6"}
 	var j struct {
-		Metrics map[string]*k6Metric `json:"metrics"`
+		Metrics map[string]k6Metric `json:"metrics"`
 		State   struct {
 			RunMS *float64 `json:"testRunDurationMs"`
 		} `json:"state"`
@@ -176,22 +175,19 @@ func ParseK6(r io.Reader) (Outcome, error) {
 	if j.State.RunMS != nil {
 		o.Elapsed = span(*j.State.RunMS / 1e3)
 	}
-	metric := func(name string) *k6Metric {
+	metric := func(name string) k6Metric {
 		if m := j.Metrics[name+"{scenario:measure}"]; m != nil {
 			return m
 		}
 		return j.Metrics[name]
 	}
-	if v := j.Metrics["http_reqs"].figure("count"); v != nil {
-		o.AllRequests = count(*v)
-	}
+	o.AllRequests = j.Metrics["http_reqs"].count("count")
 	o.k6Counts(metric, j.Metrics["http_reqs{scenario:measure,status:0}"])
 	d := latencyOf(ofService)
-	if m := metric("http_req_duration"); m != nil {
-		for name := range m.Values {
-			if v := m.figure(name); v != nil {
-				d.k6Figure(name, *v)
-			}
+	times := metric("http_req_duration")
+	for name := range times {
+		if v := times.figure(name); v != nil {
+			d.k6Figure(name, *v)
 		}
 	}
 	if d.Count == 0 && o.Requests != nil {
@@ -203,28 +199,17 @@ func ParseK6(r io.Reader) (Outcome, error) {
 	return o, nil
 }
 
-func (o *Outcome) k6Counts(metric func(string) *k6Metric, silent *k6Metric) {
+func (o *Outcome) k6Counts(metric func(string) k6Metric, silent k6Metric) {
 	reqs := metric("http_reqs")
-	if v := reqs.figure("count"); v != nil {
-		o.Requests = count(*v)
-	}
+	o.Requests, o.BytesIn = reqs.count("count"), metric("data_received").count("count")
 	if v := reqs.figure("rate"); v != nil {
 		o.Rate = asRate(*v)
-	}
-	if v := metric("data_received").figure("count"); v != nil {
-		o.BytesIn = count(*v)
 	}
 	if o.Requests == nil {
 		return
 	}
 	// The "passes" of http_req_failed count the failed requests.
-	var failed, none int64
-	if v := metric("http_req_failed").figure("passes"); v != nil && count(*v) != nil {
-		failed = *count(*v)
-	}
-	if v := silent.figure("count"); v != nil && count(*v) != nil {
-		none = *count(*v)
-	}
+	failed, none := value(metric("http_req_failed").count("passes")), value(silent.count("count"))
 	o.OK, o.NotOK = ptr(max(0, *o.Requests-failed)), ptr(max(0, failed-none))
 	if none > 0 {
 		o.Errors = map[string]int64{"no answer": none}

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -20,51 +19,24 @@ func (d *protoDuration) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// protoInt is a 64-bit count, which protobuf's JSON puts in quotes.
-type protoInt int64
-
-func (n *protoInt) UnmarshalJSON(b []byte) error {
-	v, ok := textInt(strings.Trim(string(b), `"`))
-	if !ok {
-		return fmt.Errorf("%.40q is no count", b)
-	}
-	*n = protoInt(v)
-	return nil
-}
-
 type nighthawkStatistic struct {
-	ID             string        `json:"id"`
-	Count          protoInt      `json:"count"`
-	Mean, Min, Max protoDuration `json:"-"`
-	Percentiles    []struct {
+	ID          string        `json:"id"`
+	Count       quoted        `json:"count"`
+	Mean        protoDuration `json:"mean"`
+	Min         protoDuration `json:"min"`
+	Max         protoDuration `json:"max"`
+	Percentiles []struct {
 		Percentile float64       `json:"percentile"`
 		Duration   protoDuration `json:"duration"`
 	} `json:"percentiles"`
-}
-
-func (s *nighthawkStatistic) UnmarshalJSON(b []byte) error {
-	type plain nighthawkStatistic
-	var figures struct {
-		Mean protoDuration `json:"mean"`
-		Min  protoDuration `json:"min"`
-		Max  protoDuration `json:"max"`
-	}
-	if err := json.Unmarshal(b, (*plain)(s)); err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, &figures); err != nil {
-		return err
-	}
-	s.Mean, s.Min, s.Max = figures.Mean, figures.Min, figures.Max
-	return nil
 }
 
 type nighthawkResult struct {
 	Name       string               `json:"name"`
 	Statistics []nighthawkStatistic `json:"statistics"`
 	Counters   []struct {
-		Name  string   `json:"name"`
-		Value protoInt `json:"value"`
+		Name  string `json:"name"`
+		Value quoted `json:"value"`
 	} `json:"counters"`
 	Duration protoDuration `json:"execution_duration"`
 	Start    time.Time     `json:"execution_start"`
@@ -115,7 +87,7 @@ func (o *Outcome) nighthawk(res nighthawkResult) {
 	}
 	o.OK = ptr(int64(0))
 	for _, c := range res.Counters {
-		n := int64(c.Value)
+		n := value(count(float64(c.Value)))
 		hundred, status := strings.CutPrefix(c.Name, "benchmark.http_")
 		switch words := nighthawkErrors[c.Name]; {
 		case c.Name == "benchmark.http_2xx":
@@ -136,14 +108,14 @@ func (o *Outcome) nighthawk(res nighthawkResult) {
 		case s.ID == "benchmark_http_client.request_to_response" && s.Count > 0:
 			s.distribution().addTo(o)
 		case s.ID == "sequencer.blocking" && s.Count > 0 && s.Mean.seconds != nil:
-			o.note(fmt.Sprintf("nighthawk was blocked %d times, for %.3f ms each on average: that time is in no latency", s.Count, *s.Mean.seconds*1e3))
+			o.note(fmt.Sprintf("nighthawk was blocked %.0f times, for %.3f ms each on average: that time is in no latency", s.Count, *s.Mean.seconds*1e3))
 		}
 	}
 }
 
 func (s nighthawkStatistic) distribution() *distribution {
 	d := latencyOf(ofService)
-	d.Count = int64(s.Count)
+	d.Count = value(count(float64(s.Count)))
 	d.summary(s.Min.seconds, s.Mean.seconds, s.Max.seconds)
 	for _, p := range s.Percentiles {
 		if p.Duration.seconds != nil {

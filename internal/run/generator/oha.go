@@ -64,7 +64,6 @@ func ohaCommand(t traits, p load.Profile) (proc.Command, error) {
 // ohaJSON is --output-format json, or --json, in seconds.
 type ohaJSON struct {
 	Summary *struct {
-		SuccessRate    *float64 `json:"successRate"`
 		Total          *float64 `json:"total"`
 		Slowest        *float64 `json:"slowest"`
 		Fastest        *float64 `json:"fastest"`
@@ -109,16 +108,14 @@ func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 	o.AllRequests = ptr(sum(o.Statuses) + sum(o.Errors)) // as in oha's rate
 	delete(o.Errors, ohaDeadline)
 	o.Requests = ptr(sum(o.Statuses) + sum(o.Errors))
-	if s := j.Summary; s != nil {
-		if s.Total != nil {
-			o.Elapsed = span(*s.Total)
-		}
-		if s.RequestsPerSec != nil {
-			o.Rate = asRate(*s.RequestsPerSec)
-		}
-		if s.TotalData != nil {
-			o.BytesIn = count(*s.TotalData)
-		}
+	if v := j.Summary.Total; v != nil {
+		o.Elapsed = span(*v)
+	}
+	if v := j.Summary.RequestsPerSec; v != nil {
+		o.Rate = asRate(*v)
+	}
+	if v := j.Summary.TotalData; v != nil {
+		o.BytesIn = count(*v)
 	}
 	j.latency(corrected).addTo(&o)
 	first := latencyOf(ofFirstByte)
