@@ -162,9 +162,7 @@ first byte p10=0.1073 p25=0.1165 p50=0.1344 p75=0.175 p90=0.2528 p95=0.4179 p99=
 	{"oha", "oha-1.16.0-refused.json", `oha 1.002165319s requests=10 in=0 rate=10.98
 Connection refused (os error 111): 10
 `},
-	{"oha-csv", "oha-1.16.0.csv", `oha requests=200
-200: 200
-response of 200 min=0.1104 mean=1.159 max=85.3 p50=0.216 p75=0.2707 p90=0.4231 p95=7.487 p99=8.424 p99.9=85.3 p99.99=85.3
+	{"oha-csv", "oha-1.16.0.csv", `oha
 200 records, 231833913 ns, codes add up to 40000, partial=true
 `},
 	{"oha", "oha-1.16.0.json", `oha 3.000699803s requests=300 in=307200 rate=99.98
@@ -184,15 +182,10 @@ service of 300 min=0.1645 mean=2.083 max=211.3 p50=0.3624 p90=1.135 p95=3.519 p9
 timeout: 2
 service of 300 min=0.1645 mean=2.083 max=211.3 p50=0.3624 p90=1.135 p95=3.519 p99=8.146
 `},
-	{"vegeta", "vegeta-12.12.0-errors.bin", `vegeta 2.990642092s requests=300 in=0 out=0
-200: 292
-503: 6
-timeout: 2
-service of 298 min=0.1645 mean=0.7132 max=9.633 p50=0.3618 p75=0.4602 p90=0.998 p95=2.859 p99=6.628 p99.9=9.633 p99.99=9.633
+	{"vegeta", "vegeta-12.12.0-errors.bin", `vegeta 2.990642092s in=0 out=0
 300 records, 624865112 ns, codes add up to 61418, partial=false
 `},
-	{"vegeta", "vegeta-12.12.0-refused.bin", `vegeta 900.497811ms requests=10 in=0 out=0
-connect refused: 10
+	{"vegeta", "vegeta-12.12.0-refused.bin", `vegeta 900.497811ms in=0 out=0
 10 records, 3944219 ns, codes add up to 0, partial=false
 `},
 	{"vegeta", "vegeta-12.12.0-report.json", `vegeta 1.966170708s requests=60 in=0 out=0 rate=30.52
@@ -203,14 +196,10 @@ service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4605 p90=1.599 p95=3.222 p99
 200: 60
 service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4605 p90=1.599 p95=3.222 p99=10.73
 `},
-	{"vegeta", "vegeta-12.12.0.bin", `vegeta 1.966170708s requests=60 in=0 out=0
-200: 60
-service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
+	{"vegeta", "vegeta-12.12.0.bin", `vegeta 1.966170708s in=0 out=0
 60 records, 54036620 ns, codes add up to 12000, partial=false
 `},
-	{"vegeta", "vegeta-12.12.0.json", `vegeta 1.966170708s requests=60 in=0 out=0
-200: 60
-service of 60 min=0.273 mean=0.9006 max=11.38 p50=0.4575 p75=0.6713 p90=1.226 p95=2.182 p99=11.38 p99.9=11.38 p99.99=11.38
+	{"vegeta", "vegeta-12.12.0.json", `vegeta 1.966170708s in=0 out=0
 60 records, 54036620 ns, codes add up to 12000, partial=false
 `},
 	{"wrk", "wrk-4.1.0-errors.txt", `wrk 2.03s requests=3942 ok=3813 not ok=79 in=4362076 rate=1919.57 connections=4

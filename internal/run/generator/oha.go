@@ -182,7 +182,6 @@ const OhaCSVHeader = "request-start,"
 func parseOhaCSV(r io.Reader, corrected bool) (Outcome, error) {
 	o := Outcome{Generator: "oha", Partial: true, Sized: true, Records: []Record{}}
 	err := EachOhaRecord(r, corrected, func(rec Record) { o.Records = append(o.Records, rec) })
-	o.tally()
 	return o, err
 }
 

@@ -81,7 +81,6 @@ func (v *vegetaReader) close() {
 	}
 	v.o.Started, v.o.Elapsed = v.first.Add(earliest), end
 	v.o.BytesIn, v.o.BytesOut = ptr(v.in), ptr(v.out)
-	v.o.tally()
 }
 
 func (v *vegetaReader) jsonLine(line string) error {
