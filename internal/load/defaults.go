@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"math"
 	"net/http"
 	"time"
 )
@@ -78,3 +79,6 @@ func MeanRate(segments []Segment) float64 {
 	}
 	return requests / seconds
 }
+
+// Never is later than anything.
+const Never = math.MaxInt64

@@ -124,3 +124,94 @@ func spinWindow(p *load.Profile, cpus int) time.Duration {
 	}
 	return 0
 }
+
+// Origin is a scheme, host and port with the requests that its connections carry.
+type Origin struct {
+	Targets []*target.Target
+	Turns   []int32 // targets in the order in which they are visited, of this origin alone
+}
+
+// Divide divides the order of the targets among their origins.
+func (j *Job) Divide(order []int) {
+	place := make([]int32, len(j.Targets)) // of a target within its origin
+	for i := range j.Targets {
+		t := &j.Targets[i]
+		for len(j.Origins) <= t.Origin {
+			j.Origins = append(j.Origins, Origin{})
+		}
+		o := &j.Origins[t.Origin]
+		place[i] = int32(len(o.Targets))
+		o.Targets = append(o.Targets, t)
+	}
+	j.unopened = make([]atomic.Bool, len(j.Origins))
+	j.Rotation = make([]int, len(order))
+	for turn, i := range order {
+		at := j.Targets[i].Origin
+		j.Rotation[turn] = at
+		o := &j.Origins[at]
+		o.Turns = append(o.Turns, place[i])
+	}
+}
+
+// Assign divides the connections of a worker among the origins.
+func (j *Job) Assign(connections int) []int {
+	weights := make([]int, len(j.Origins))
+	for i, w := range schedule.Weights(&j.Profile) {
+		weights[j.Targets[i].Origin] += w
+	}
+	return schedule.Assign(weights, connections)
+}
+
+// Cursor goes through the turns of an origin, for one worker.
+type Cursor struct {
+	*Origin
+	turn int // the next
+}
+
+// Next returns the target of the next turn.
+func (c *Cursor) Next() (target int32) {
+	target = c.Turns[c.turn]
+	if c.turn++; c.turn == len(c.Turns) {
+		c.turn = 0
+	}
+	return target
+}
+
+// Queue is a first-in-first-out queue that grows and never shrinks.
+type Queue[T any] struct {
+	items      []T
+	head, Size int
+}
+
+func (r *Queue[T]) Push(v T) {
+	if r.Size == len(r.items) {
+		grown := make([]T, max(16, 2*len(r.items)))
+		for i := range r.Size {
+			grown[i] = r.items[(r.head+i)%len(r.items)]
+		}
+		r.items, r.head = grown, 0
+	}
+	at := r.head + r.Size
+	if at >= len(r.items) {
+		at -= len(r.items)
+	}
+	r.items[at] = v
+	r.Size++
+}
+
+// First returns the item that Pop returns next, and requires a queue that is
+// not empty.
+func (r *Queue[T]) First() T { return r.items[r.head] }
+
+func (r *Queue[T]) Pop() (v T, ok bool) {
+	if r.Size == 0 {
+		return v, false
+	}
+	var zero T
+	v, r.items[r.head] = r.items[r.head], zero
+	if r.head++; r.head == len(r.items) {
+		r.head = 0
+	}
+	r.Size--
+	return v, true
+}

@@ -99,3 +99,144 @@ func WriteWhole(path, what string, write func(io.Writer) error) (err error) {
 	}
 	return os.Rename(f.Name(), path)
 }
+
+// Log gathers the latencies of requests that another generator sent, and writes
+// them as the engine writes its own, so that one analysis reads both. The zero
+// value is empty and ready for use.
+type Log struct {
+	all     map[time.Duration]*logInterval
+	divided intervals
+}
+
+// NewLog is a log that is divided at the edges of a measure window. The zero value has whole seconds.
+func NewLog(warmup, measure time.Duration) *Log { return &Log{divided: intervalsOf(warmup, measure)} }
+
+// Sample is one request. A negative latency is unknown and leaves no trace.
+type Sample struct {
+	At       time.Duration // of the schedule at which it was intended, or, where that is unknown, sent
+	Class    load.Class
+	Response time.Duration // from the intended start
+	Service  time.Duration // from the actual send
+	Lateness time.Duration // send minus intended start
+}
+
+// Add takes one request. The error names a class that does not exist.
+func (l *Log) Add(s Sample) error {
+	class := -1
+	for i, name := range classNames {
+		if name == s.Class {
+			class = i
+		}
+	}
+	if class < 0 {
+		return fmt.Errorf("add to interval log: there is no class %q", s.Class)
+	}
+	if l.all == nil {
+		l.all = map[time.Duration]*logInterval{}
+	}
+	from, to := l.divided.bounds(int64(s.At))
+	in := l.all[from]
+	if in == nil {
+		in = &logInterval{to: to}
+		l.all[from] = in
+	}
+	addPacked(&in.response[class], s.Response)
+	addPacked(&in.service[class], s.Service)
+	addPacked(&in.lateness, s.Lateness)
+	return nil
+}
+
+func addPacked(h **hdrhistogram.PackedHistogram, d time.Duration) {
+	if d < 0 {
+		return
+	}
+	if *h == nil {
+		*h = hdrhistogram.NewPacked(lowestNS, highestNS, digits)
+	}
+	_ = (*h).RecordValue(min(int64(d), highestNS)) // fails only beyond the range
+}
+
+// Write writes the interval log, whose times count from t0.
+func (l *Log) Write(w io.Writer, t0 time.Time) error { return writeLog(w, t0, l.all) }
+
+// MergeWindow reads an interval log and writes another with one histogram a tag:
+// the sum of the intervals between from and to, counted from the log's start. A log
+// of an hour has about ten thousand histograms. A report then decodes the sums only.
+func MergeWindow(r io.Reader, w io.Writer, start time.Time, from, to time.Duration) error {
+	const slack = 100 * time.Microsecond
+	sums := hdrlog.Sums{}
+	err := hdrlog.ReadIntervals(r, func(begin, end time.Duration, tag string, h *hdrhistogram.PackedHistogram) error {
+		if begin < from-slack || end > to+slack {
+			return nil
+		}
+		if sums[tag] == nil {
+			sums[tag] = h
+			return nil
+		}
+		return hdrlog.Add(sums[tag], h)
+	})
+	if err != nil {
+		return fmt.Errorf("merge interval log: %w", err)
+	}
+	log, err := hdrlog.NewWriter(w, start, "tare: the measure window of latency.hdr, one line a tag; nanoseconds")
+	for _, tag := range slices.Sorted(maps.Keys(sums)) {
+		if err != nil {
+			break
+		}
+		err = log.Interval(from, to, tag, sums[tag])
+	}
+	if err == nil {
+		err = log.Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("merge interval log: %w", err)
+	}
+	return nil
+}
+
+// intervals are the intervals of the interval log: the seconds of the schedule, divided at the edges of the measure
+// window, so that the window is a sum of intervals. Time stamps of the log have milliseconds. An edge between
+// two of them divides nothing.
+type intervals struct {
+	edges [2]int64 // ns from t0, ascending, 0 if it divides nothing
+}
+
+func intervalsOf(warmup, measure time.Duration) (v intervals) {
+	for i, edge := range []time.Duration{warmup, warmup + measure} {
+		if edge%time.Second != 0 && edge%time.Millisecond == 0 {
+			v.edges[i] = int64(edge)
+		}
+	}
+	return v
+}
+
+// Exact reports whether a measure window is a sum of intervals of its log.
+func Exact(warmup, measure time.Duration) bool {
+	return warmup%time.Millisecond == 0 && measure%time.Millisecond == 0
+}
+
+// index is the number of the interval of an instant, ns from t0.
+func (v *intervals) index(at int64) int {
+	i := int(at / 1e9)
+	for _, edge := range v.edges {
+		if edge != 0 && at >= edge {
+			i++
+		}
+	}
+	return i
+}
+
+// bounds are the beginning and the end of the interval of an instant.
+func (v *intervals) bounds(at int64) (from, to time.Duration) {
+	begin := at - at%1e9
+	end := begin + 1e9
+	for _, edge := range v.edges {
+		switch {
+		case begin < edge && edge <= at:
+			begin = edge
+		case at < edge && edge < end:
+			end = edge
+		}
+	}
+	return time.Duration(begin), time.Duration(end)
+}

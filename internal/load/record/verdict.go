@@ -1,7 +1,11 @@
 package record
 
 import (
+	"cmp"
+	"fmt"
 	"math"
+	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -162,4 +166,81 @@ func judgeHost(r *load.Report) {
 	if r.Host.CPUPressure > pressureMost {
 		r.Note("tasks waited for a CPU during %.0f %% of the window (limit %.0f %%): the machine is too busy", 100*r.Host.CPUPressure, 100*pressureMost)
 	}
+}
+
+// judgeConnections warns where fewer connections were open than the profile has. It names
+// the server if that closed the missing ones.
+func judgeConnections(r *load.Report, p *load.Profile) {
+	want := int64(p.Connections)
+	if r.ExtraBytes > 0 {
+		r.Warn("on %d connections the server sent bytes after the end of a response%s: no request counts as failed by that", r.ExtraBytes,
+			map[bool]string{true: " to HEAD, which has no body"}[p.Method == http.MethodHead])
+	}
+	switch {
+	case r.ConnectErrors[load.FailureNoDescriptors.String()] > 0: // whatever the server did
+		r.Warn("%d of %d connections were open when the load began, as this machine ran out of file descriptors%s: %s",
+			r.Connected, want, filesLimit(), Tally(r.ConnectErrors, r.Reasons))
+	case p.NoKeepAlive:
+	case r.GoAways > 0 && r.ClosedUnused > 0 && r.Held < want:
+		why := ""
+		if reason := r.Reasons[load.FailureGoAway.String()]; reason != "" {
+			why = ", " + reason
+		}
+		r.Warn("the server ended %d connections by GOAWAY%s: %d of them before their first response", r.GoAways, why, min(r.GoAways, r.ClosedUnused))
+	case r.ClosedUnused > 0 && r.Held < want && r.Completed > 0:
+		r.Warn("the server holds only %d of %d connections: it closed %d before their first response; use fewer connections, or raise its limit",
+			r.Held, want, r.ClosedUnused)
+	case r.Connected < want:
+		r.Warn("%d of %d connections were open when the load began: %s", r.Connected, want, cmp.Or(Tally(r.ConnectErrors, r.Reasons), "no more could be opened in time"))
+	}
+}
+
+// filesLimit names the limit of this process, the load's, in brackets.
+func filesLimit() string {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return ""
+	}
+	return fmt.Sprintf(" (limit of a process: %d; raise it with ulimit -n, or use fewer connections)", limit.Cur)
+}
+
+// Gaps compares the actual with the intended send times. If the gaps between sends
+// have the intended distribution, the arrivals are as configured. Only requests that
+// found a free connection count. The send time of the others depends on the server,
+// not on the generator.
+type Gaps struct {
+	sent, intended         *hdrhistogram.Histogram
+	lastSent, lastIntended int64 // negative: the request before does not count
+}
+
+func newGaps() Gaps { return Gaps{sent: newLive(), intended: newLive(), lastSent: -1} }
+
+// Add takes the next request of the schedule.
+func (g *Gaps) Add(sent, intended int64) {
+	if g.lastSent >= 0 {
+		put(g.sent, sent-g.lastSent)
+		put(g.intended, intended-g.lastIntended)
+	}
+	g.lastSent, g.lastIntended = sent, intended
+}
+
+// Skip records that the next request waited.
+func (g *Gaps) Skip() { g.lastSent = -1 }
+
+// distance is the Wasserstein distance between the two distributions (the area
+// between their cumulated forms) in mean gaps: 0 for the same, about 1 where
+// regular arrivals have become bursts. Unlike the Kolmogorov-Smirnov distance it
+// is small for a small jitter about equal gaps.
+func (g *Gaps) distance() float64 {
+	n, mean := g.intended.TotalCount(), g.intended.Mean()
+	if n < minGaps || mean == 0 {
+		return 0
+	}
+	a, b := g.sent.Distribution(), g.intended.Distribution()
+	var area, cumulated float64
+	for i := range min(len(a), len(b)) {
+		cumulated += float64(a[i].Count-b[i].Count) / float64(n)
+		area += math.Abs(cumulated) * float64(a[i].To-a[i].From+1)
+	}
+	return area / mean
 }

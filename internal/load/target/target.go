@@ -2,6 +2,7 @@
 package target
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
@@ -121,4 +124,140 @@ func (t *Target) Dial() (network, address string) {
 		return "tcp", t.Addrs[0].String()
 	}
 	return "tcp", net.JoinHostPort(t.URL.Hostname(), strconv.Itoa(int(load.PortOf(t.URL))))
+}
+
+// echoed is the request of an echo: the body, or one byte.
+func echoed(body []byte) []byte {
+	if len(body) == 0 {
+		return []byte{'x'}
+	}
+	return body
+}
+
+// Body is the body of every request.
+func Body(p *load.Profile) []byte {
+	if p.Body != nil {
+		return p.Body
+	}
+	return bytes.Repeat([]byte{'x'}, int(p.RequestSize))
+}
+
+// Lookup finds the addresses of a name. network is ip, as of [net.Resolver.LookupNetIP].
+type Lookup func(ctx context.Context, network, name string) ([]netip.Addr, error)
+
+// literal is u's address where it names one.
+func literal(u *url.URL) []netip.AddrPort {
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil
+	}
+	return []netip.AddrPort{netip.AddrPortFrom(addr, load.PortOf(u))}
+}
+
+// addresses finds every address of u's host, in the resolver's order.
+func (l Lookup) addresses(ctx context.Context, u *url.URL) ([]netip.AddrPort, error) {
+	found, err := l(ctx, "ip", u.Hostname())
+	if err != nil {
+		return nil, err
+	}
+	var addrs []netip.AddrPort
+	for _, addr := range found {
+		if a := netip.AddrPortFrom(addr.Unmap(), load.PortOf(u)); !slices.Contains(addrs, a) {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
+		return nil, &net.DNSError{Err: "no address", Name: u.Hostname(), IsNotFound: true}
+	}
+	return addrs, nil
+}
+
+// once looks each name up once: many targets may have one host.
+func (l Lookup) once() Lookup {
+	known := map[string][]netip.Addr{}
+	return func(ctx context.Context, network, name string) ([]netip.Addr, error) {
+		if addrs, ok := known[name]; ok {
+			return addrs, nil
+		}
+		addrs, err := l(ctx, network, name)
+		if err == nil {
+			known[name] = addrs
+		}
+		return addrs, err
+	}
+}
+
+// connectTo finds the addresses that p has in place of the addresses of u's host, none without a
+// replacement. Names are looked up at once.
+func connectTo(ctx context.Context, p *load.Profile, u *url.URL, look Lookup) (addrs []netip.AddrPort, err error) {
+	for _, c := range p.ConnectTo {
+		if c.Host != "" && !strings.EqualFold(c.Host, u.Hostname()) || c.Port != 0 && c.Port != load.PortOf(u) {
+			continue
+		}
+		for _, to := range c.To {
+			at, err := replaced(u, to)
+			if err != nil {
+				return nil, err
+			}
+			found := literal(at)
+			if found == nil {
+				if found, err = look.addresses(ctx, at); err != nil {
+					return nil, fmt.Errorf("look up %s, where connections to %s go: %w", at.Host, u.Host, err)
+				}
+			}
+			addrs = append(addrs, found...)
+		}
+		return addrs, nil
+	}
+	return nil, nil
+}
+
+// replaced is u with the host and port of to where it has them.
+func replaced(u *url.URL, to string) (*url.URL, error) {
+	host, port, err := net.SplitHostPort(to)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %q: %w", to, err)
+	}
+	if host == "" {
+		host = u.Hostname()
+	}
+	if port == "" {
+		port = strconv.Itoa(int(load.PortOf(u)))
+	}
+	return load.ParseTarget("http://" + net.JoinHostPort(host, port))
+}
+
+// choose finds the protocol of an automatic choice: what the server at t chooses, in
+// a connection made for nothing else.
+func chooseProtocol(ctx context.Context, p *load.Profile, t *Target) (string, error) {
+	if t.URL.Scheme != "https" || p.NoKeepAlive {
+		return load.ProtocolHTTP1, nil
+	}
+	config, err := tlsConfig(p.TLS, t.URL.Hostname(), offered[load.ProtocolHTTP2])
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	network, address := t.Dial()
+	conn, err := (&tls.Dialer{Config: config}).DialContext(ctx, network, address)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close()
+	if conn.(*tls.Conn).ConnectionState().NegotiatedProtocol == AlpnHTTP2 {
+		return load.ProtocolHTTP2, nil
+	}
+	return load.ProtocolHTTP1, nil
+}
+
+// Protocols lists the targets' protocols, each once.
+func Protocols(targets []Target) string {
+	var names []string
+	for i := range targets {
+		if !slices.Contains(names, targets[i].protocol) {
+			names = append(names, targets[i].protocol)
+		}
+	}
+	return strings.Join(names, ", ")
 }

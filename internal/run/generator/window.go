@@ -276,3 +276,79 @@ func readAll(r io.Reader, generator string) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// unsurePerStream requests may be sent beyond the reported ones, on each stream of each
+// connection: fortio tests connections before the load, and most generators abort the
+// requests in flight at the end.
+const unsurePerStream = 2
+
+// runCounts returns the requests of the whole run, or nil if the output does not contain them.
+func (o *Outcome) runCounts(t traits, p load.Profile) *result.Whole {
+	w := &result.Whole{Unsure: unsurePerStream * int64(p.Connections*max(1, p.Streams))}
+	switch {
+	case o.Records != nil:
+		w.Sent = int64(len(o.Records))
+		for _, r := range o.Records {
+			switch {
+			case r.Code == 0:
+				w.Unanswered++
+			case r.Code >= 400:
+				w.Failed++
+			}
+		}
+		if o.Partial { // those without an answer are missing
+			w.Unsure += max(0, int64(p.Rate*t.duration(p).Seconds())-w.Sent)
+		}
+		return w
+	case o.AllRequests != nil:
+		w.Sent = *o.AllRequests
+	case o.Requests != nil:
+		w.Sent = *o.Requests
+	case o.Statuses != nil:
+		for _, n := range o.Statuses {
+			w.Sent += n
+		}
+	default:
+		return nil
+	}
+	for code, n := range o.Statuses {
+		if classOfStatus(code) != load.OK {
+			w.Failed += n
+		}
+	}
+	if o.NotOK != nil {
+		w.Failed += *o.NotOK
+	}
+	for _, n := range o.Errors { // in the count of some generators only
+		w.Unanswered += n
+		w.Unsure += n
+	}
+	w.Unanswered -= o.Slow
+	return w
+}
+
+// exactQuantiles are computed if the output contains every request.
+var exactQuantiles = []float64{0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999}
+
+// exact computes the distribution of the latencies of all requests. It sorts all in place.
+func exact(generator, of string, all []time.Duration) (result.Latency, bool) {
+	if len(all) == 0 {
+		return result.Latency{}, false
+	}
+	slices.Sort(all)
+	n := len(all)
+	var total float64
+	for _, v := range all {
+		total += v.Seconds()
+	}
+	d := latencyOf(of)
+	d.Source, d.Meaning, d.Count = generator, Meaning(generator, of), int64(n)
+	d.min(all[0].Seconds())
+	d.mean(total / float64(n))
+	d.max(all[n-1].Seconds())
+	for _, q := range exactQuantiles {
+		// The quantile is the smallest value that a share q of the requests does not exceed.
+		d.quantile(q, all[min(n-1, max(0, int(q*float64(n)+0.999999)-1))].Seconds())
+	}
+	return d.Latency, true
+}

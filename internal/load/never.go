@@ -1,8 +1,0 @@
-package load
-
-import (
-	"math"
-)
-
-// Never is later than anything.
-const Never = math.MaxInt64
