@@ -129,7 +129,7 @@ func TestPageNamesEveryField(t *testing.T) {
 		{"a probe reading", reflect.TypeFor[probe.Reading](), nil},
 		{"sampled figures", reflect.TypeFor[result.Sampled](), map[string]bool{"Task": true, "SampledNode": true}},
 		{"manifest.json", reflect.TypeFor[result.Manifest](), nil},
-		{"events.jsonl", reflect.TypeFor[result.Event](), map[string]bool{"Reading": true, "NodeReading": true}},
+		{"events.jsonl", reflect.TypeFor[result.Event](), map[string]bool{"Reading": true, "NodeReading": true, "Fault": true, "Change": true, "Task": true}},
 	} {
 		before, rest, ok := strings.Cut(page, "\n<!-- fields of "+c.section+" -->\n")
 		_, after, closed := strings.Cut(rest, "\n<!-- end -->\n")

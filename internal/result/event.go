@@ -19,9 +19,9 @@ type Event struct {
 	Progress *Progress `json:"progress,omitempty"` // KindProgress
 	Sample   *Sample   `json:"sample,omitempty"`   // KindSample
 	Run      *Run      `json:"run,omitempty"`      // KindRun, KindTimes
-	Fault    *Fault    `json:"fault,omitempty"`    // KindFault: its current state; Message is the action
+	Fault    *Fault    `json:"fault,omitempty"`    // as in the record, in its current state; `message` has the action
 	Search   *Search   `json:"search,omitempty"`   // KindSearch
-	Change   *Change   `json:"change,omitempty"`   // KindChange: as made, without its effects
+	Change   *Change   `json:"change,omitempty"`   // as in the record, without its effects
 	Total    *Total    `json:"total,omitempty"`    // KindDone: the load of the measure phase
 }
 
@@ -113,7 +113,7 @@ type Sample struct {
 	// Memory is resident memory by plane, for the live view.
 	Memory map[string]float64 `json:"memory,omitempty"` // resident memory by plane, MiB
 	// Listed are tasks of a cluster, with their planes, that no earlier sample of the trial listed.
-	Listed []mesh.Task `json:"listed,omitempty"` // tasks of a cluster that no earlier sample of the trial listed
+	Listed []mesh.Task `json:"listed,omitempty"` // tasks of a cluster, as in the record, that no earlier sample of the trial listed
 	// Machines are the nodes of a cluster, in the first sample of a trial with readings of nodes.
 	Machines []SampledNode `json:"machines,omitempty"` // nodes of a cluster, in the first sample with their readings
 }
