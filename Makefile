@@ -42,24 +42,14 @@ UNIT        = $(LONGEST) $(filter-out $(LONGEST),$(patsubst $(MODULE)%,.%,$(call
 # Packages with goroutines that share state.
 RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine ./internal/load/http2 \
               ./internal/load/record ./internal/load/websocket ./internal/load/worker ./internal/run/runner ./internal/run/platform/local ./internal/show/live
-# The protocols share the engine's goroutines, so `make e2e` leaves out most of them there; `make race` has all.
-SAME       := ^Test(WebSocket|Redirects|IdleClose|Echo|GRPC|Status|BodyChecks|Name|Unix|Renewed)
-# Tests with deadlines or rates that a low priority beside clusters misses; `make race` has them.
-TIMED      := ^Test(SleepIsRight|SlowCallsAtMaxConnectionAge|EndlessImports|DeadAddress|PrewarmEnds|Probe|ServerThatHoldsFewerConnections|HTTP2SmallServer|HTTP2StatusesAndTimeouts|BodiesOverTLS|TimeoutCountsFromTheSend|NewConnectionsPerSecond|DroppedConnectionsAreInTheAnswers|RealTrials|RealRound|ClockOfTheLoadWorker)$$
-# Packages whose tests measure, and tests of the command line that do: they run alone.
+# Packages whose tests measure: they run alone.
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
-ALONE      := ^Test(StandardWeight|StandardDelays|StandardStarts|DeferredWork|ForeignProxyBurns|ApplicationVariants|ForeignProxyWorksElsewhere|LadderOfStandardWeights|CapacityStudyRuns|SizeIsFollowed)$$
-# Tests of the command line that decide a gate on measurements: alone too, and in every run.
-DECIDING   := ^TestABRuns$$
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.
 RUNNING    := ./internal/cli ./test/load
 # Those of the other packages wait.
 WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
-# A run holds its cluster, so the tests with runs are divided among clusters, to take about the same time on each. A mesh
-# is an object of the whole cluster.
-WITH_ISTIO := ^TestKubernetes(Istio|Gateway|Uninstall)
-ON_SECOND  := ^TestKubernetes(BackgroundPods|Faults|Interleaved|Killed|LoadFromOutside|MetersAgree|OutsideClient|PrintedPermissions|Quickstart)$$
-ON_MESHES  := ^TestKubernetes(Gateway|IstioOutsideClient)
+# $(call part,NAME): the tests that package internal/base/part has in a part, in the command that follows.
+part        = export TARE_TEST_PART=$(1);
 # Meshes that are built from source.
 BUILT       = istio$(if $(TARE_TEST_ALL),$(comma)contour$(comma)envoy-gateway)
 comma      := ,
@@ -172,19 +162,19 @@ program-istio: program-kubernetes
 
 .PHONY: e2e-race e2e-waiting
 e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
-	@export CGO_ENABLED=1; $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m -skip '$(SAME)|$(TIMED)' && $(call ended,e2e-race) $(or_listed)
+	@export CGO_ENABLED=1; $(call part,others) $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
 
 .PHONY: e2e-measuring e2e-running e2e-alone
 e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
-	@{ $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) -run '$(DECIDING)' && $(call ended,e2e-deciding); } $(or_listed)
+	@{ $(call part,deciding) $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs $(filter $(CLUSTERS),$(AFTER))
-	@$(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5 -skip '$(ALONE)|$(DECIDING)') $(or_listed)
+	@$(call part,others) $(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5) $(or_listed)
 # They judge measurements: alone on the machine.
 e2e-alone: programs
-	@$(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m -run '$(ALONE)' && $(call ended,e2e-alone)
+	@$(call part,alone) $(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m && $(call ended,e2e-alone)
 
 # $(call on,CLUSTER,OPTIONS,TARGET): with the CPU weight of the tests on this machine, so that five clusters do not starve them
 on = bin/tare-cluster run --name $(1) --cpu-shares 1024 $(2) -- env -u MAKEFLAGS make --no-print-directory $(3) $(or_listed)
@@ -193,9 +183,9 @@ on = bin/tare-cluster run --name $(1) --cpu-shares 1024 $(2) -- env -u MAKEFLAGS
 e2e-cluster: program-kubernetes
 	$(call on,e2e,,on-cluster)
 e2e-kubecli: program-kubernetes
-	$(call on,e2ecli,,on-kubecli)
+	$(call on,e2ecli,,on-others)
 e2e-kubecli-second: program-kubernetes
-	$(call on,e2ecli2,,on-kubecli-second)
+	$(call on,e2ecli2,,on-second)
 e2e-istio: program-istio
 	$(call on,e2eistio,--with istio,on-istio)
 e2e-meshes: program-istio
@@ -209,39 +199,21 @@ e2e-test-cluster:
 	cd test/cluster && $(call tests,./...,e2e-test-cluster) -count=1 -timeout 10m -p 1
 	@$(call ended,e2e-test-cluster)
 
-# Tests in kube/, whose tools and reports are those of this directory.
-race-kube on-cluster on-kubecli on-kubecli-second on-istio on-meshes on-cadvisor on-nodes: TOOL := $(GO) tool -modfile=../tools/go.mod
-race-kube on-cluster on-kubecli on-kubecli-second on-istio on-meshes on-cadvisor on-nodes: REPORTS := $(CURDIR)/$(REPORTS)
+# Tests in kube/, whose tools and reports are those of this directory. All but the first need TARE_TEST_KUBECONFIG.
+ON := on-others on-second on-istio on-meshes on-nodes
+race-kube on-cluster on-cadvisor $(ON): TOOL := $(GO) tool -modfile=../tools/go.mod
+race-kube on-cluster on-cadvisor $(ON): REPORTS := $(CURDIR)/$(REPORTS)
 
-# These need TARE_TEST_KUBECONFIG.
-.PHONY: on-cluster on-kubecli on-kubecli-second on-istio on-meshes
+.PHONY: on-cluster on-cadvisor $(ON)
 on-cluster:
 	$(IN_KUBE) $(call tests,$(filter-out ./internal/meshes $(KUBECLI),$(patsubst $(MODULE)/kube%,.%,$(call listed,-C kube ./...))),e2e-cluster) -count=1 -timeout $(or $(TIMEOUT),15m) -p 1 -parallel 8
 	@$(call ended,e2e-cluster)
-on-kubecli:
-	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-kubecli) -count=1 -timeout $(or $(TIMEOUT),25m) -skip '$(WITH_ISTIO)|$(ON_SECOND)'
-	@$(call ended,e2e-kubecli)
-on-kubecli-second:
-	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-kubecli-second) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_SECOND)'
-	@$(call ended,e2e-kubecli-second)
-on-istio: # and Istio's charts and images, as the next
-	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-istio) -count=1 -timeout $(or $(TIMEOUT),30m) -run '$(WITH_ISTIO)' -skip '$(ON_MESHES)'
-	@$(call ended,e2e-istio)
-on-meshes:
-	$(IN_KUBE) $(call tests,./internal/meshes,e2e-meshes) -count=1 -timeout $(or $(TIMEOUT),15m)
-	@$(call ended,e2e-meshes)
-	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-meshcli) -count=1 -timeout $(or $(TIMEOUT),20m) -run '$(ON_MESHES)'
-	@$(call ended,e2e-meshcli)
-
-.PHONY: on-cadvisor
 on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 s, as most do
-	$(IN_KUBE) $(call tests,./internal/meter/kubelet,e2e-cadvisor) -count=1 -run AgainstControlGroup
+	$(IN_KUBE) $(call part,cadvisor) $(call tests,./internal/meter/kubelet,e2e-cadvisor) -count=1
 	@$(call ended,e2e-cadvisor)
-
-.PHONY: on-nodes
-on-nodes: # on three nodes, with Istio's charts and images
-	$(IN_KUBE) $(call tests,$(KUBECLI),e2e-nodes) -count=1 -timeout 60m -run '^TestThreeNodes'
-	@$(call ended,e2e-nodes)
+$(ON): # the part of that name; the last three with Istio's charts and images, the last on three nodes
+	$(IN_KUBE) $(call part,$(@:on-%=%)) $(call tests,$(KUBECLI) $(if $(filter on-meshes,$@),./internal/meshes),e2e-$(@:on-%=%)) -count=1 -timeout $(or $(TIMEOUT),30m) -p 1
+	@$(call ended,e2e-$(@:on-%=%))
 
 # Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
 .PHONY: e2e-all

@@ -53,7 +53,7 @@ var layers = [][]string{
 	{"internal/metric", "internal/experiment/manifest", "internal/stats", "internal/stats/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/execution", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock", "internal/base/cgroup", "internal/base/secret"},
 	{"internal/base/certificate", "internal/base/condition", "internal/base/difftest", "internal/base/hint", "internal/base/wait", "examples"},
-	{"internal/base/routine"},
+	{"internal/base/routine", "internal/base/part"},
 	{"internal/base/must"},
 }
 

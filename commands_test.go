@@ -122,7 +122,7 @@ var documented = map[string]done{
 	"bin/tare mesh install istio --kubeconfig \"$TARE_TEST_KUBECONFIG\" --charts \"$TARE_TEST_ISTIO_CHARTS\" --version \"$TARE_TEST_ISTIO_TAG\" --option envoy=stock": {by: "TestKubernetesIstioCommands"},
 	"eval \"$(bin/tare-cluster env)\"": {not: "prints the variables that tare-cluster run sets"},
 	"go test ./kube/internal/…":        {not: "make test does it"},
-	"go tool -modfile=tools/go.mod gotestsum tool slowest --jsonfile bin/tests/e2e-kubecli.json --threshold 20s": {not: "needs a report of make e2e"},
+	"go tool -modfile=tools/go.mod gotestsum tool slowest --jsonfile bin/tests/e2e-others.json --threshold 20s": {not: "needs a report of make e2e"},
 
 	"go install github.com/tare-mesh/tare/cmd/tare@latest":                                         {by: "TestGoInstallAlone"},
 	"kubectl krew install --manifest=tare-krew.yaml":                                               {not: "needs krew and a release; TestKrew reads the manifest"},

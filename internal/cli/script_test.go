@@ -10,11 +10,16 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tare-mesh/tare/internal/answer/answertest"
+	"github.com/tare-mesh/tare/internal/base/part"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
 )
 
+// Tests that judge a measured cost run alone on the machine, in make e2e-all. A gate is decided alone too, in every make e2e.
+var _, _ = part.Of("alone", TestApplicationVariants, TestCapacityStudyRuns, TestDeferredWork, TestForeignProxyBurns, TestForeignProxyWorksElsewhere,
+	TestLadderOfStandardWeights, TestSizeIsFollowed, TestStandardDelays, TestStandardStarts, TestStandardWeight), part.Of("deciding", TestABRuns)
+
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(part.M{M: m}, map[string]func(){
 		"tare":            func() { os.Exit(Main(nil)) },
 		"kubectl-tare":    func() { os.Exit(Main(nil)) },
 		"switching-proxy": switchingProxy,

@@ -16,8 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/part"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
+
+// The race detector of make race alone has these tests, as in the load engine.
+var _ = part.Of("race", TestGRPC, TestRedirects, TestSleepIsRight, TestStatus, TestWebSocket, TestWebSocketEnds)
+
+func TestMain(m *testing.M) { part.M{M: m}.Run() }
 
 // paced calls f at a rate, each time in a goroutine of its own, and waits for
 // all.

@@ -15,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/part"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -37,6 +38,9 @@ var roles = map[string]func(io.Reader, io.Writer) error{
 	"tare": tareToBeKilled,
 }
 
+// A low priority beside clusters misses their times: the race detector of make race alone has them.
+var _ = part.Of("race", TestClockOfTheLoadWorker, TestEchoTrial, TestProbe, TestRealRound, TestRealTrials, TestWebSocketTrials)
+
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
 func testMain(m *testing.M) int {
@@ -55,7 +59,7 @@ func testMain(m *testing.M) int {
 	defer os.RemoveAll(dir)
 	os.Setenv("XDG_STATE_HOME", dir) // the list of started processes is this test's own
 	os.Setenv("TMPDIR", dir)
-	return m.Run()
+	return part.M{M: m}.Run()
 }
 
 var agent = sync.OnceValues(func() (string, error) {

@@ -14,12 +14,15 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/part"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/schedule"
 )
+
+var _ = part.Of("race", TestGRPCRequests) // as the tests of real_test.go
 
 // The server gets the requests of the file in proportion to their weights, with the secrets,
 // and the profile that is recorded has only their placeholders.

@@ -10,6 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/part"
 	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/clitest"
@@ -18,14 +19,14 @@ import (
 
 // In scripts both programs are the test binary, under their names.
 func TestMain(m *testing.M) {
-	testscript.Main(cleaning{m}, map[string]func(){
+	testscript.Main(cleaning{part.M{M: m}}, map[string]func(){
 		"tare":      func() { os.Exit(cli.Main(nil)) },
 		"tare-kube": func() { os.Exit(cli.Main(Kubernetes())) },
 	})
 }
 
 // cleaning runs the tests and removes the files that they share.
-type cleaning struct{ *testing.M }
+type cleaning struct{ part.M }
 
 // Run implements [testscript.TestingM].
 func (m cleaning) Run() int {
