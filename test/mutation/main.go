@@ -39,56 +39,67 @@ type mutant struct {
 func main() {
 	n := flag.Int("n", 40, "`number` of mutants, drawn at random over all packages")
 	seed := flag.Uint64("seed", uint64(time.Now().Unix()/86400), "`seed` of the draw, by default the day")
-	least := flag.Float64("least", 0, "fail below this `share` of found mutants")
+	least := flag.Float64("least", 0, "fail below this `share` of found mutants of arithmetic")
 	limit := flag.Duration("limit", 2*time.Minute, "time of one test run; a mutant that exceeds it is found")
 	flag.Parse()
-	found, done, err := run(*n, *seed, *limit, flag.Args())
+	arithmetic, comparisons, err := run(*n, *seed, *limit, flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutation:", err)
 		os.Exit(1)
 	}
-	share := float64(found) / float64(max(1, done))
-	fmt.Printf("score: %d of %d mutants found (%.0f %%), seed %d\n", found, done, 100*share, *seed)
-	if share < *least {
+	fmt.Printf("score: %v of arithmetic, %v of comparisons, seed %d\n", arithmetic, comparisons, *seed)
+	if arithmetic.share() < *least {
 		os.Exit(1)
 	}
 }
 
+// score counts mutants. Many of comparisons change nothing: < and <= of measured values.
+type score struct{ found, done int }
+
+func (s score) share() float64 { return float64(s.found) / float64(max(1, s.done)) }
+
+func (s score) String() string {
+	return fmt.Sprintf("%d of %d mutants found (%.0f %%)", s.found, s.done, 100*s.share())
+}
+
 // run tests drawn mutants of the packages. Mutants that do not compile are drawn again.
-func run(n int, seed uint64, limit time.Duration, packages []string) (found, done int, err error) {
+func run(n int, seed uint64, limit time.Duration, packages []string) (arithmetic, comparisons score, err error) {
 	var all []mutant
 	for _, pkg := range packages {
 		of, err := mutantsOf(pkg)
 		if err != nil {
-			return 0, 0, err
+			return arithmetic, comparisons, err
 		}
 		all = append(all, of...)
 	}
 	dir, err := os.MkdirTemp("", "mutation")
 	if err != nil {
-		return 0, 0, err
+		return arithmetic, comparisons, err
 	}
 	defer os.RemoveAll(dir)
 	draw := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // a sample
 	for _, i := range draw.Perm(len(all)) {
-		if done == n {
+		if arithmetic.done+comparisons.done == n {
 			break
 		}
-		m := all[i]
+		m, of := all[i], &comparisons
+		if m.was.Precedence() >= token.ADD.Precedence() {
+			of = &arithmetic
+		}
 		out, ok, err := m.test(dir, limit)
 		switch {
 		case err != nil:
-			return found, done, err
+			return arithmetic, comparisons, err
 		case bytes.Contains(out, []byte("[build failed]")):
 			continue
 		case !ok:
-			found++
+			of.found++
 		default:
 			fmt.Printf("survivor: %s:%d: %s in place of %s\n", m.file, m.line, m.is, m.was)
 		}
-		done++
+		of.done++
 	}
-	return found, done, nil
+	return arithmetic, comparisons, nil
 }
 
 // mutantsOf are the mutants of a package's own files.

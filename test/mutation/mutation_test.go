@@ -19,13 +19,14 @@ func TestScore(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(name, "a.go"), []byte("package x\n\nfunc f(a, b, c float64) float64 {\n\tif a+b > 7.5 || a < b {\n\t\treturn 0\n\t}\n\treturn a*b + b/c\n}\n"), 0o600))
 		must.OK(t, os.WriteFile(filepath.Join(name, "a_test.go"), []byte("package x\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) { "+check+" }\n"), 0o600))
 	}
-	found, done, err := run(100, 1, time.Minute, []string{"./blind"})
-	if err != nil || found != 0 || done != 7 {
-		t.Errorf("blind: %d of %d, %v", found, done, err)
+	arithmetic, comparisons, err := run(100, 1, time.Minute, []string{"./blind"})
+	if err != nil || (arithmetic != score{0, 4}) || (comparisons != score{0, 3}) {
+		t.Errorf("blind: %v, %v, %v", arithmetic, comparisons, err)
 	}
 	// Limits that no case meets survive: > and < with equality.
-	if found, done, err = run(100, 1, time.Minute, []string{"./strict"}); err != nil || found != 5 || done != 7 {
-		t.Errorf("strict: %d of %d, %v", found, done, err)
+	arithmetic, comparisons, err = run(100, 1, time.Minute, []string{"./strict"})
+	if err != nil || (arithmetic != score{4, 4}) || (comparisons != score{1, 3}) {
+		t.Errorf("strict: %v, %v, %v", arithmetic, comparisons, err)
 	}
 	if _, _, err = run(1, 1, time.Minute, []string{"./none"}); err == nil {
 		t.Error("a package without files")
