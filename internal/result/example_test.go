@@ -2,11 +2,47 @@ package result_test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
+
+// An importer writes a directory of one trial, and a reader opens it.
+func ExampleOpen() {
+	parent, err := os.MkdirTemp("", "results")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer os.RemoveAll(parent)
+	path := filepath.Join(parent, "run")
+	trial := plan.Trial{ID: "b01-envoy", Ordinal: 1, Block: 1, Treatment: "envoy"}
+	p := plan.Plan{Schema: result.PlanSchema, Blocks: 1, Treatments: []plan.Treatment{{ID: "envoy"}}, Trials: []plan.Trial{trial}}
+	if b, err := result.CreateBulk(path, nil, &p, result.Environment{}); err != nil {
+		fmt.Println(err)
+	} else if err := errors.Join(b.Trial(trial, result.Record{Load: &result.Load{Completed: 3000}}, nil), b.Finish(), b.Close()); err != nil {
+		fmt.Println(err)
+	}
+
+	d, err := result.Open(path)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	records, err := d.Records()
+	for _, r := range records {
+		fmt.Printf("%s: %d answers through %s\n", r.ID, r.Load.Completed, r.Treatment)
+	}
+	fmt.Println(len(d.Plan().Trials), "planned,", err)
+	// Output:
+	// b01-envoy: 3000 answers through envoy
+	// 1 planned, <nil>
+}
 
 // CPU is a difference of two cumulative counters, in ns.
 func ExampleRecord() {
