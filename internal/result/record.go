@@ -365,8 +365,7 @@ type Load struct {
 	Start time.Time `json:"start"` // beginning of the measure window
 	End   time.Time `json:"end"`   // its end
 
-	Workers int      `json:"workers,omitempty"` // load workers, absent for one process
-	SkewUS  *float64 `json:"skewUS,omitempty"`  // time between first and last worker start, µs
+	Workers int `json:"workers,omitempty"` // load workers, absent for one process
 
 	AskedRate    float64 `json:"askedRate,omitempty"`    // requests per second asked for, absent in a closed loop
 	Connections  int     `json:"connections"`            // connections used

@@ -138,16 +138,7 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 		return result.Load{}, err
 	}
 	l := fromReport(&m, whole)
-	first, last := reports[0].Started, reports[0].Started
-	for _, r := range reports {
-		if r.Started.Before(first) {
-			first = r.Started
-		}
-		if r.Started.After(last) {
-			last = r.Started
-		}
-	}
-	l.Workers, l.SkewUS = len(parts), ptr(float64(last.Sub(first))/1e3)
+	l.Workers = len(parts)
 	return l, nil
 }
 
@@ -168,7 +159,6 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		AskedRate: whole.Rate, Connections: whole.Connections, Workers: len(parts),
 		Classes: map[string]int64{}, Statuses: map[string]int64{}, Errors: map[string]int64{}, Whole: &result.Whole{},
 	}
-	earliest, latest := first.Start, first.Start
 	for i, p := range parts {
 		addCounts(sum.Classes, p.Classes)
 		addCounts(sum.Statuses, p.Statuses)
@@ -194,14 +184,7 @@ func added(parts []result.Load, whole load.Profile) result.Load {
 		for _, w := range p.Warnings {
 			sum.Warnings = append(sum.Warnings, fmt.Sprintf("worker %d: %s", i, w))
 		}
-		if p.Start.Before(earliest) {
-			earliest = p.Start
-		}
-		if p.Start.After(latest) {
-			latest = p.Start
-		}
 	}
-	sum.SkewUS = ptr(float64(latest.Sub(earliest)) / 1e3)
 	return sum
 }
 

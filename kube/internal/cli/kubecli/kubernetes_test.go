@@ -301,10 +301,8 @@ blocks: 2
 	if _, tasks := usedBy(all[1], metric.Load); tasks != 3 {
 		t.Errorf("%d workers in the second trial, want 3", tasks)
 	}
-	if l := all[1].Load; l.Workers != 3 || l.SkewUS == nil || *l.SkewUS > 20_000 {
-		t.Errorf("the workers do not start together: %+v", l)
-	} else {
-		t.Logf("the first and the last of %d workers start %.0f µs apart", l.Workers, *l.SkewUS)
+	if l := all[1].Load; l.Workers != 3 {
+		t.Errorf("%d workers in the second trial, want 3: %+v", l.Workers, l)
 	}
 }
 
