@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -21,6 +22,8 @@ import (
 	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -155,6 +158,9 @@ func job(t *testing.T, g *gitHub, event string) map[string]string {
 
 const pullRequest = `{"pull_request": {"number": 7}}`
 
+// gate of recorded runs, which have none.
+const gate = "cpu_us_per_request/data < +2%"
+
 // source copies the parts of the repository that a build needs: the checkout of an action is its own.
 func source(t *testing.T) string {
 	t.Helper()
@@ -193,7 +199,7 @@ func recorded(t *testing.T, more, noise float64) string {
 
 func TestAction(t *testing.T) {
 	path := source(t)
-	const gates = "cpu_us_per_request/data < +2%\n\n  memory_mib/data < +4MiB\r\n"
+	const gates = gate + "\n\n  memory_mib/data < +4MiB\r\n"
 	g := &gitHub{comments: []comment{{1, "Looks good."}}}
 	breached := recorded(t, 0.1, 0.005)
 	r := play(t, path, map[string]string{"from": breached, "gates": gates}, job(t, g, pullRequest))
@@ -227,7 +233,7 @@ func TestAction(t *testing.T) {
 	} else if d := difftest.Wrong(`!strings.Contains(g.comments[1].Body, "2 gates hold")`, !strings.Contains(g.comments[1].Body, "2 gates hold")); d != "" {
 		t.Errorf("%s: failed %q, %v, comments %d:\n%s", d, r.failed, r.outputs, len(g.comments), r.log.String())
 	}
-	play(t, path, map[string]string{"from": holds, "title": "memory -->"}, job(t, g, pullRequest))
+	play(t, path, map[string]string{"from": holds, "gates": gate, "title": "memory -->"}, job(t, g, pullRequest))
 	if len(g.comments) != 3 || !strings.HasPrefix(g.comments[2].Body, "<!-- tare: memory - -->\n") {
 		t.Errorf("%d comments", len(g.comments))
 	}
@@ -235,7 +241,7 @@ func TestAction(t *testing.T) {
 	// Noise decides nothing.
 	noisy := recorded(t, 0, 0.3)
 	for undecided, code := range map[string]int{"": 5, "pass": 0, "fail": 4} {
-		r := play(t, path, map[string]string{"from": noisy, "undecided": undecided, "comment": "false", "artifact": ""}, job(t, g, pullRequest))
+		r := play(t, path, map[string]string{"from": noisy, "gates": gate, "undecided": undecided, "comment": "false", "artifact": ""}, job(t, g, pullRequest))
 		if d := difftest.Of("r.code", r.code, code, `r.outputs["compare"]["outcome"]`, r.outputs["compare"]["outcome"], "undecided", "len(r.used)", len(r.used), 1, "len(g.comments)", len(g.comments), 3); d != "" {
 			t.Errorf("%s: undecided %q: exit code %d, want %d; %v\n%s", d, undecided, r.code, code, r.outputs, r.log.String())
 		}
@@ -243,11 +249,11 @@ func TestAction(t *testing.T) {
 
 	// A fork's token may not write, and a push is not a pull request: the job goes on.
 	g.refuse = true
-	r = play(t, path, map[string]string{"from": holds}, job(t, g, pullRequest))
+	r = play(t, path, map[string]string{"from": holds, "gates": gate}, job(t, g, pullRequest))
 	if r.failed != "" || !strings.Contains(r.log.String(), "::warning::no comment: the token has no permission") {
 		t.Errorf("failed %q:\n%s", r.failed, r.log.String())
 	}
-	r = play(t, path, map[string]string{"from": holds}, job(t, g, `{"after": "abc"}`))
+	r = play(t, path, map[string]string{"from": holds, "gates": gate}, job(t, g, `{"after": "abc"}`))
 	if r.failed != "" || !strings.Contains(r.log.String(), "no pull request: no comment") {
 		t.Errorf("failed %q:\n%s", r.failed, r.log.String())
 	}
@@ -256,8 +262,8 @@ func TestAction(t *testing.T) {
 	line := "$(touch pwned)`touch pwned`'; touch pwned; '\"; touch pwned; \""
 	lines := line + "\ntouch pwned\n"
 	for _, inputs := range []map[string]string{
-		{"from": holds, "out": line, "title": lines, "token": line},
-		{"from": holds, "gates": lines}, {"from": holds, "detect": lines}, {"from": holds, "undecided": lines}, {"from": lines},
+		{"from": holds, "gates": gate, "out": line, "title": lines, "token": line},
+		{"from": holds, "gates": lines}, {"from": holds, "detect": lines}, {"from": holds, "gates": gate, "undecided": lines}, {"from": lines},
 		{"arguments": lines, "max-time": lines},
 	} {
 		noFile(t, play(t, path, inputs, job(t, g, pullRequest)), inputs)
@@ -277,23 +283,126 @@ func noFile(t *testing.T, r *runner, with map[string]string) {
 	}
 }
 
-// The action measures: two settings of the reference proxy, of which one burns CPU.
-func TestActionMeasures(t *testing.T) {
+// A built tare is taken as it is given: the program, a wheel, or the archive of a release. Nothing is compiled.
+func TestActionTakesABuiltProgram(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds tare, and carries out an action")
+	}
+	dir, path := t.TempDir(), t.TempDir()
+	scripts := filepath.Join(dir, "tare_mesh-0.1.0.data", "scripts")
+	must.OK(t, os.MkdirAll(scripts, 0o755))
+	must.OK(t, os.Mkdir(filepath.Join(path, "tools"), 0o755))
+	must.OK(t, programtest.Build(scripts, "tare", "tare-agent"))
+	command(t, ".", "cp", "-R", "../../tools/ci", filepath.Join(path, "tools"))
+	command(t, dir, "tar", "-czf", "tare_0.1.0_linux_amd64.tar.gz", "-C", scripts, ".")
+	command(t, dir, "python3", "-m", "zipfile", "-c", "tare_mesh-0.1.0-py3-none-any.whl", "tare_mesh-0.1.0.data")
+	breached := recorded(t, 0.1, 0.005)
+	for built, code := range map[string]int{
+		filepath.Join(scripts, "tare"): console.Gate, filepath.Join(dir, "tare_0.1.0_linux_amd64.tar.gz"): console.Gate,
+		filepath.Join(dir, "tare_mesh-0.1.0-py3-none-any.whl"): console.Gate,
+		filepath.Join(dir, "absent.whl"):                       console.Failed, filepath.Join(dir, "absent"): 127,
+	} {
+		g := &gitHub{}
+		r := play(t, path, map[string]string{"tare": built, "from": breached, "gates": gate}, job(t, g, pullRequest))
+		if r.failed != "Compare" || r.code != code || code == console.Gate && (len(r.used) != 1 || len(g.comments) != 1) {
+			t.Errorf("%s: step %q, exit code %d, want %d, steps with uses %+v, %d comments:\n%s", built, r.failed, r.code, code, r.used, len(g.comments), r.log.String())
+		}
+	}
+}
+
+func command(t *testing.T, dir string, words ...string) {
+	t.Helper()
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%q: %v\n%s", words, err, out)
+	}
+}
+
+// servedBy is a server that counts to TURNS in each request, and endingBy a program that ends after as many.
+const (
+	servedBy = `#!/usr/bin/env python3
+import http.server, sys
+class Server(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        for _ in range(TURNS): pass
+        self.send_response(200); self.send_header("Content-Length", "2"); self.end_headers(); self.wfile.write(b"ok")
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Server).serve_forever()
+`
+	endingBy = "#!/bin/sh\ni=0; while [ $i -lt TURNS ]; do i=$((i+1)); done\n"
+)
+
+// The job of the tutorial, as it is written, in a repository that has nothing of tare: the change plants twice the CPU in a server, and
+// in a program that ends.
+func TestTutorialJob(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
-		t.Skip("measures for half a minute what TestABRuns measures without the action: make e2e-all runs it")
+		t.Skip("measures for some minutes what TestABRuns measures without the action: make e2e-all runs it")
 	}
-	path := source(t)
+	path, origin, work := source(t), t.TempDir(), filepath.Join(t.TempDir(), "work")
+	must.File(t, origin, "Makefile", "build:\n\tmkdir -p bin\n\tinstall server tool bin\n")
+	git := []string{"git", "-c", "user.name=a", "-c", "user.email=a@example.com"}
+	command(t, origin, append(git, "init", "-q", "-b", "main")...)
+	for _, turns := range []string{"20000", "40000"} {
+		must.File(t, origin, "server", strings.ReplaceAll(servedBy, "TURNS", turns))
+		must.File(t, origin, "tool", strings.ReplaceAll(endingBy, "TURNS", turns))
+		command(t, origin, append(git, "add", ".")...)
+		command(t, origin, append(git, "commit", "-q", "-m", turns)...)
+		if turns == "20000" {
+			command(t, origin, append(git, "switch", "-q", "-c", "change")...)
+		}
+	}
+	page := must.Get(os.ReadFile("../../docs/tutorial/ab-in-ci.md"))(t)
+	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
+	var workflow struct {
+		Jobs map[string]struct {
+			Steps []actionStep `yaml:"steps"`
+		} `yaml:"jobs"`
+	}
+	must.OK(t, yaml.Unmarshal([]byte(blocks[0][1]), &workflow))
 	g := &gitHub{}
-	r := play(t, path, map[string]string{
-		"arguments": strings.Join([]string{"--mesh=reference", "--rate=300", `--set=b.arguments=["--burn", "1ms"]`, "--set=phases={warmup: 300ms, measure: 1s, drain: 500ms}"}, "\n"),
-		"max-time":  "5m",
-	}, job(t, g, pullRequest))
-	t.Log(r.log.String())
-	if r.failed != "Compare" || r.code != 4 || r.outputs["compare"]["outcome"] != "breached" || len(g.comments) != 1 || !strings.Contains(g.comments[0].Body, "What differs between") {
-		t.Errorf("step %q, exit code %d, %v, %d comments", r.failed, r.code, r.outputs, len(g.comments))
+	env := job(t, g, pullRequest)
+	env["RUNNER_TEMP"] = t.TempDir()
+	var server map[string]string
+	for i, s := range workflow.Jobs["measure"].Steps {
+		r := &runner{t: t, path: path, dir: work, env: env, outputs: map[string]map[string]string{}}
+		switch {
+		case s.Uses == "./.tare":
+			server = s.With
+		case s.Uses == "" && i > 0:
+			if s.Shell = "bash"; s.Name != "Build both" {
+				t.Errorf("step %q is new", s.Name)
+			}
+			if r.run(t.Context(), i, s); r.failed != "" {
+				t.Fatalf("step %q: exit code %d\n%s", s.Name, r.code, r.log.String())
+			}
+		case s.With["repository"] == "": // the pull request
+			command(t, ".", "git", "clone", "-q", "-b", "change", origin, work)
+		default:
+			if repository := r.expand(s.With["repository"]); repository != "you/tare" || s.With["path"] != ".tare" {
+				t.Errorf("checkout of %q into %q", repository, s.With["path"])
+			}
+			must.OK(t, os.Symlink(path, filepath.Join(work, ".tare")))
+		}
 	}
-	if _, err := os.Stat(filepath.Join(r.dir, "tare-ab", "run", "plan.json")); err != nil {
-		t.Errorf("the artifact has no results: %v", err)
+	var tool map[string]string // the fields that the page gives in place of the server's
+	must.OK(t, yaml.Unmarshal([]byte(blocks[1][1]), &tool))
+	for name, with := range map[string]map[string]string{"server": server, "tool": tool} {
+		inputs := maps.Clone(server)
+		maps.Copy(inputs, with)
+		inputs["title"], inputs["out"] = name, "tare-"+name
+		r := playIn(t, work, filepath.Join(work, ".tare"), inputs, env)
+		t.Log(r.log.String())
+		if r.failed != "Compare" || r.code != console.Gate || r.outputs["compare"]["outcome"] != "breached" {
+			t.Errorf("%s: step %q, exit code %d, %v", name, r.failed, r.code, r.outputs)
+		}
+		if n := len(g.comments); n == 0 || !strings.HasPrefix(g.comments[n-1].Body, "<!-- tare: "+name+" -->\n### tare: 1 gate breached") {
+			t.Errorf("%s: comments %+v", name, g.comments)
+		}
+		if _, err := os.Stat(filepath.Join(work, "tare-"+name, "run", "plan.json")); err != nil {
+			t.Errorf("the artifact has no results: %v", err)
+		}
 	}
 }
 
@@ -317,7 +426,7 @@ func TestGitLabTemplate(t *testing.T) {
 	for name, value := range j.Variables {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Env = append(cmd.Env, "TARE_SOURCE="+path, "TARE_FROM="+recorded(t, 0.1, 0.005))
+	cmd.Env = append(cmd.Env, "TARE_SOURCE="+path, "TARE_FROM="+recorded(t, 0.1, 0.005), "TARE_GATES="+gate)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 4 {
 		t.Errorf("%v\n%s", err, out)

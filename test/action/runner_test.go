@@ -69,7 +69,12 @@ type runner struct {
 // play runs the action with these inputs in an empty workspace.
 func play(t *testing.T, path string, inputs, env map[string]string) *runner {
 	t.Helper()
-	r := &runner{t: t, path: path, dir: t.TempDir(), inputs: map[string]string{}, env: env, outputs: map[string]map[string]string{}}
+	return playIn(t, t.TempDir(), path, inputs, env)
+}
+
+func playIn(t *testing.T, dir, path string, inputs, env map[string]string) *runner {
+	t.Helper()
+	r := &runner{t: t, path: path, dir: dir, inputs: map[string]string{}, env: env, outputs: map[string]map[string]string{}}
 	m := readAction(t)
 	for name, input := range m.Inputs {
 		r.inputs[name] = r.expand(input.Default)
@@ -78,7 +83,7 @@ func play(t *testing.T, path string, inputs, env map[string]string) *runner {
 		if _, known := m.Inputs[name]; !known {
 			t.Fatalf("action.yml has no input %q", name)
 		}
-		r.inputs[name] = value
+		r.inputs[name] = r.expand(value)
 	}
 	for i, s := range m.Runs.Steps {
 		condition := s.If
@@ -162,6 +167,12 @@ func (r *runner) value(name string) string {
 		return "secret-token"
 	case name == "github.action_path":
 		return r.path
+	case name == "github.base_ref":
+		return "main"
+	case name == "vars.TARE_REPOSITORY":
+		return "you/tare"
+	case name == "runner.temp":
+		return r.env["RUNNER_TEMP"]
 	case strings.HasPrefix(name, "inputs."):
 		return r.inputs[strings.TrimPrefix(name, "inputs.")]
 	}

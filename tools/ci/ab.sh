@@ -2,7 +2,8 @@
 # ab.sh runs `tare ab` for a CI job, and writes its reports. action.yml and templates/gitlab-ab.yml call it.
 # Its inputs are environment variables. They become arguments of tare as they are: no shell evaluates them.
 #
-# - TARE_ARGUMENTS: arguments of tare ab, one a line, such as --mesh=envoy.
+# - TARE_PROGRAM: a built tare, with tare-agent beside it, or a wheel or archive (tar.gz) of a release. Without it, bin/tare.
+# - TARE_ARGUMENTS: arguments of tare ab, one a line, such as --mesh=envoy, or -- before each of two commands.
 # - TARE_GATES: gates, one a line. Without one, tare's default.
 # - TARE_DETECT: --detect.
 # - TARE_MAX_TIME: --max-time.
@@ -10,10 +11,24 @@
 # - TARE_FROM: results directory of an earlier run, to be decided instead of a new one.
 # - TARE_OUT: directory for the results (run), comment.md, junit.xml and report.html.
 set -euo pipefail
-tare=$(cd "$(dirname "$0")/../.." && pwd)/bin/tare
 out=${TARE_OUT:-tare-ab}
 case $out in *$'\n'*) echo "TARE_OUT has several lines" >&2; exit 2 ;; esac
 case ${TARE_UNDECIDED:-} in '' | pass | fail) ;; *) echo "TARE_UNDECIDED is neither pass nor fail" >&2; exit 2 ;; esac
+
+case ${TARE_PROGRAM:-} in
+  '') tare=$(cd "$(dirname "$0")/../.." && pwd)/bin/tare ;;
+  *.whl | *.tar.gz)
+    unpacked=$(mktemp -d)
+    trap 'rm -rf "$unpacked"' EXIT
+    case $TARE_PROGRAM in
+      *.whl) python3 -m zipfile -e "$TARE_PROGRAM" "$unpacked" ;;
+      *) tar -xzf "$TARE_PROGRAM" -C "$unpacked" ;;
+    esac
+    tare=$(find "$unpacked" -type f -name tare)
+    chmod 755 "${tare:?no tare in $TARE_PROGRAM}"*
+    ;;
+  *) tare=$(cd "$(dirname -- "$TARE_PROGRAM")" && pwd)/$(basename -- "$TARE_PROGRAM") ;;
+esac
 
 lines() { printf '%s\n' "$1" | sed 's/\r$//; s/^[[:space:]]*//; s/[[:space:]]*$//; /^$/d'; }
 output() { [ -z "${GITHUB_OUTPUT:-}" ] || printf '%s=%s\n' "$1" "$2" >>"$GITHUB_OUTPUT"; }
@@ -32,7 +47,7 @@ if [ -n "${TARE_FROM:-}" ]; then
 else
   run=$out/run
   again=("$tare" ab --from "$run")
-  "$tare" ab "${arguments[@]}" "${gates[@]}" --max-time "${TARE_MAX_TIME:-10m}" --plain --out "$run" || code=$?
+  "$tare" ab "${gates[@]}" --max-time "${TARE_MAX_TIME:-10m}" --plain --out "$run" "${arguments[@]}" || code=$?
 fi
 case $code in
   0) outcome=holds ;;
