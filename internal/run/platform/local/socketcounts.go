@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -28,13 +30,13 @@ type socketCounts struct {
 	unknown error    // why requests are not counted
 }
 
-// podBytes are the bytes that the applications of pods have received.
-type podBytes map[*pod]*receivedBytes
+// podBytes are the bytes that the applications of pods have received, or sent.
+type podBytes map[*pod]*socketBytes
 
-func newPodBytes(pods []*pod) (podBytes, error) {
+func newPodBytes(pods []*pod, sent bool) (podBytes, error) {
 	all := podBytes{}
 	for _, p := range pods {
-		r, err := newReceivedBytes(p.app)
+		r, err := newSocketBytes(p.app, sent)
 		if err != nil {
 			all.close()
 			return nil, err
@@ -114,7 +116,7 @@ func (sc *socketCounts) size(ctx context.Context, p loads.Profile) (int64, error
 	if err != nil {
 		return 0, err
 	}
-	if sc.bytes, err = newPodBytes(sc.layout.pods[entry.Name]); err != nil {
+	if sc.bytes, err = newPodBytes(sc.layout.pods[entry.Name], false); err != nil {
 		return 0, err
 	}
 	sizes, err := sc.bytes.sample(ctx, &rawClient{}, targets)
@@ -157,14 +159,18 @@ func (sc *socketCounts) arrive(ctx context.Context, p loads.Profile) []check.Che
 		return nil
 	}
 	c := check.Check{Name: arrivedThrough + sc.layout.front.proxyText(), Hint: pathHint}
-	sent, arrived, err := sc.arrivals(ctx, p)
+	a, err := sc.arrivals(ctx, p)
 	switch {
 	case err != nil:
 		c.Detail = err.Error()
-	case arrived != sent:
-		c.Detail = fmt.Sprintf("%d requests were answered, and %d arrived at the application", sent, arrived)
+	case a.arrived != a.sent:
+		c.Detail = fmt.Sprintf("%d requests were answered, and %d arrived at the application", a.sent, a.arrived)
 	default:
-		c.OK, c.Detail = true, fmt.Sprintf("%d requests were answered, and as many arrived at the application", sent)
+		c.OK, c.Detail = true, fmt.Sprintf("%d requests were answered, and as many arrived at the application", a.sent)
+	}
+	if a.answers >= manyAnswers {
+		c.Caution = fmt.Sprintf("the application sends %.1f times the bytes of its answer to a direct request: the gateway calls it several times a request, or makes it answer more", a.answers)
+		c.Hint = "if the gateway repeats or mirrors requests, the figures of the application contain that work: switch it off, or compare gateways that all do it"
 	}
 	return []check.Check{c}
 }
@@ -172,35 +178,82 @@ func (sc *socketCounts) arrive(ctx context.Context, p loads.Profile) []check.Che
 // arrivedThrough begins the name of a check of arrivals.
 const arrivedThrough = "arrivals through "
 
-// arrivals counts requests that are answered, and those that arrive.
-func (sc *socketCounts) arrivals(ctx context.Context, p loads.Profile) (sent, arrived int64, err error) {
+// manyAnswers is the share of a direct answer that the application sends a request, from which a gateway is reported: one that sends
+// each request twice has 2.
+const manyAnswers = 1.75
+
+// arrivals are requests through a gateway, one after another.
+type arrivals struct {
+	sent    int64   // answered requests
+	arrived int64   // by the bytes that the application received
+	answers float64 // bytes that the application sent a request, over the bytes of a direct answer. 0: unknown
+}
+
+func (sc *socketCounts) arrivals(ctx context.Context, p loads.Profile) (a arrivals, err error) {
 	targets, err := requestsOfEngine(ctx, p)
 	if err != nil {
-		return 0, 0, err
+		return a, err
 	}
-	bytes, err := newPodBytes(sc.layout.pods[sc.layout.spec.Entry().Name])
+	pods := sc.layout.pods[sc.layout.spec.Entry().Name]
+	in, err := newPodBytes(pods, false)
 	if err != nil {
-		return 0, 0, err
+		return a, err
 	}
-	defer bytes.close()
+	defer in.close()
+	out, err := newPodBytes(pods, true)
+	if err != nil {
+		return a, err
+	}
+	defer out.close()
 	client := &rawClient{}
 	if err := client.send(ctx, targets[0]); err != nil { // connections of the gateway are opened
-		return 0, 0, fmt.Errorf("a request through the gateway: %w", err)
+		return a, fmt.Errorf("a request through the gateway: %w", err)
 	}
-	before, err := bytes.settled(ctx, 0)
+	before, err := in.settled(ctx, 0)
 	if err != nil {
-		return 0, 0, err
+		return a, err
 	}
-	sizes, err := bytes.sample(ctx, client, targets[:1])
+	answered, err := out.settled(ctx, math.MaxInt64)
 	if err != nil {
-		return 0, 0, err
+		return a, err
+	}
+	sizes, err := in.sample(ctx, client, targets[:1])
+	if err != nil {
+		return a, err
 	}
 	each, err := sizes.common()
 	if err != nil {
-		return 0, 0, err
+		return a, err
 	}
-	after, err := bytes.received()
-	return sizes.sent, (after - before + each/2) / each, err
+	after, err := in.received()
+	if err != nil {
+		return a, err
+	}
+	a.sent, a.arrived = sizes.sent, (after-before+each/2)/each
+	through, err := out.settled(ctx, math.MaxInt64)
+	if err != nil {
+		return a, err
+	}
+	direct := targets[0]
+	direct.Addrs = []netip.AddrPort{pods[0].app}
+	if n := accepted(ctx, direct); n > 0 {
+		alone, err := out.settled(ctx, math.MaxInt64)
+		a.answers = float64(through-answered) / float64(a.sent) * float64(n) / float64(alone-through)
+		return a, err
+	}
+	return a, nil
+}
+
+// accepted sends requests one after another, and returns their number: 0 if the server refuses them, or gives no answer.
+func accepted(ctx context.Context, t target.Target) (n int) {
+	client := &rawClient{}
+	defer client.close()
+	for began := time.Now(); n < samples && time.Since(began) < learning; n++ {
+		if client.send(ctx, t) != nil || client.status >= http.StatusBadRequest {
+			return 0
+		}
+	}
+	return n
 }
 
 // requestSizes are the bytes of requests that arrived one after another.
@@ -274,8 +327,9 @@ func (all podBytes) settled(ctx context.Context, before int64) (last int64, err 
 
 // rawClient sends the bytes of requests, on one connection while the server keeps it.
 type rawClient struct {
-	conn net.Conn
-	in   *bufio.Reader
+	conn   net.Conn
+	in     *bufio.Reader
+	status int // of the last answer of HTTP
 }
 
 func (c *rawClient) send(ctx context.Context, t target.Target) error {
@@ -305,6 +359,7 @@ func (c *rawClient) send(ctx context.Context, t target.Target) error {
 	if err != nil {
 		return err
 	}
+	c.status = answer.StatusCode
 	_, err = io.Copy(io.Discard, answer.Body)
 	if err != nil || answer.Close {
 		c.close()

@@ -14,11 +14,11 @@ import (
 )
 
 // Bytes of open and of ended connections are counted. A program that ends its connections first may lose the count of a FIN.
-func TestReceivedBytes(t *testing.T) {
+func TestSocketBytes(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::]:0"} { // the second accepts IPv4 too
 		l := must.Get(net.Listen("tcp", address))(t)
 		at := netip.AddrPortFrom(localhost, l.Addr().(*net.TCPAddr).AddrPort().Port())
-		r := must.Get(newReceivedBytes(at))(t)
+		r := must.Get(newSocketBytes(at, false))(t)
 		reads := func(want int64) {
 			t.Helper()
 			must.OK(t, wait.Within(t.Context(), 5*time.Second, 5*time.Millisecond, func(context.Context) error {
@@ -47,7 +47,7 @@ func TestReceivedBytes(t *testing.T) {
 
 // The end of a connection is announced after it is listed last: its bytes are missing in no reading between.
 func TestLateEndOfAConnection(t *testing.T) {
-	r := must.Get(newReceivedBytes(netip.AddrPortFrom(localhost, 1)))(t)
+	r := must.Get(newSocketBytes(netip.AddrPortFrom(localhost, 1), false))(t)
 	r.open = map[uint64]bool{1: true}
 	announced := time.AfterFunc(50*time.Millisecond, func() {
 		r.mu.Lock()

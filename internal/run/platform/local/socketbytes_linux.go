@@ -14,10 +14,11 @@ import (
 	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
-// receivedBytes sums up the bytes that the accepted connections of an address have received (TCP_INFO). The kernel lists open
+// socketBytes sums up the bytes that the accepted connections of an address have received or sent (TCP_INFO). The kernel lists open
 // sockets, and announces each that ends (sock_diag). Neither needs privileges.
-type receivedBytes struct {
+type socketBytes struct {
 	at     netip.AddrPort
+	offset int // of the count in struct tcp_info
 	ends   *netlink.Conn
 	listen *netlink.Conn
 
@@ -36,7 +37,8 @@ const (
 	diagLocal      = 4  // offset of the local port in it
 	diagLocalAddr  = 8
 	diagCookie     = 44
-	infoReceived   = 128     // offset of tcpi_bytes_received in struct tcp_info
+	infoSent       = 120     // offset of tcpi_bytes_acked in struct tcp_info
+	infoReceived   = 128     // offset of tcpi_bytes_received
 	announceBuffer = 4 << 20 // bytes
 	announceTime   = time.Second
 )
@@ -47,8 +49,12 @@ const (
 	endedStates   = 1<<unix.BPF_TCP_CLOSE | 1<<unix.BPF_TCP_CLOSE_WAIT | 1<<unix.BPF_TCP_LAST_ACK | 1<<unix.BPF_TCP_CLOSING
 )
 
-func newReceivedBytes(at netip.AddrPort) (_ *receivedBytes, err error) {
-	r := &receivedBytes{at: at}
+// newSocketBytes counts received bytes, or sent ones that the other end has acknowledged.
+func newSocketBytes(at netip.AddrPort, sent bool) (_ *socketBytes, err error) {
+	r := &socketBytes{at: at, offset: infoReceived}
+	if sent {
+		r.offset = infoSent
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(fmt.Errorf("list sockets: %w", err), r.close())
@@ -70,7 +76,7 @@ func newReceivedBytes(at netip.AddrPort) (_ *receivedBytes, err error) {
 	return r, nil
 }
 
-func (r *receivedBytes) close() error {
+func (r *socketBytes) close() error {
 	var failed []error
 	for _, c := range []*netlink.Conn{r.listen, r.ends} {
 		if c != nil {
@@ -81,7 +87,7 @@ func (r *receivedBytes) close() error {
 }
 
 // receive adds the bytes of ended sockets until close.
-func (r *receivedBytes) receive() {
+func (r *socketBytes) receive() {
 	for {
 		messages, err := r.ends.Receive()
 		r.mu.Lock()
@@ -104,9 +110,9 @@ func (r *receivedBytes) receive() {
 	}
 }
 
-// read returns the bytes that all connections have received since the beginning. The kernel announces the end of a connection
+// read returns the bytes of all connections since the beginning. The kernel announces the end of a connection
 // some time after it lists the connection last: read waits for that.
-func (r *receivedBytes) read() (n int64, err error) {
+func (r *socketBytes) read() (n int64, err error) {
 	for began := time.Now(); ; time.Sleep(adminPause) {
 		late := time.Since(began) > announceTime
 		var complete bool
@@ -118,7 +124,7 @@ func (r *receivedBytes) read() (n int64, err error) {
 
 // list returns the bytes of a list of the open connections, and of the announced ends. It is not complete if a connection of
 // the last list is neither open nor announced, unless that comes too late: a connection that was reset may remain so.
-func (r *receivedBytes) list(late bool) (n int64, complete bool, err error) {
+func (r *socketBytes) list(late bool) (n int64, complete bool, err error) {
 	r.mu.Lock()
 	r.since = map[uint64]bool{}
 	r.mu.Unlock()
@@ -163,7 +169,7 @@ type countedSocket struct {
 }
 
 // socket reads a message about a socket. ok is false for one of another address.
-func (r *receivedBytes) socket(message []byte) (s countedSocket, ok bool) {
+func (r *socketBytes) socket(message []byte) (s countedSocket, ok bool) {
 	if len(message) < diagMessage || binary.BigEndian.Uint16(message[diagLocal:]) != r.at.Port() {
 		return s, false
 	}
@@ -185,8 +191,8 @@ func (r *receivedBytes) socket(message []byte) (s countedSocket, ok bool) {
 		if len(a.Data) < infoReceived+8 {
 			return s, false // before Linux 4.1
 		}
-		s.bytes = int64(binary.NativeEndian.Uint64(a.Data[infoReceived:]))
-		if s.bytes > 0 && endedStates>>message[1]&1 == 1 {
+		s.bytes = int64(binary.NativeEndian.Uint64(a.Data[r.offset:]))
+		if r.offset == infoReceived && s.bytes > 0 && endedStates>>message[1]&1 == 1 {
 			s.bytes-- // the kernel counts the peer's FIN as a byte
 		}
 	}
