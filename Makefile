@@ -283,6 +283,11 @@ finding: build-kube ## measure a finding again, and add the run to its page: NAM
 	$(GO) run ./test/findings -add $$dir -load $$load; \
 	bin/tare plot $$dir -o docs/findings/pictures/$(NAME).svg
 
+.PHONY: example
+example: build ## install what an example of examples/findings needs into bin/, and run it: NAME=opentelemetry-python OUT=DIR
+	@tools/examples/install.sh '$(NAME)'
+	@bin/tare run examples/findings/$(NAME).yaml $(if $(OUT),--out '$(OUT)') || { code=$$?; [ $$code -ge 3 ] && [ $$code -le 5 ]; }
+
 .PHONY: proxies
 proxies: build ## measure one more version of a proxy, and add it to docs/findings/proxies.md: VERSIONS='nginx=/opt/nginx envoy@1.39.3'
 	@$(GO) run ./test/findings -measure $(VERSIONS)
