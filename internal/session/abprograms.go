@@ -62,9 +62,9 @@ func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, e
 	if err != nil {
 		return nil, fmt.Errorf("find the working directory: %w", err)
 	}
-	names := [2]string{programName(o.Commands[0], "a"), programName(o.Commands[1], "b")}
-	if names[0] == names[1] || slices.Contains(app.Names(), names[0]) || slices.Contains(app.Names(), names[1]) {
-		names = [2]string{names[0] + "-a", names[1] + "-b"}
+	names := differingNames(o.Commands[0], o.Commands[1])
+	if names[0] == names[1] || slices.ContainsFunc(names[:], func(name string) bool { return name == "" || slices.Contains(app.Names(), name) }) {
+		names = [2]string{programName(o.Commands[0], "program") + "-a", programName(o.Commands[1], "program") + "-b"}
 	}
 	expanded := programWords
 	if o.ends() {

@@ -2,12 +2,38 @@ package session
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
+
+// Two programs are named by what differs between their command lines.
+func TestNamesOfPrograms(t *testing.T) {
+	for _, c := range []struct{ a, b, want string }{
+		{"./server-old --port {port}", "./server-new --port {port}", "server-old server-new"},
+		{"python3 sort-a.py 5", "python3 sort-b.py 5", "sort-a sort-b"},
+		{"python3 -m http.server {port}", "python3 -O -m http.server {port}", "http-server http-server-o"},
+		{"env GOGC=50 ./server {port}", "env GOGC=100 ./server {port}", "gogc-50 gogc-100"},
+		{"gzip -1 -k data", "gzip -9 -k data", "gzip-1 gzip-9"},
+		{"/good/server {port}", "./server {port}", "good-server server"},
+		{"./old build", "./new build", "old new"},
+		{"sh -c 'i=0; loop 20 times'", "sh -c 'i=0; loop 30 times'", "sh-20 sh-30"},
+		{"./a", "./a", " "},
+	} {
+		names := differingNames(strings.Fields(c.a), strings.Fields(c.b))
+		if got := strings.Join(names[:], " "); got != c.want {
+			t.Errorf("%s and %s: %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+	for command, want := range map[string]string{"python3 -u sort-b.py": "sort-b", "nginx -c my.conf": "nginx", "node server.js": "server", "java -jar app-1.jar": "app-1", "./data data.json": "data"} {
+		if got := programName(strings.Fields(command), ""); got != want {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
 
 func TestABOfPrograms(t *testing.T) {
 	p := NewProgram("", nil)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/shlex"
 	"go.yaml.in/yaml/v3"
@@ -516,13 +517,53 @@ func (w *weighFile) addMesh(name string, m weighMesh) {
 	w.Factors.Mesh = append(w.Factors.Mesh, name)
 }
 
-// programName is the name of the program, or of the script that an interpreter runs.
+// interpreter matches a program that runs another one, which it is named by.
+var interpreter = regexp.MustCompile(`^(python|node|ruby|perl|php|java|deno|bun|bash|sh)[0-9.]*$`)
+
+// programName is the name of the program, or of the script or module that an interpreter runs.
 func programName(words []string, otherwise string) string {
-	path := words[0]
-	if len(words) > 1 && filepath.Ext(words[1]) != "" && !strings.ContainsAny(words[1], "-{") {
-		path = words[1]
+	path, rest := words[0], words[1:]
+	if !interpreter.MatchString(filepath.Base(path)) {
+		rest = nil
+	}
+	for i, word := range rest {
+		if module := i > 0 && rest[i-1] == "-m"; module || filepath.Ext(word) != "" && !strings.HasPrefix(word, "-") && !strings.ContainsAny(word, "{ ") {
+			path = map[bool]string{true: strings.ReplaceAll(word, ".", "-"), false: word}[module]
+			break
+		}
 	}
 	return cmp.Or(label(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))), otherwise)
+}
+
+// differingNames are the names of two programs by what differs in their command lines: scripts, flags, variables.
+func differingNames(a, b []string) [2]string {
+	programs := [2]string{programName(a, ""), programName(b, "")}
+	a, b = strings.Fields(strings.Join(a, " ")), strings.Fields(strings.Join(b, " ")) // the words of a script too
+	from := 0
+	for from < min(len(a), len(b)) && a[from] == b[from] {
+		from++
+	}
+	to := 0
+	for to < min(len(a), len(b))-from && a[len(a)-1-to] == b[len(b)-1-to] {
+		to++
+	}
+	var names, whole [2]string
+	for i, words := range [][]string{a, b} {
+		apart := words[from : len(words)-to]
+		for _, word := range apart[:min(len(apart), 2)] {
+			short := filepath.Base(word)
+			names[i] += "-" + strings.TrimSuffix(short, filepath.Ext(short))
+			whole[i] += "-" + word
+		}
+		names[i], whole[i] = label(names[i]), label(whole[i])
+		if len(apart) == 0 || !strings.ContainsFunc(names[i], unicode.IsLetter) || from > 0 && strings.HasPrefix(apart[0], "-") { // a flag or a number alone is no name
+			names[i] = label(programs[i] + "-" + names[i])
+		}
+	}
+	if names[0] == names[1] {
+		return whole
+	}
+	return names
 }
 
 // label makes a DNS label of a name.
