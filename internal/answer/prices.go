@@ -13,40 +13,37 @@ import (
 // pricesKind is the kind of a file of prices.
 const pricesKind = "Prices"
 
-// Prices turn cores and memory into money. Every price is dated and sourced.
+// Prices turn cores and memory into money. Every price is dated and sourced. The reference of the file has the tags doc.
 type Prices struct {
-	APIVersion string `yaml:"apiVersion" json:"-"`
-	Kind       string `yaml:"kind" json:"-"`
-	Currency   string `yaml:"currency" json:"currency"`
-	Core       Price  `yaml:"core" json:"core"` // of one core (vCPU)
-	GiB        *Price `yaml:"gib,omitempty" json:"gib,omitempty"`
-	// ZoneTraffic is the price of traffic between zones. Nil means that it is not priced.
-	ZoneTraffic *TrafficPrice `yaml:"zoneTraffic,omitempty" json:"zone_traffic,omitempty"`
-	Scenarios   []Scenario    `yaml:"scenarios" json:"scenarios"`
+	APIVersion  string        `yaml:"apiVersion" json:"-" doc:"tare.dev/v1beta1"`
+	Kind        string        `yaml:"kind" json:"-" doc:"Prices"`
+	Currency    string        `yaml:"currency" json:"currency" doc:"three letters, such as USD"`
+	Core        Price         `yaml:"core" json:"core" doc:"price of a core (vCPU)"`
+	GiB         *Price        `yaml:"gib,omitempty" json:"gib,omitempty" doc:"price of a GiB of memory. Without it money is of CPU alone."`
+	ZoneTraffic *TrafficPrice `yaml:"zoneTraffic,omitempty" json:"zone_traffic,omitempty" doc:"price of traffic between zones, which has a table of its own"`
+	Scenarios   []Scenario    `yaml:"scenarios" json:"scenarios" doc:"loads to price. The report begins with the first one."`
 }
 
 // Price is the cost of one unit for a month of 730 hours.
 type Price struct {
-	Month  float64 `yaml:"month" json:"month"`
-	Source string  `yaml:"source" json:"source"`
-	Date   Date    `yaml:"date" json:"date"`
+	Month  float64 `yaml:"month" json:"month" doc:"amount for 730 hours"`
+	Source string  `yaml:"source" json:"source" doc:"origin of the price"`
+	Date   Date    `yaml:"date" json:"date" doc:"day of the source, such as 2026-03-01"`
 }
 
-// TrafficPrice is the cost of one GiB from a zone to another, the sender's and the receiver's part together.
+// TrafficPrice is the cost of one GiB from a zone to another.
 type TrafficPrice struct {
-	GiB    float64 `yaml:"gib" json:"gib"`
-	Source string  `yaml:"source" json:"source"`
-	Date   Date    `yaml:"date" json:"date"`
+	GiB    float64 `yaml:"gib" json:"gib" doc:"amount for a GiB from a zone to another, the sender's and the receiver's part together"`
+	Source string  `yaml:"source" json:"source" doc:"origin of the price"`
+	Date   Date    `yaml:"date" json:"date" doc:"day of the source"`
 }
 
-// Scenario is a rate, and over how many pods of the application it goes. Without
-// pods, the measured setup is copied as often as the rate needs.
+// Scenario is a rate, and over how many pods of the application it goes.
 type Scenario struct {
-	Name string  `yaml:"name" json:"name"`
-	Rate float64 `yaml:"rate" json:"rate"` // requests/s
-	Pods int     `yaml:"pods,omitempty" json:"pods,omitempty"`
-	// Zones over which the pods are spread evenly. 0 means as measured.
-	Zones int `yaml:"zones,omitempty" json:"zones,omitempty"`
+	Name  string  `yaml:"name" json:"name" doc:"name in reports"`
+	Rate  float64 `yaml:"rate" json:"rate" doc:"requests/s in all"`
+	Pods  int     `yaml:"pods,omitempty" json:"pods,omitempty" doc:"pods of the application that share the rate. Without them the measured setup is copied as often as the rate needs."`
+	Zones int     `yaml:"zones,omitempty" json:"zones,omitempty" doc:"zones over which the pods are spread evenly. Without them: as measured."`
 }
 
 // MonthOf is the price of a month of cores and MiB. Memory without a price costs nothing.
