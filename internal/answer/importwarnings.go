@@ -17,16 +17,16 @@ func importWarnings(run *compare.Run) []figures.Warning {
 	ws := []figures.Warning{}
 	if run.Assumed {
 		ws = append(ws, figures.Warning{Code: "no-baseline",
-			Message: "no run is without a mesh: the cost of each mesh is unknown; the meshes are compared with one another, " + compare.LevelText(run.File.Baseline[experiment.MeshFactor]) + " as the baseline",
+			Message: "no treatment is a baseline, such as --mesh none: what each adds is unknown; they are compared with one another, " + compare.LevelText(run.File.Baseline[experiment.MeshFactor]) + " as the baseline",
 			Hint:    "choose another with --baseline mesh=NAME"})
 	}
 	if meshes, changes := sequence(run); meshes > 1 && changes < meshes {
 		ws = append(ws, figures.Warning{Code: "not-interleaved",
-			Message: fmt.Sprintf("the meshes (%d) were measured one after another: every difference includes other changes over that time, and no interval covers them", meshes),
-			Hint:    "interleave the meshes in random order, as tare run does"})
+			Message: fmt.Sprintf("the treatments (%d) were measured one after another: every difference includes other changes over that time, and no interval covers them", meshes),
+			Hint:    "interleave them in random order, as tare run does"})
 	}
 	return append(ws, figures.Warning{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
-		Hint: "import two sequences of one mesh, and compare them"})
+		Hint: "import the same treatment twice, under two names, and compare them"})
 }
 
 // sequence counts the meshes, and how often one followed another in time.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -187,6 +188,19 @@ func TestImportOfDamagedFiles(t *testing.T) {
 		if _, err := os.Stat(none); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("import %s leaves a directory: %v", args, err)
 		}
+	}
+}
+
+// Files of another generator are named with the command that reads them.
+func TestImportOfAnotherGenerator(t *testing.T) {
+	dir := t.TempDir()
+	must.File(t, dir, "a.json", fortioRun(0, 0.002))
+	must.File(t, dir, "b.json", fortioRun(2, 0.002))
+	var stderr strings.Builder
+	code := New(console.Console{Out: io.Discard, Err: &stderr}, nil).Run(t.Context(), []string{"import", "oha", dir, "--out", filepath.Join(dir, "out")})
+	must.Contain(t, stderr.String(), "no output of oha: ", "a.json: it is an output of fortio, not of oha", "hint: tare import fortio")
+	if code != console.BadUsage {
+		t.Errorf("exit code %d", code)
 	}
 }
 

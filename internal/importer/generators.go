@@ -114,6 +114,7 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(files, func(a, b string) int { return cmp.Compare(filepath.Dir(a), filepath.Dir(b)) })
+	wrote := ""
 	files = slices.DeleteFunc(files, func(path string) bool {
 		other := ""
 		if len(paths) > 1 || paths[0] != path { // a single file is read, whatever its name
@@ -121,6 +122,7 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 		}
 		if other != "" {
 			s.Skipped = append(s.Skipped, path+": it is "+other)
+			wrote = cmp.Or(wrote, hint.Of(f.foreign(path, head(path))))
 		}
 		return other != ""
 	})
@@ -134,7 +136,11 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 		}
 	}
 	if len(s.Trials) == 0 {
-		return nil, &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file found")}}
+		e := &FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: errors.New("no file found")}}
+		if s.Skipped != nil {
+			e.Err, e.Text = fmt.Errorf("no output of %s: %s", f.name, printable.Listed(s.Skipped, 3)), wrote
+		}
+		return nil, e
 	}
 	if f.executions != nil {
 		s.nameApplications()
