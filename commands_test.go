@@ -195,7 +195,7 @@ var documented = map[string]done{
 	"tare run examples/reload.yaml":                                                {add: isDryRun},
 	"tare run examples/soak.yaml":                                                  {add: isDryRun},
 	"tare report --cost examples/prices.yaml":                                      {quick: true},
-	"tare run examples/quickstart.yaml --set 'factors.rate=[100, 250, 500, 1000]'": {add: isDryRun},
+	"tare run examples/quickstart.yaml --set 'factors.rate=[100, 250, 500, 1100]'": {add: isDryRun},
 	"tare forecast --graph examples/graphs/shop.yaml --rate 300": {
 		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 2>&1 | grep -q 'tare run examples/quickstart.yaml'"},
 	"tare import fortio examples/fortio --out runs/fortio --report":             {quick: true},

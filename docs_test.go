@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -76,6 +77,18 @@ func TestLinks(t *testing.T) {
 	}
 	if links == 0 {
 		t.Error("no links found in the pages")
+	}
+}
+
+// The rates of the README's curve reach beyond the rate that it sizes, with the headroom of 30 %.
+func TestReadmeSizesWithinItsRates(t *testing.T) {
+	m := regexp.MustCompile(`factors\.rate=\[[^]]*?(\d+)\]'` + "`, then `tare size --rate (\\d+)`").FindStringSubmatch(pages(t)["README.md"])
+	if m == nil {
+		t.Fatal("no row has a run and its size")
+	}
+	last, rate := must.Get(strconv.Atoi(m[1]))(t), must.Get(strconv.Atoi(m[2]))(t)
+	if 10*last < 13*rate {
+		t.Errorf("a size at %d requests/s with headroom needs %g, and the last rate is %d", rate, 1.3*float64(rate), last)
 	}
 }
 

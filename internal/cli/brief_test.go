@@ -201,6 +201,12 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%q: %+v", c.args, b)
 		}
 	}
+	// The text begins with the sentence of the answer.
+	size := []string{"size", "--from", curve, "--rate", "300"}
+	first, _, _ := strings.Cut(must.Get(output(t, size...))(t), "\n")
+	if b := briefOf(t, must.Get(output(t, append(size, "--format", "json")...))(t), 0); first != b.Sentence || !strings.HasPrefix(first, "Requests cpu ") {
+		t.Errorf("size begins with %q, its answer is %q", first, b.Sentence)
+	}
 	amount := predict.Amount{Estimate: 1.5, Low: 1.2, High: 1.9}
 	f := report.Forecasts{Graph: "shop", Forecasts: []predict.Forecast{{Mesh: "envoy", Factors: plan.Factors{"mesh": "envoy"}, CPU: amount, Memory: amount, NoLatency: "no run"}}}
 	var out bytes.Buffer

@@ -90,6 +90,9 @@ func shown(r *answer.Report, form string, c report.Claim) bool {
 	if c.OfRatio {
 		want = append(want, 100*(c.Amount.Estimate-1))
 	}
+	if strings.Contains(c.Sentence, "thousandths of a core") {
+		want = append(want, 1000*c.Amount.Estimate)
+	}
 	half, _ := c.Amount.HalfWidth() // digits follow the interval
 	if want[0] == 0 || strings.HasSuffix(c.Unit, " an hour") || strings.HasSuffix(c.Unit, " each") || strings.HasPrefix(c.Unit, "of ") || c.Unit == "repetitions" {
 		return true
@@ -289,7 +292,7 @@ func aboutFailures(wrong func(string, ...any), c report.Claim, r *answer.Report)
 
 // aboutRow compares a claim with its comparison. A metered plane needs no verdict: it is read.
 func aboutRow(wrong func(string, ...any), c report.Claim, row compare.Comparison) {
-	read := c.Form.Name == "metered" || c.Form.Name == "ranked" && row.Metric == "cpu_us_per_request/data"
+	read := c.Form.Name == "metered" || c.Form.Name == "beside" || c.Form.Name == "ranked" && row.Metric == "cpu_us_per_request/data"
 	if !read && c.Relation != row.Verdict {
 		wrong("%s, but the row is %s", c.Relation, row.Verdict)
 	}

@@ -81,6 +81,12 @@ func TestImportsOpenWithTheTimes(t *testing.T) {
 	if !strings.Contains(first, "the median service time is 2.00 ms, with 500 answers per second, and 0 % of the requests fail.") {
 		t.Errorf("one run alone: %q", first)
 	}
+	// Two results compared begin with the difference of what both have.
+	later := imported(t, "fortio", "--mesh", "none", must.File(t, t.TempDir(), "none-1.json", fortioRun(40, 0.0033)))
+	text = must.Get(call(t, newCompareCommand, imported(t, "fortio", "--mesh", "none", all[0]), later, "--anyway"))(t)
+	if first, _, _ = strings.Cut(text, "\n"); first != "no mesh: the median service time is 3.3 ms, before 2.0 ms (+1.30 ms): one run each, so no interval." {
+		t.Errorf("two imports compared: %q", first)
+	}
 	// One run of each has no interval, and is not one treatment of two runs.
 	text = must.Get(call(t, newReportCommand, imported(t, "fortio", two...)))(t)
 	first, _, _ = strings.Cut(text, "\n")

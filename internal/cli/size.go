@@ -60,8 +60,9 @@ that measures it. If the run has several connections, sizes of messages, or numb
 an option of a mesh, name yours: --connections, --response-size, --option.
 
 --format values prints the values of the mesh's chart, annotations those of a pod for
-its own sidecar, yaml the resources of a container. With --prices it prints the price
-of a month, of what is requested and of what is used.
+its own sidecar, yaml the resources of a container. A mesh on this machine has no chart
+and no annotations. With --prices it prints the price of a month, of what is requested
+and of what is used.
 
 Variants with limits (resources) are compared with the mesh without. With --objective
 it prints the lowest measured CPU limit that keeps it.
@@ -78,7 +79,7 @@ With --namespace it sizes the sidecars that run in a namespace of the cluster of
 kubectl's context. It reads their requests, and counts requests/s at their proxies for
 30 s; with --prometheus, of the busiest minute of a day. It changes nothing: --format patch
 prints annotations for kubectl apply.`,
-		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve
+		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1100]' --out runs/curve
   tare size --from runs/curve --rate 800
   tare size --from runs/curve --rate 800 --headroom 50% --prices examples/prices-gcp.yaml
   tare size --from runs/istio-curve --rate 800 --connections 200 --format values

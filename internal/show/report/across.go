@@ -18,7 +18,9 @@ import (
 func AcrossForms(o Options) []Form[*compare.Across] {
 	return Safe(
 		Form[*compare.Across]{"text", "tables for the terminal", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, false, "")) }},
-		Form[*compare.Across]{"json", "everything, schema " + compare.AcrossSchema, func(w io.Writer, a *compare.Across) error { return WriteAnswered(w, acrossBrief(a, o.ExitCode), a) }},
+		Form[*compare.Across]{"json", "everything, schema " + compare.AcrossSchema, func(w io.Writer, a *compare.Across) error {
+			return WriteAnswered(w, briefOfClaim(acrossClaims(a)[0], o.ExitCode), a)
+		}},
 		Form[*compare.Across]{"markdown", "for a pull request's comment or a job's summary", func(w io.Writer, a *compare.Across) error { return writeAcross(w, a, o, newPage(o, true, "###")) }},
 	)
 }
@@ -33,6 +35,11 @@ type across struct {
 
 func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 	x := across{p, a, o, acrossLabels(a)}
+	sentences := AcrossAnswer(a)
+	x.styled(bold, func() { x.prose(sentences[0]) })
+	for _, sentence := range sentences[1:] {
+		x.prose(sentence)
+	}
 	x.head()
 	x.gates()
 	x.differing()
@@ -160,7 +167,7 @@ func (x across) shows(c compare.Comparison) bool {
 	if zero(c.Base) && zero(c.New) {
 		return false
 	}
-	return x.o.All || slices.Contains(headlines, c.Metric)
+	return x.o.All || slices.Contains(headlines, c.Metric) || isAcrossResult(c.Metric)
 }
 
 func (x across) cells(c compare.Comparison) []string {

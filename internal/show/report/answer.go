@@ -48,7 +48,11 @@ func otherAnswers(r *answer.Report) (all []Claim) {
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []Claim {
 	boundaries := boundaryClaims(v)
-	all := slices.Concat(executedClaims(v.r, metric.WallTime, metric.CPUTime, metric.PeakOfExecution), gateClaims(v.r), moneyClaims(v), trendClaims(v), failureClaims(v), changeClaims(v), startClaims(v), slopeClaims(v), capacityClaims(v), boundaries)
+	decided, gates := executedClaims(v.r, metric.WallTime, metric.CPUTime, metric.PeakOfExecution), gateClaims(v.r)
+	if gates != nil && gates[0].Amount != nil {
+		decided, gates = gates, decided
+	}
+	all := slices.Concat(decided, gates, moneyClaims(v), trendClaims(v), failureClaims(v), changeClaims(v), startClaims(v), slopeClaims(v), capacityClaims(v), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(all, ladderClaims(v)...)
@@ -62,21 +66,53 @@ func results(v view) []Claim {
 	return all
 }
 
-// moneyClaims are what the treatments add to the bill of the first scenario of given prices.
+// moneyClaims are what the treatments add to the bill of the first scenario of given prices, and why that is unknown.
 func moneyClaims(v view) (all []Claim) {
 	c := v.r.Cost
 	if c == nil || len(c.Prices.Scenarios) == 0 {
 		return nil
 	}
+	first, bill := c.Prices.Scenarios[0].Name, string(answer.AddedBill)
+	if c.Prices.GiB == nil {
+		bill += "; memory has no price (gib)"
+	}
 	for _, x := range c.Scenarios {
-		if x.Scenario != c.Prices.Scenarios[0].Name || x.Bill != answer.AddedBill || x.Money == nil || x.Money.Estimate <= 0 {
+		if x.Scenario != first || x.Bill != answer.AddedBill {
 			continue
 		}
-		tr := v.treatment(x.Treatment)
-		all = append(all, Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: x.Money, Unit: c.Prices.Currency}.fill(sentenceWords{
-			"scenario": x.Scenario, "subject": v.subject(tr), "amount": amountWithin(*x.Money, quantity{unit: c.Prices.Currency, scale: 1}), "bill": string(x.Bill)}))
+		tr, m, words := v.treatment(x.Treatment), x.Money, sentenceWords{"scenario": first, "bill": bill}
+		added, q, verdict := Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: m, Unit: c.Prices.Currency}, quantity{unit: c.Prices.Currency, scale: 1}, compare.Higher
+		switch {
+		case m == nil:
+			added.Form, added.Reason = moneyUnknown, unpriced(x)
+			words["reason"] = added.Reason
+		case m.Known() && !m.Excludes(0):
+			added.Form, words["amount"] = moneyOpen, signedWithin(*m, q)
+		case m.Known():
+			words["amount"] = amountWithin(*m, q)
+		default:
+			words["amount"], words["bill"] = amountWithin(*m, q), bill+"; no interval: "+printable.Counted(tr.N, "trial")
+		}
+		if m != nil && m.Estimate < 0 {
+			verdict = compare.Lower
+		}
+		all = append(all, added.fill(inWords(v.subject(tr), verdict, words)))
+	}
+	if all == nil {
+		all = []Claim{Claim{Form: moneyNone, Reason: "CPU"}.fill(sentenceWords{"scenario": first})}
 	}
 	return all
+}
+
+// unpriced is why a scenario has no money.
+func unpriced(x answer.ScenarioCost) string {
+	switch {
+	case x.Cores != nil:
+		return "memory has a price (gib) and was not measured"
+	case strings.Contains(x.How, "unknown: "):
+		return strings.Replace(x.How, "unknown: ", "", 1)
+	}
+	return "the CPU of a request was not measured"
 }
 
 // costs are the comparisons of the CPU of a request: in all, of the data plane and of the program. Those of a question are means
@@ -127,6 +163,9 @@ func costClaims(v view, after bool) []Claim {
 	lines := ranking(all, costHead)
 	if len(compared) != 1 {
 		return lines
+	}
+	if c, steady := steadyClaim(v, compared[0]); steady && len(lines) == 1 {
+		lines[0] = c
 	}
 	for _, w := range v.r.Warnings {
 		if w.Code == answer.MemoryGrows && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
@@ -301,16 +340,21 @@ func capacityClaims(v view) []Claim {
 	})
 }
 
-// isMetered reports whether a treatment adds a data plane to a baseline without one: its CPU is read, not a difference of two runs.
+// isMetered reports whether a treatment is a mesh that adds a data plane: its CPU is read, not a difference of two runs.
 func (v view) isMetered(tr compare.Treatment, data compare.Comparison) bool {
+	return !ofApplications(v, tr) && addsData(v, tr, data)
+}
+
+// addsData reports whether a treatment adds a data plane to a baseline without one.
+func addsData(v view, tr compare.Treatment, data compare.Comparison) bool {
 	base, added := v.treatment(tr.Baseline).Metrics[dataCost], data.Difference
-	return !ofApplications(v, tr) && added != nil && added.Known() && data.Verdict != compare.Insufficient && base.N > 0 && base.Estimate == 0 && added.Estimate > 0
+	return added != nil && added.Known() && data.Verdict != compare.Insufficient && base.N > 0 && base.Estimate == 0 && added.Estimate > 0
 }
 
 // costRow is a treatment's CPU time per request against its baseline.
 func (v view) costRow(tr compare.Treatment, c costs) row {
 	name, base := v.subject(tr), v.label.against(tr, v.r)
-	return v.costOf(tr, sidecarsOf(v, tr, name), name, base, c, "", totalsOf(v, tr))
+	return v.costOf(tr, sidecarsOf(v, tr, name), name, base, c, rateWords(v, tr), totalsOf(v, tr))
 }
 
 // costOf is the claim about the CPU of a request. over are the levels of a mean.
@@ -327,7 +371,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 	switch {
 	case v.isMetered(tr, c.data):
 		x.Form, x.Metric, x.Relation, x.Amount = metered, dataCost, compare.Higher, c.data.Difference
-		words["program"] = v.restWords(tr, c)
+		words["program"] = v.restWords(tr, c, "")
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
 		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
 		words["reason"], x.short = x.Reason, "no verdict"
@@ -352,8 +396,9 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 	return x
 }
 
-// restWords are the changes beside the data plane: "; the program itself changed by -96 ±469 µs, not distinguishable".
-func (v view) restWords(tr compare.Treatment, c costs) (words string) {
+// restWords are the changes beside the data plane: "; the program itself changed by -96 ±469 µs, not distinguishable". of names the amount
+// where the sentence has not: " of CPU a request".
+func (v view) restWords(tr compare.Treatment, c costs, of string) (words string) {
 	q := quantityOf(answerCost)
 	if control, ok := v.r.Find(tr.ID, metric.Of(metric.CPUPerRequest, string(metric.Control))); ok && isShown(control.Verdict) && control.Difference.Estimate > 0 {
 		words = fmt.Sprintf("; the control plane uses %s", amountWithin(*control.Difference, q))
@@ -362,9 +407,9 @@ func (v view) restWords(tr compare.Treatment, c costs) (words string) {
 	case c.app.Difference == nil || nothing(c.app.Difference) || c.app.Verdict == compare.Insufficient:
 		return words
 	case isShown(c.app.Verdict):
-		return words + filled("; the program itself uses {amount} {more}", inWords("", c.app.Verdict, sentenceWords{"amount": amountWithin(*c.app.Difference, q)}))
+		return words + filled("; the program itself uses {amount}{of} {more}", inWords("", c.app.Verdict, sentenceWords{"of": of, "amount": amountWithin(*c.app.Difference, q)}))
 	}
-	return words + fmt.Sprintf("; the program itself changed by %s, not distinguishable", signedWithin(*c.app.Difference, q))
+	return words + fmt.Sprintf("; the program itself changed by %s%s, not distinguishable", signedWithin(*c.app.Difference, q), of)
 }
 
 // partsAnswer is what a variant of an application changes in the program, and what it adds beside it. It is "" unless a process
@@ -463,32 +508,32 @@ func timesWords(times float64) string {
 }
 
 // totalsOf are the totals of a treatment and its baseline.
-func totalsOf(v view, tr compare.Treatment) (t totals) {
+func totalsOf(v view, tr compare.Treatment) totals {
 	scale := quantityOf(answerCost).scale
-	t = totals{v.treatment(tr.Baseline).Metrics[answerCost].Estimate * scale, tr.Metrics[answerCost].Estimate * scale}
-	if v.r.Method != compare.Paired {
-		return t
+	with, without := paired(v, tr, func(m map[string]float64) (us float64, known bool) { us, known = m[answerCost]; return us, known })
+	if v.r.Method != compare.Paired || with == nil {
+		return totals{v.treatment(tr.Baseline).Metrics[answerCost].Estimate * scale, tr.Metrics[answerCost].Estimate * scale}
 	}
+	return totals{stats.Mean(without) * scale, stats.Mean(with) * scale}
+}
+
+// paired are the values of a treatment and of its baseline in the blocks that have both.
+func paired(v view, tr compare.Treatment, value func(metrics map[string]float64) (float64, bool)) (with, without []float64) {
 	values := map[int]map[string]float64{}
 	for _, x := range v.r.Trials {
-		if us, known := x.Metrics[answerCost]; known && x.Valid && (x.Treatment == tr.ID || x.Treatment == tr.Baseline) {
+		if of, known := value(x.Metrics); known && x.Valid && (x.Treatment == tr.ID || x.Treatment == tr.Baseline) {
 			if values[x.Block] == nil {
 				values[x.Block] = map[string]float64{}
 			}
-			values[x.Block][x.Treatment] = us * scale
+			values[x.Block][x.Treatment] = of
 		}
 	}
-	var sum totals
-	n := 0.0
 	for _, block := range slices.Sorted(maps.Keys(values)) {
 		if of := values[block]; len(of) == 2 {
-			sum.baseline, sum.treatment, n = sum.baseline+of[tr.Baseline], sum.treatment+of[tr.ID], n+1
+			with, without = append(with, of[tr.ID]), append(without, of[tr.Baseline])
 		}
 	}
-	if n == 0 {
-		return t
-	}
-	return totals{sum.baseline / n, sum.treatment / n}
+	return with, without
 }
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".

@@ -93,77 +93,10 @@ func openReason(d compare.Decision) string {
 	return "the difference is close to the limit"
 }
 
-// acrossBrief is the answer of a comparison of runs: the gate that matters most, or the first headline change.
-func acrossBrief(a *compare.Across, exit int) answer.Brief {
-	b := answer.Brief{Verdict: compare.Insufficient, Baseline: a.Base.Dir, ExitCode: exit, Sentence: "No headline metric is compared."}
-	if n := len(a.BaseRuns); n > 1 {
-		b.Baseline = printable.Counted(n, "base run")
-	}
-	l, words := acrossLabels(a), ""
-	if len(a.Gates) > 0 {
-		size := func(g compare.GateCheck) float64 {
-			if g.Change == nil {
-				return 0
-			}
-			return math.Abs(g.Change.Estimate)
-		}
-		g := slices.SortedStableFunc(slices.Values(a.Gates), func(x, y compare.GateCheck) int {
-			return cmp.Or(outcomeRank[x.Outcome]-outcomeRank[y.Outcome], cmp.Compare(size(y), size(x)))
-		})[0]
-		b.Verdict, b.Subject, b.Metric, b.Unit, b.Difference = compare.Verdict(g.Outcome), g.Treatment, g.Metric, g.Unit, g.Change
-		if g.Outcome == compare.Undecided {
-			b.Reason = g.Why
-		}
-		if g.Change != nil {
-			words = ": " + ChangeWords(compare.Decision{Change: g.Change, Unit: g.Unit, Metric: g.Metric})
-		}
-		b.Sentence = fmt.Sprintf("The gate “%s” %s for %s%s.", g.Gate, outcomeVerbs[g.Outcome], l.withControl(compare.Treatment{ID: g.Treatment, Factors: g.Factors}), words)
-		return b
-	}
-	rank := func(c compare.Comparison) int {
-		own := 0
-		if c.Control || c.Runs != nil && c.Reference {
-			own = 3
-		}
-		return own + verdictRank(c.Verdict)
-	}
-	shown := across{a: a}.shown()
-	slices.SortStableFunc(shown, func(x, y compare.Comparison) int { return rank(x) - rank(y) })
-	if len(shown) == 0 {
-		b.Reason = b.Sentence
-		return b
-	}
-	c := shown[0].Judged(a.Confidence)
-	b.Verdict, b.Subject, b.Metric, b.Unit, b.Difference = c.Verdict, c.Treatment, c.Metric, c.Unit, c.Difference
-	if c.Verdict == compare.Insufficient {
-		b.Reason = "too few trials for a verdict"
-	}
-	b.Sentence = fmt.Sprintf("%s of %s: %s since %s, %s.", capital(quantityOf(c.Metric).name), l.withControl(compare.Treatment{ID: c.Treatment, Factors: c.Factors, Control: c.Control}),
-		comparisonWords(c).Both(), b.Baseline, c.Verdict)
-	return b
-}
-
-// sizesBrief is the answer of tare size: the first proxy's CPU and what to request.
-func sizesBrief(s Sizes) answer.Brief {
-	size := s.Sizes[0]
-	b := answer.Brief{Verdict: answer.Predicted, Subject: SizedName(s, size), Metric: "cpu", Unit: "cores", Figure: &stats.Interval{Estimate: size.CPU.Estimate, Low: &size.CPU.NewLow, High: &size.CPU.NewHigh}}
-	for _, f := range SizeFacts(s, size) {
-		if f.Name == "requests" {
-			b.Sentence = fmt.Sprintf("%s: requests %s.", SizedFor(s, size), f.Text)
-		}
-	}
-	return b
-}
-
-// forecastsBrief is the answer of tare forecast: the CPU that the first mesh adds.
-func forecastsBrief(f Forecasts) answer.Brief {
-	x := f.Forecasts[0]
-	b := answer.Brief{Verdict: answer.Predicted, Subject: f.label().describe(x.Factors), Baseline: "none", Metric: "cpu", Unit: "cores", Difference: intervalOf(x.CPU)}
-	if x.Refused != "" {
-		b.Verdict, b.Difference, b.Reason = compare.Insufficient, nil, strings.ReplaceAll(x.Refused, "\n", "; ")
-	}
-	fact := ForecastFacts(f, x)[0]
-	b.Sentence = fmt.Sprintf("%s: %s %s.", ForecastFor(f, x), fact.Name, fact.Text)
+// briefOfClaim is the answer of a command whose result begins with a claim.
+func briefOfClaim(c Claim, exit int) answer.Brief {
+	b := answer.Brief{ExitCode: exit}
+	briefly(&b, c, c.Sentence)
 	return b
 }
 

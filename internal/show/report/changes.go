@@ -102,12 +102,12 @@ func withoutKind(c column, kind string) column {
 }
 
 // changeForms are the claims about a kind of change in their order: failures before times. none is the form where no treatment has
-// some of it. of are the words about a treatment.
+// some of it, without words for no claim. of are the words about a treatment.
 var changeForms = []struct {
 	some, none ClaimForm
 	of         func(view, metric.ChangeKind, compare.Treatment) Claim
 }{
-	{changeFailed, changeNone, failedWords}, {changeMedian, changeMedian, medianWords}, {changeFew, changeFew, tooFewWords}, {changeUnlearned, changeUnlearned, unreachedWords},
+	{changeFailed, changeNone, failedWords}, {changeDropped, ClaimForm{}, droppedWords}, {changeMedian, changeMedian, medianWords}, {changeFew, changeFew, tooFewWords}, {changeUnlearned, changeUnlearned, unreachedWords},
 }
 
 // changeClaims are about the changes of a run. The kinds by which most requests fail come first.
@@ -116,7 +116,7 @@ func changeClaims(v view) (all []Claim) {
 	slices.SortStableFunc(kinds, func(a, b metric.ChangeKind) int { return cmp.Compare(mostFailed(v, b), mostFailed(v, a)) })
 	for _, kind := range kinds {
 		fewest := fewestChanges(v, kind)
-		words := sentenceWords{"one": kind.One, "many": kind.Many, "reached": kind.Reached, "fewest": fmt.Sprint(fewest), "bound": rough(100 * min(1, 3/float64(max(1, fewest))))}
+		words := sentenceWords{"blocks": map[bool]string{true: " One block: no intervals."}[v.r.Count.Blocks == 1], "one": kind.One, "many": kind.Many, "reached": kind.Reached, "fewest": fmt.Sprint(fewest), "bound": rough(100 * min(1, 3/float64(max(1, fewest))))}
 		if need := v.r.ChangeMedians; need != nil {
 			words["needs"] = fmt.Sprintf(" It needs %d of each kind in a trial: changes.count: %d and phases.measure: %v.", need.Each, need.Count, time.Duration(math.Ceil(need.MeasureSeconds))*time.Second)
 		}
@@ -125,7 +125,7 @@ func changeClaims(v view) (all []Claim) {
 			if some(c.Of) {
 				c.Form = f.some
 			}
-			if c.Of != nil {
+			if c.Of != nil && c.Form.words != "" {
 				all = append(all, c.fill(words))
 			}
 		}
@@ -145,9 +145,9 @@ func (v view) each(words func(compare.Treatment) Claim) (all []Claim) {
 	return all
 }
 
-// some reports whether a part, or a part of it, has an amount.
+// some reports whether a part has an amount.
 func some(all []Claim) bool {
-	return slices.ContainsFunc(all, func(c Claim) bool { return c.Amount.Estimate > 0 || some(c.Of) })
+	return slices.ContainsFunc(all, func(c Claim) bool { return c.Amount.Estimate > 0 })
 }
 
 // mostFailed is the largest number of failed requests of a change with any treatment.
@@ -177,11 +177,10 @@ func changesOf(tr compare.Treatment, kind metric.ChangeKind) int {
 	return int(math.Round(e.Estimate * float64(e.N)))
 }
 
-// failedWords are the failed requests per change, and the connections that the server ended. Of a share with none in n, the upper
-// bound is 3/n at 95 %.
+// failedWords are the failed requests per change. Of a share with none in n, the upper bound is 3/n at 95 %.
 func failedWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
-	failed, dropped := metric.Of(metric.ChangeFailed, kind.Name), metric.Of(metric.ChangeDropped, kind.Name)
-	e, ended := tr.Metrics[failed], tr.Metrics[dropped]
+	failed := metric.Of(metric.ChangeFailed, kind.Name)
+	e := tr.Metrics[failed]
 	if e.N == 0 {
 		return c
 	}
@@ -189,13 +188,18 @@ func failedWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim)
 	if e.Estimate > 0 {
 		c.Sentence = rough(e.Estimate) + rangeWords(e.Interval)
 	}
-	if ended.Estimate > 0 {
-		c.Of = []Claim{part(tr, dropped, ended.Interval, fmt.Sprintf(" and %s connections dropped%s", rough(ended.Estimate), rangeWords(ended.Interval)))}
-		c.Sentence += c.Of[0].Sentence
-	}
 	if v.unrestarted(kind.Name, tr.ID) {
 		c.Reason = "nothing restarts"
 		c.Sentence += " (nothing restarts)"
+	}
+	return c
+}
+
+// droppedWords are the connections that the server ended, mean per change.
+func droppedWords(_ view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
+	name := metric.Of(metric.ChangeDropped, kind.Name)
+	if e := tr.Metrics[name]; e.N > 0 {
+		c = part(tr, name, e.Interval, map[bool]string{true: "none", false: rough(e.Estimate) + rangeWords(e.Interval)}[e.Estimate == 0])
 	}
 	return c
 }

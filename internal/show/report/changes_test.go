@@ -56,7 +56,7 @@ func TestChanges(t *testing.T) {
 	}{
 		"no failure": {0, 0, []string{"No request failed during a route change. With none in 72 for each treatment, at most 4.2 % of them have failures (95 %).", half}},
 		"failures":   {0.25, 0, []string{"Failed requests during a route change: none in 72 without a mesh, 0.25 with envoy-xds.", half}},
-		"dropped":    {0, 8, []string{"Failed requests during a route change: none in 72 without a mesh, none in 72 and 8.0 connections dropped with envoy-xds.", half}},
+		"dropped":    {0, 8, []string{"No request failed during a route change. With none in 72 for each treatment, at most 4.2 % of them have failures (95 %).", "Connections that the server dropped during a route change: 8.0 with envoy-xds.", half}},
 	} {
 		proxied := changing("envoy-xds", 53, c.failed)
 		proxied.Metrics[metric.Of(metric.ChangeDropped, "route-changed")] = compare.Estimate{Interval: stats.Interval{Estimate: c.dropped}, N: 2}
@@ -84,6 +84,10 @@ func TestWorstChangesComeFirst(t *testing.T) {
 	got := sentencesOf(changeClaims(newView(&answer.Report{Treatments: []compare.Treatment{tr}})))
 	if want := "Failed requests during a proxy restart: 168 with envoy."; len(got) < 2 || got[0] != want {
 		t.Errorf("got %q, want %q first", got, want)
+	}
+	one := changeClaims(newView(&answer.Report{Count: compare.Count{Blocks: 1}, Treatments: []compare.Treatment{tr}}))
+	if want := got[0] + " One block: no intervals."; one[0].Sentence != want {
+		t.Errorf("of one block: %q, want %q", one[0].Sentence, want)
 	}
 }
 

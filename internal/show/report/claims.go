@@ -56,15 +56,19 @@ var (
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
 	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow: {steady} of {all} are steady."}
 	growthClaim     = ClaimForm{"growth", "{message}."}
-	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} adds {amount} a month ({bill})."}
+	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} {add} {amount} a month ({bill})."}
+	moneyOpen       = ClaimForm{"money-undecided", "{scenario}: no difference in money is shown for {subject}: {amount} a month ({bill})."}
+	moneyUnknown    = ClaimForm{"money-unknown", "{scenario}: the money that {subject} {add} is unknown: {reason}."}
+	moneyNone       = ClaimForm{"money-none", "{scenario}: nothing can be priced, since no treatment has its added CPU."}
 	failureClaim    = ClaimForm{"failures", "{requests}: {each}."}
 	failureNone     = ClaimForm{"failures-none", "{none}, with any treatment."}
 	targetClaim     = ClaimForm{"targets", ""}
 	targetMissed    = ClaimForm{"targets-missed", "{open} of {all} missed: {targets}."}
 	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because what was observed does not exclude either: {targets}."}
 	targetsMet      = ClaimForm{"targets-met", "Every target was met in every trial."}
-	changeFailed    = ClaimForm{"change-failures", "Failed requests during {one}: {each}."}
+	changeFailed    = ClaimForm{"change-failures", "Failed requests during {one}: {each}.{blocks}"}
 	changeNone      = ClaimForm{"change-no-failures", "No request failed during {one}. With none in {fewest} for each treatment, at most {bound} % of them have failures (95 %)."}
+	changeDropped   = ClaimForm{"change-dropped", "Connections that the server dropped during {one}: {each}."}
 	changeMedian    = ClaimForm{"change-median", "Half of the {many} {reached} after {each}."}
 	changeFew       = ClaimForm{"change-few", "Too few {many} for a median: {each}.{needs}"}
 	changeUnlearned = ClaimForm{"change-unlearned", "Connections that {one} never reaches: {each}."}
@@ -84,6 +88,8 @@ var (
 	outcomeMove     = ClaimForm{"outcome", "{name} from {was}{unit} to {is}{unit}."}
 	metered         = ClaimForm{"metered", "{subject} {use} {amount} of CPU a request{program}{over}{totals}."}
 	costClaim       = ClaimForm{"cost", "{subject} {add} {amount} of CPU {to}{over}{totals}.{parts}"}
+	besideClaim     = ClaimForm{"beside", "{subject} {use} {amount} beside the program{rate}{idle}{program}."}
+	steadyMore      = ClaimForm{"steady", "{subject} {use} {amount} more without requests; for a request{rate} {program}."}
 	openClaim       = ClaimForm{"undecided", "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}"}
 	noVerdict       = ClaimForm{"no-verdict", "{subject}: {reason}."}
 	rankedHead      = ClaimForm{"ranking", "{base} a request needs {amount} of CPU{over}; {does}, least first:"}
@@ -100,6 +106,13 @@ var (
 	timeNone        = ClaimForm{"time-no-verdict", "{subject}: the {name} is {was}{unit} {base}, {is}{unit} {with}. {reason}."}
 	rateMoved       = ClaimForm{"highest-rate", "With {subject} the highest rate is {change}: {is} requests/s{instead}{objective}."}
 	rateOpen        = ClaimForm{"highest-rate-undecided", "With {subject} the highest rate is {is} requests/s{instead}{objective}: {change}.{settle}"}
+	acrossMoved     = ClaimForm{"across", "{subject}: the {name} is {verdict}: {is}{unit}, before {was}{unit} ({change})."}
+	acrossOpen      = ClaimForm{"across-undecided", "{subject}: no change of the {name} is shown: {is}{unit}, before {was}{unit} ({change})."}
+	acrossFew       = ClaimForm{"across-no-verdict", "{subject}: the {name} is {is}{unit}, before {was}{unit} ({change}): {reason}."}
+	acrossNone      = ClaimForm{"across-none", "The runs have no figure in common."}
+	sizeClaim       = ClaimForm{"size", "Requests cpu {cpu}, memory {memory}; limits {limits}{replicas}: {about}."}
+	forecastClaim   = ClaimForm{"forecast", "{about}: {name} {cpu}, memory {memory}{month}."}
+	forecastNone    = ClaimForm{"forecast-refused", "{about}: no forecast, because {reason}."}
 	doubtClaim      = ClaimForm{"doubt", ""}
 	unmeasuredClaim = ClaimForm{"not-measured", "Not measured, since no trial is valid: {each}."}
 	fewClaim        = ClaimForm{"few-repetitions", "Only {number} repetitions{some}: repeat with more before you rely on small differences."}
@@ -249,9 +262,9 @@ func Claims(r *answer.Report) []Claim {
 	return append(all, trustClaims(v)...)
 }
 
-// afterFirst is the number of results after the first one: one, or two of the effects of one treatment.
+// afterFirst is the number of results after the first one: one, or two of the effects of one treatment or after dropped connections.
 func afterFirst(rest []Claim) int {
-	if len(rest) > 1 && (rest[0].Form == medianMoves || rest[0].Form == medianOpen) {
+	if len(rest) > 1 && (rest[0].Form == medianMoves || rest[0].Form == medianOpen || rest[0].Form == changeDropped) {
 		return 2
 	}
 	return 1

@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Prices of cloud lists give money for CPU and memory, and for traffic between zones beside it, each with its unit and
@@ -41,6 +42,32 @@ func TestTextOfCosts(t *testing.T) {
 	}
 	must.Contain(t, text, "A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD per month", "Control plane of envoy: ",
 		"published 0.0006 cores and 1.2 MiB per proxy (25000): Istio add-on, one istiod without churn")
+}
+
+// The first line has the money with its interval, or why it has none.
+func TestMoneyInWords(t *testing.T) {
+	r := reportOf(t, small(nil))
+	r.Cost = &answer.Cost{Prices: answer.Prices{Currency: "USD", Scenarios: []answer.Scenario{{Name: "today", Rate: 1000}}}}
+	added := func(money, cores *stats.Interval, how string) answer.ScenarioCost {
+		return answer.ScenarioCost{Scenario: "today", Treatment: "envoy", Bill: answer.AddedBill, Money: money, Cores: cores, How: how}
+	}
+	for want, c := range map[string]struct {
+		cost []answer.ScenarioCost
+		gib  *answer.Price
+	}{
+		"today: envoy adds 420 ±12 USD a month (added in all; memory has no price (gib)).":              {[]answer.ScenarioCost{added(interval(420, 12), interval(10, 1), "")}, nil},
+		"today: envoy saves 420 ±12 USD a month (added in all).":                                        {[]answer.ScenarioCost{added(interval(-420, 12), interval(-10, 1), "")}, &answer.Price{}},
+		"today: no difference in money is shown for envoy: +4 ±12 USD a month (added in all).":          {[]answer.ScenarioCost{added(interval(4, 12), interval(1, 3), "")}, &answer.Price{}},
+		"today: envoy adds 420 USD a month (added in all; no interval: 4 trials).":                      {[]answer.ScenarioCost{added(&stats.Interval{Estimate: 420}, interval(10, 1), "")}, &answer.Price{}},
+		"today: the money that envoy adds is unknown: memory has a price (gib) and was not measured.":   {[]answer.ScenarioCost{added(nil, interval(10, 1), "")}, &answer.Price{}},
+		"today: the money that envoy adds is unknown: of the baseline: 50/s per copy was not measured.": {[]answer.ScenarioCost{added(nil, nil, "of the baseline: unknown: 50/s per copy was not measured")}, nil},
+		"today: nothing can be priced, since no treatment has its added CPU.":                           {nil, nil},
+	} {
+		r.Cost.Scenarios, r.Cost.Prices.GiB = c.cost, c.gib
+		if got := Claims(r)[0].Sentence; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 }
 
 // Every published figure has its unit, and every latency its proxies.

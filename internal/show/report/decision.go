@@ -71,12 +71,19 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 	for _, s := range otherAnswers(r) {
 		t.page.prose(s.Sentence)
 	}
-	executedSection(t)
+	said := map[string]bool{}
 	for _, d := range r.Decisions {
 		for _, s := range decisionLines(r, d) {
 			t.page.prose(s)
 		}
+		for _, c := range effectClaims(t.view, t.view.treatment(d.Treatment)) { // beside the CPU: the response time
+			if c.Metric != d.Metric && !said[c.Sentence] {
+				t.page.prose(c.Sentence)
+			}
+			said[c.Sentence] = true
+		}
 	}
+	executedSection(t)
 	if len(r.Decisions) == 0 {
 		t.page.prose("No gates: write decide in the experiment file, or use tare ab.")
 	}

@@ -329,7 +329,7 @@ func verdictWords(c compare.Comparison) string {
 		return string(c.Verdict) + ", by less than " + margin
 	}
 	if c.N >= stats.MinN && c.Difference != nil && !c.Difference.Known() {
-		return string(c.Verdict) + ", the same in every block"
+		return string(c.Verdict) + ", the same each time"
 	}
 	if c.BlocksNeeded > 0 {
 		return fmt.Sprintf("%s (too few blocks: about %d needed)", c.Verdict, c.BlocksNeeded)

@@ -1,6 +1,8 @@
 package report
 
 import (
+	"slices"
+
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -26,8 +28,8 @@ func executedSection(t text) {
 func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
 	for _, name := range metrics {
 		for _, d := range r.Executed {
-			if d.Metric != name || d.A == nil || d.B == nil {
-				continue
+			if _, gated := gateOn(r, d); d.Metric != name || d.A == nil || d.B == nil || gated {
+				continue // the sentence of the gate has it
 			}
 			q := quantityOf(d.Metric)
 			was, is := apart(*d.A*q.scale, *d.B*q.scale)
@@ -43,6 +45,17 @@ func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
 		}
 	}
 	return all
+}
+
+// gateOn is the gate on a figure of programs that end. Its interval is the only one of the figure.
+func gateOn(r *answer.Report, of compare.Decision) (compare.Decision, bool) {
+	i := slices.IndexFunc(r.Decisions, func(d compare.Decision) bool {
+		return d.Metric == of.Metric && d.Treatment == of.Treatment && d.Baseline == of.Baseline && d.Change != nil && d.Unit == of.Unit
+	})
+	if i < 0 {
+		return of, false
+	}
+	return r.Decisions[i], true
 }
 
 // emptyClaims has the claim about the time that is subtracted from executions, none without such a time.
@@ -65,7 +78,8 @@ func executedTable(p *page, r *answer.Report) {
 			name += ", " + d.Treatment
 		}
 		a, b := apart(*d.A*q.scale, *d.B*q.scale)
-		g.row(name, a+q.unitText(), b+q.unitText(), ChangeWords(d))
+		shown, _ := gateOn(r, d)
+		g.row(name, a+q.unitText(), b+q.unitText(), ChangeWords(shown))
 	}
 	p.table(g, 1)
 }

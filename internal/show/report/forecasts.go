@@ -11,7 +11,9 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 )
@@ -47,7 +49,9 @@ func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all 
 func ForecastsForms() []Form[Forecasts] {
 	return Safe(
 		Form[Forecasts]{"text", "what the sidecars would cost, in all and by service", writeForecasts},
-		Form[Forecasts]{"json", "everything, schema tare.forecast/v1", func(w io.Writer, f Forecasts) error { return WriteAnswered(w, forecastsBrief(f), f) }},
+		Form[Forecasts]{"json", "everything, schema tare.forecast/v1", func(w io.Writer, f Forecasts) error {
+			return WriteAnswered(w, briefOfClaim(forecastedClaim(f, f.Forecasts[0]), 0), f)
+		}},
 	)
 }
 
@@ -56,11 +60,29 @@ func writeForecasts(w io.Writer, f Forecasts) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		writeFacts(w, ForecastFor(f, x), ForecastFacts(f, x))
+		facts := ForecastFacts(f, x)
+		if x.Refused != "" {
+			facts = nil // the sentence has it
+		}
+		writeFacts(w, forecastedClaim(f, x).Sentence, facts)
 		writeServices(w, ForecastServices(x))
 	}
 	writeNext(w, f.Next)
 	return nil
+}
+
+// forecastedClaim is what a mesh would add, or why there is no forecast.
+func forecastedClaim(f Forecasts, x predict.Forecast) Claim {
+	c, facts := Claim{Form: forecastClaim, Subject: f.label().describe(x.Factors), Baseline: "none", Metric: "cpu", Relation: answer.Predicted, Amount: intervalOf(x.CPU), Unit: "cores"}, ForecastFacts(f, x)
+	words := sentenceWords{"about": ForecastFor(f, x), "name": facts[0].Name, "cpu": cpuAmount(x.CPU), "memory": memoryAmount(x.Memory)}
+	switch {
+	case x.Refused != "":
+		c.Form, c.Relation, c.Amount, c.Reason = forecastNone, compare.Insufficient, nil, facts[0].Text
+		words["reason"] = c.Reason
+	case x.Month != nil:
+		words["month"] = ", " + moneyWords(f, *x.Month) + " a month"
+	}
+	return c.fill(words)
 }
 
 // writeServices writes a table, if it has rows.

@@ -37,7 +37,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	forms := report.ForecastsForms()
 	must.OK(t, forms[0].Write(&text, f))
 	must.OK(t, forms[1].Write(&json, f))
-	want := `envoy around shop (2 services, 300 requests/s at front):
+	want := `envoy around shop (2 services, 300 requests/s at front): CPU of sidecars 300m (250m to 350m), memory 201 MiB (199 to 203), 6.2 USD (5.0 to 7.5) a month.
   CPU of sidecars:            300m (250m to 350m)
   memory:                     201 MiB (199 to 203)
   median response:            +1.23 ms (1.00 to 1.50), by calls to front and cart one after another
@@ -67,7 +67,7 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 		"\n  CPU of proxies:             300m (250m to 350m)\n",
 		"\n  of these node-proxy:        300m (250m to 350m) and 201 MiB (199 to 203), as many as measured, with 600 requests/s\n",
 		"  not in it:                  the application itself, the control plane (the runs have none), and the waiting",
-		"\nistio around shop (300 requests/s at front):\n  no forecast: calls by grpc were not measured\n",
+		"\nistio around shop (300 requests/s at front): no forecast, because calls by grpc were not measured.\n",
 		"\nTo be more certain:\n  what was not measured: every rate, size and protocol of the graph\n    tare run runs/x/experiment.yaml --set 'factors.rate=[",
 		"\n  16 blocks in place of 8 (4m)\n    tare run runs/b/experiment.yaml --set blocks=16\n",
 	} {

@@ -70,7 +70,7 @@ var causes = map[string]string{
 	"requests-not-conserved": "requests do not add up", "errors": "too many requests failed", "response-size": "answers of another size",
 	"unattributed": "CPU of unknown tasks", "foreign-starves": "other workloads filled a node",
 	"not-interleaved": "measured one after another", "unequal-meshes": "features differ between meshes", "no-floor": "noise not measured",
-	"no-baseline": "no run without a mesh", "aa-differs": "the baseline differs from itself", "too-few-requests": "too few requests for a high percentile",
+	"no-baseline": "no baseline", "aa-differs": "the baseline differs from itself", "too-few-requests": "too few requests for a high percentile",
 	"task-missing": "a process was missing", "restarted": "a process restarted", "readings-shifted": "CPU was read late",
 	"throttled":      "CPU limits stopped containers",
 	"slices-shifted": "the load started late", "clock-stepped": "the clock was set",

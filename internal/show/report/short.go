@@ -45,10 +45,13 @@ func sectionsOf(r *answer.Report) []shortSection {
 	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {warningsRank, 8, warningsSection}})
 }
 
-// WriteAnswer writes the lines of [Answer], folded.
+// WriteAnswer writes the lines of [Answer], folded, and the table of differences.
 func WriteAnswer(w io.Writer, r *answer.Report, o Options) error {
 	p := newPage(o, false, "")
-	writeAnswer(text{p, view{r: r, o: o}}, Claims(r))
+	p.short = true
+	t := text{p, view{r: r, o: o, label: newLabels(r), short: true}}
+	writeAnswer(t, Claims(r))
+	differencesSection(t)
 	return p.writeTo(w, "answer")
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Sizes are the answer of tare size.
@@ -147,7 +148,9 @@ func settingsOf(size predict.Size) mesh.ProxySettings {
 func SizesForms() []Form[Sizes] {
 	return Safe(
 		Form[Sizes]{"text", "requests and limits of each proxy", writeSizes},
-		Form[Sizes]{"json", "everything, with the curve", func(w io.Writer, s Sizes) error { return WriteAnswered(w, sizesBrief(s), s) }},
+		Form[Sizes]{"json", "everything, with the curve", func(w io.Writer, s Sizes) error {
+			return WriteAnswered(w, briefOfClaim(sizedClaim(s, s.Sizes[0]), 0), s)
+		}},
 		Form[Sizes]{"yaml", "resources of a container", writeResources},
 		Form[Sizes]{"values", "values of the mesh's chart, for all sidecars", writeChartValues},
 		Form[Sizes]{"annotations", "annotations of a pod, for its own sidecar", writeAnnotations},
@@ -159,15 +162,28 @@ func writeSizes(w io.Writer, s Sizes) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		writeFacts(w, SizedFor(s, size), SizeFacts(s, size))
+		writeFacts(w, sizedClaim(s, size).Sentence, SizeFacts(s, size))
 	}
 	writeNext(w, s.Next)
 	return nil
 }
 
-// writeFacts writes the facts about something.
-func writeFacts(w io.Writer, about string, facts []Fact) {
-	fmt.Fprintf(w, "%s:\n", about)
+// sizedClaim is what to write down for a proxy: its requests and limits.
+func sizedClaim(s Sizes, size Sized) Claim {
+	words := sentenceWords{"about": SizedFor(s, size), "cpu": cpuQuantity(size.RequestCPU), "memory": memoryQuantity(size.RequestMemory), "limits": "memory " + memoryQuantity(size.LimitMemory)}
+	if size.LimitCPU > 0 {
+		words["limits"] = "cpu " + cpuQuantity(size.LimitCPU) + ", " + words["limits"]
+	}
+	if r := size.Replicas; r != nil {
+		words["replicas"] = ", for each of " + printable.Counted(r.N, "replica")
+	}
+	cpu := &stats.Interval{Estimate: size.CPU.Estimate, Low: &size.CPU.NewLow, High: &size.CPU.NewHigh}
+	return Claim{Form: sizeClaim, Subject: SizedName(s, size), Metric: "cpu", Relation: answer.Predicted, Amount: cpu, Unit: "cores"}.fill(words)
+}
+
+// writeFacts writes a line, and the facts below it.
+func writeFacts(w io.Writer, line string, facts []Fact) {
+	fmt.Fprintln(w, line)
 	wide := 0
 	for _, f := range facts {
 		wide = max(wide, len(f.Name))
@@ -372,7 +388,7 @@ func writeResources(w io.Writer, s Sizes) error {
 
 // writeChartValues writes the values of the meshes' charts.
 func writeChartValues(w io.Writer, s Sizes) error {
-	return writeDocuments(w, s, "chart that has a place for its resources", func(size Sized) (string, any) {
+	return writeDocuments(w, s, "chart", func(size Sized) (string, any) {
 		if size.ChartValues == nil {
 			return "", nil
 		}
@@ -382,7 +398,7 @@ func writeChartValues(w io.Writer, s Sizes) error {
 
 // writeAnnotations writes the annotations of pods, in the template of a workload.
 func writeAnnotations(w io.Writer, s Sizes) error {
-	return writeDocuments(w, s, "mesh with annotations for its resources", func(size Sized) (string, any) {
+	return writeDocuments(w, s, "mesh with such annotations", func(size Sized) (string, any) {
 		if len(size.Annotations) == 0 {
 			return "", nil
 		}
@@ -404,9 +420,16 @@ func writeDocuments(w io.Writer, s Sizes, from string, of func(Sized) (title str
 		}
 	}
 	if none {
-		return hint.New("print the resources of a container with --format yaml", "no proxy of the run comes from a %s", from)
+		return hint.New("--format yaml prints the resources of a container; for this format measure a mesh such as istio on a cluster (platform.kind: kubernetes)", "no proxy of the run comes from a %s: %s has none", from, printable.And(meshesOf(s)))
 	}
 	return nil
+}
+
+// meshesOf are the meshes of sizes.
+func meshesOf(s Sizes) []string {
+	names := printable.Texts(s.Sizes, func(size Sized) string { return size.Mesh })
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 func writeDocument(w io.Writer, comment string, document any) error {

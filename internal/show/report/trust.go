@@ -25,7 +25,7 @@ type doubt struct {
 // doubts are the most important first.
 var doubts = []doubt{
 	{"aa-differs", nil, ""},
-	{"not-interleaved", nil, "The meshes were measured one after another: the differences include every other change over that time."},
+	{"not-interleaved", nil, "The treatments were measured one after another: the differences include every other change over that time."},
 	{"treatments-same", nil, ""},
 	{"throttled", nil, "CPU limits stopped {who} in {trials}: response times contain the pauses."},
 	{"generator-late", aboutCapacity, generatorLimit},
@@ -154,7 +154,7 @@ func trustClaims(v view) []Claim {
 	for _, c := range []struct {
 		form          ClaimForm
 		metric, words string
-	}{{withheldClaim, answerMedian, capital(WithheldTimes(v.r))}, {smallestClaim, answerCost, SmallestWords(v.r)}} {
+	}{{withheldClaim, answerMedian, withheldCure(v.r)}, {smallestClaim, answerCost, SmallestWords(v.r)}} {
 		if c.words != "" {
 			all = append(all, Claim{Form: c.form, Metric: c.metric}.fill(sentenceWords{"words": c.words}))
 		}
@@ -200,16 +200,27 @@ func WithheldTimes(r *answer.Report) string {
 				without++
 			}
 		}
-		of := fmt.Sprintf("%d of %s", without, printable.Counted(r.Count.Used, "trial"))
+		of := fmt.Sprintf("%d of %s", without, printable.Counted(r.Count.Planned, "trial")) // as the trials that count
 		switch without {
 		case 0:
 			continue
-		case r.Count.Used:
+		case r.Count.Planned:
 			of = "all trials"
 		}
 		return fmt.Sprintf("response times of %s are withheld: %s", of, cause(w.Code))
 	}
 	return ""
+}
+
+// withheldCure is [WithheldTimes] as a sentence, with what would bring them.
+func withheldCure(r *answer.Report) string {
+	words := capital(WithheldTimes(r))
+	for _, w := range r.Warnings {
+		if w.Withholds && w.Hint != "" && words != "" && strings.HasSuffix(words, cause(w.Code)) {
+			return words + ". For them: " + w.Hint
+		}
+	}
+	return words
 }
 
 // TrialsUsed is the sentence about the trials that count. It calls all of them valid only without a doubt about them.

@@ -19,7 +19,7 @@ func TestMainDoubt(t *testing.T) {
 	late := figures.Warning{Code: "generator-late", Trials: 8, Message: "the generator sent late"}
 	unequal := figures.Warning{Code: "unequal-meshes", Message: "the meshes have different features: reference lacks mutual TLS"}
 	throttled := figures.Warning{Code: "throttled", Trials: 6, Message: "throttled by CPU limits: load-0/load 45.0 % of the time (4.5s), echo-0/app 30.1 % of the time (3s) (trial 2-envoy, for one)"}
-	turns := figures.Warning{Code: "not-interleaved", Message: "the meshes (2) were measured one after another"}
+	turns := figures.Warning{Code: "not-interleaved", Message: "the treatments (2) were measured one after another"}
 	for _, c := range []struct {
 		name, want, title string
 		warnings          []figures.Warning
@@ -28,7 +28,7 @@ func TestMainDoubt(t *testing.T) {
 		{"late, not about a highest rate", "The load generator sent late in 8 of 12 trials: response times may contain it.", "The generator sent late", []figures.Warning{late}},
 		{"throttled", "CPU limits stopped load-0/load 45.0 % of the time, echo-0/app 30.1 % of the time in 6 of 12 trials: response times contain the pauses.", "CPU limits stopped containers", []figures.Warning{unequal, throttled}},
 		{"unequal", "Unequal work: reference lacks mutual TLS.", "Features differ between meshes", []figures.Warning{few, unequal}},
-		{"the heaviest first", "The meshes were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
+		{"the heaviest first", "The treatments were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
 	} {
 		r := reportOf(t, small(nil))
 		before := Answer(r)
@@ -97,7 +97,7 @@ func TestWideShares(t *testing.T) {
 func TestOneBoundary(t *testing.T) {
 	data, cost := metric.Of(metric.CPUCores, string(metric.Data)), answerCost
 	r := &answer.Report{Method: compare.Unpaired, Count: compare.Count{Planned: 12, Used: 12},
-		Warnings: []figures.Warning{{Code: "not-interleaved", Message: "the meshes (2) were measured one after another"}}}
+		Warnings: []figures.Warning{{Code: "not-interleaved", Message: "the treatments (2) were measured one after another"}}}
 	for _, at := range []struct{ rate, ambient, linkerd float64 }{{60, 0.31, 0.155}, {600, 2.4, 1.5}, {1200, 5.25, 2.5}} {
 		id := Level(at.rate)
 		of := func(cores float64) map[string]compare.Estimate {
@@ -112,7 +112,7 @@ func TestOneBoundary(t *testing.T) {
 		}
 	}
 	want := []string{"The data plane of ambient uses 1.60 to 2.10 times as much CPU as linkerd's (higher at all rates).",
-		"The meshes were measured one after another: the differences include every other change over that time.", "12 of 12 trials used."}
+		"The treatments were measured one after another: the differences include every other change over that time.", "12 of 12 trials used."}
 	if got := Answer(r); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -105,7 +105,7 @@ func WordsOf(r *answer.Report) Words {
 func cellsOf(v view, c compare.Comparison) ComparisonWords {
 	if c.Metric == dataCost && !isShown(c.Verdict) && v.isMetered(v.treatment(c.Treatment), c) {
 		w := comparisonWords(c)
-		w.Verdict = "metered"
+		w.Verdict = "measured directly"
 		return w
 	}
 	c = c.Judged(v.r.Confidence)
