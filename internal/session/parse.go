@@ -3,7 +3,9 @@ package session
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -11,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/result"
 )
 
 // Options select and change an experiment.
@@ -24,11 +27,18 @@ type Options struct {
 	Resumed string
 }
 
-// Read reads an experiment file and expands it to a plan. If the file does not exist, its name may belong to an
-// embedded example.
+// Read reads an experiment file and expands it to a plan. If the file does not exist, or is a directory without one, its name may
+// belong to an embedded example.
 func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, error) {
 	data, err := strict.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) && filepath.Ext(file) == "" && filepath.Base(file) == file {
+	at, _ := os.Stat(file)
+	dir := at != nil && at.IsDir()
+	if inside := filepath.Join(file, result.ExperimentFile); dir {
+		if _, err := os.Stat(inside); err == nil {
+			return nil, hint.Usage(fmt.Errorf("%s is a directory", file), "name its experiment file: "+inside)
+		}
+	}
+	if (dir || errors.Is(err, fs.ErrNotExist)) && filepath.Ext(file) == "" && filepath.Base(file) == file {
 		if !slices.Contains(examples.Names(), file) {
 			help := "name a file, or an example of `tare list examples`"
 			if near, ok := strict.Nearest(file, examples.Names()); ok {
