@@ -110,7 +110,7 @@ breached, 125 undecided or failed, 255 wrong usage.`,
 	f.StringArrayVar(&o.Gates, "gate", nil, "bound the change from A to B; may be repeated (default `'"+session.DefaultGate+"'`; of two programs /total)")
 	f.StringVar(&o.Detect, "detect", "", "a gate holds if the change is shown to be below its limit plus this `share`, such as 1%; default 0%")
 	f.DurationVar(&o.MaxTime, "max-time", o.MaxTime, "max duration of the run; gates not decided by then are undecided")
-	o.decides(cmd)
+	undecidedFlag(cmd, &o.undecided)
 	f.BoolVar(&o.bisect, "bisect", false, "exit codes for git bisect run")
 	f.StringVar(&o.App, "app", "echo", "application: `name` or file of a topology")
 	f.StringVar(&o.Rate, "rate", "1000", "`requests` per second; of two programs by default found by a short search")

@@ -59,8 +59,8 @@ interval is within. Otherwise, and with fewer than 3 BASE runs, it is undecided.
 failed requests and timeouts are counted: one BASE run decides them. To compare two
 builds now, use tare ab: it needs no earlier runs.
 
-Exit codes: 0 every gate holds; 4 a gate is breached; 5 undecided (--gate-undecided
-pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a gate.`,
+Exit codes: 0 every gate holds; 4 a gate is breached; 5 undecided (--undecided pass or
+fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a gate.`,
 		Example: `  tare compare runs/before runs/after
   tare compare runs/nightly-* runs/new --gate '` + metric.CPUPerRequest + `/total < +3%' --format markdown
   tare compare runs/before runs/after --anyway --all`,
@@ -92,7 +92,7 @@ pass or fail makes it 0 or 4); 1 the runs cannot be compared; 2 a mistake in a g
 	f.BoolVar(&o.anyway, "anyway", false, "compare runs under different conditions")
 	f.Float64Var(&o.confidence, "confidence", 0, "confidence of intervals, such as 0.99; default: the experiment's")
 	f.StringArrayVar(&o.gates, "gate", nil, "bound the change of a metric, such as `'rate > -1%'`; may be repeated")
-	choice(cmd, &o.undecided, "gate-undecided", "outcome of an undecided gate: pass or fail; default: exit code 5", outcomes)
+	undecidedFlag(cmd, &o.undecided)
 	return cmd
 }
 
@@ -210,7 +210,7 @@ func (c comparer) noteGates(a *compare.Across, o compareOptions) {
 		}
 	}
 	if undecided > 0 && outcomeOfGates(a, o) == nil {
-		c.Notef("%d of %d gate checks are undecided, and pass (--gate-undecided pass)", undecided, len(a.Gates))
+		c.Notef("%d of %d gate checks are undecided, and pass (--undecided pass)", undecided, len(a.Gates))
 	}
 }
 
@@ -225,7 +225,7 @@ func outcomeOfGates(a *compare.Across, o compareOptions) error {
 	case breached > 0:
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are breached", breached, len(a.Gates)), Code: console.Gate}
 	case undecided > 0 && o.undecided == "fail":
-		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided, and --gate-undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
+		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided, and --undecided is fail", undecided, len(a.Gates)), Code: console.Gate}
 	case undecided > 0 && o.undecided != "pass":
 		return &console.ExitError{Err: fmt.Errorf("%d of %d gate checks are undecided", undecided, len(a.Gates)), Code: console.Undecided}
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -75,9 +77,37 @@ func (c runCommand) printHeading(s *session.Study, o runOptions) {
 		fmt.Fprint(c.Err, sourceText(s))
 	}
 	if most := s.PrewarmTime(); most > 0 {
-		fmt.Fprintf(c.Err, "If the CPU of a request falls, as with a JIT compiler, deployments are loaded for up to %v before each block, max %v in all (phases.prewarm: 0s: never).\n",
-			s.Experiment.Phases.Prewarm, experiment.Duration(most))
+		fmt.Fprintf(c.Err, "If the CPU of a request falls, as with a JIT compiler, deployments are loaded for up to %v before each block, at most %s in all (%s: never).\n",
+			s.Experiment.Phases.Prewarm, spoken(most), o.inHints("phases.prewarm: 0s"))
 	}
+}
+
+// spoken is a time in minutes, or seconds: "47 min". 47m would be a number of thousandths in Kubernetes.
+func spoken(d time.Duration) string {
+	if d < 2*time.Minute {
+		return fmt.Sprintf("%.0f s", math.Ceil(d.Seconds()))
+	}
+	return fmt.Sprintf("%.0f min", math.Ceil(d.Minutes()))
+}
+
+// inHints is a hint in the words of the command.
+func (o runOptions) inHints(text string) string {
+	if o.hints == nil {
+		return text
+	}
+	return o.hints(text)
+}
+
+// hinting is a view with hints in the words of a command.
+type hinting struct {
+	*live.View
+	o runOptions
+}
+
+// Event takes the next event.
+func (h hinting) Event(e result.Event) error {
+	e.Hint = h.o.inHints(e.Hint)
+	return h.View.Event(e)
 }
 
 // purpose is the experiment's description, else its treatments.
@@ -140,7 +170,7 @@ func (c runCommand) underView(ctx context.Context, run *session.Run, o runOption
 	view := live.New(c.Err, live.Options{Plain: o.plain, In: c.In, Plan: run.Dir.Plan(), Recorded: recorded, Analyze: reportsOf(run.Dir), Interrupt: interruptSelf})
 	defer view.Close()
 	defer c.WhileInterrupted(view.Leave, cmp.Or(o.interrupted, interruptedRun))()
-	options := session.RunOptions{View: view, Kill: c.kill}
+	options := session.RunOptions{View: hinting{view, o}, Kill: c.kill}
 	if o.undecided != "" {
 		options.Resume = []string{"--undecided", o.undecided}
 	}

@@ -86,6 +86,12 @@ rates, between the lowest and the highest one of the file, and the blocks
 			if short := s.ShortMeasure(); short != "" {
 				c.Notef("%s", short)
 			}
+			for _, missing := range s.MissingPrograms(cmd.Context()) {
+				c.Notef("%v: %s", missing, hint.Of(missing))
+			}
+			if busy := s.Busy(); busy != "" {
+				c.Notef("times are of an idle machine%s", busy)
+			}
 			return report.Write(c.Out, s, planForms, format)
 		},
 	}
@@ -265,7 +271,7 @@ func against(p *plan.Plan, t plan.Treatment) string {
 
 func timeWords(s *session.Study) string {
 	if most := s.PrewarmTime(); most > 0 {
-		return measureWords(s) + fmt.Sprintf("max %v more if the CPU of a request falls, as with a JIT compiler (phases.prewarm)\n", experiment.Duration(most))
+		return measureWords(s) + fmt.Sprintf("at most %s more if the CPU of a request falls, as with a JIT compiler (phases.prewarm)\n", spoken(most))
 	}
 	return measureWords(s)
 }

@@ -27,6 +27,8 @@ type runOptions struct {
 	// gatesOnly makes trials that failed or are invalid no reason for an exit code, if each treatment has a valid one:
 	// the gates take account of them.
 	gatesOnly bool
+	// hints changes the hints of messages, for a command without a file. Nil keeps them.
+	hints func(string) string
 	// bisect: the exit codes have the meaning that git bisect gives them.
 	bisect bool
 	// interrupted is the message of the first interrupt, "" for the message of a run that keeps its records.
@@ -84,15 +86,15 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 	f.BoolVar(&o.dry, "dry-run", false, "run nothing: print manifests and commands of one trial of each treatment (kubernetes)")
 	f.BoolVar(&o.plain, "plain", false, "plain lines instead of a screen")
 	choice(cmd, &o.report.format, "format", "report format, as in tare report", formatNames())
-	o.decides(cmd)
+	undecidedFlag(cmd, &o.undecided)
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagDirname("resume")
 	return cmd
 }
 
-// decides adds the flag of the outcome of undecided gates.
-func (o *runOptions) decides(cmd *cobra.Command) {
-	choice(cmd, &o.undecided, "undecided", "`outcome` of an undecided gate: pass or fail; default: exit code 5", outcomes)
+// undecidedFlag adds the flag of the outcome of undecided gates.
+func undecidedFlag(cmd *cobra.Command, outcome *string) {
+	choice(cmd, outcome, "undecided", "`outcome` of an undecided gate: pass or fail; default: exit code 5", outcomes)
 }
 
 type runCommand struct{ *CommandLine }

@@ -135,7 +135,7 @@ with an invalid trial is repeated, at most half as many times as there are block
 	f.StringVar(&o.Out, "out", "", "results `directory`; default runs/weigh-<program>-<UTC time>")
 	f.Var(&o.keep, "keep", "write the experiment to this `file`; default: the results directory with .yaml")
 	f.BoolVar(&o.run.plain, "plain", false, "plain lines instead of a screen")
-	choice(cmd, &o.run.report.format, "format", "report format, as in tare report; text is the answer alone", formatNames())
+	choice(cmd, &o.run.report.format, "format", "report format, as in tare report; text is the answer and its differences", formatNames())
 	f.BoolVar(&o.Cold, "cold", false, "measure a program that has just begun: no load before the warm-up")
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("keep", "yaml", "yml")
@@ -172,8 +172,8 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	if err := c.fit(ctx, w); err != nil {
 		return err
 	}
-	c.Notef("measuring %s: %s, about %v", w.Load(), printable.Counted(w.Blocks(), "block"), w.Expected().Round(5*time.Second))
-	o.run.out, o.run.sourceShown = w.Out, o.InPlace
+	c.Notef("measuring %s: %s, about %v%s", w.Load(), printable.Counted(w.Blocks(), "block"), w.Expected().Round(5*time.Second), w.Study.Busy())
+	o.run.out, o.run.sourceShown, o.run.hints = w.Out, o.InPlace, session.HintInFlags
 	if o.run.report.format == defaultReport().format {
 		o.run.finish = c.answer
 	}
@@ -198,5 +198,9 @@ func (c weigher) answer(dir string, o reportOptions) error {
 	if p := a.Dir.Plan(); len(report.Answer(a.Report)) == 0 || a.Report.Count.Used < p.Needed() {
 		return reporter(c).report(dir, o)
 	}
-	return report.WriteAnswer(c.Out, a.Report, report.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)})
+	if err := report.WriteAnswer(c.Out, a.Report, report.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)}); err != nil {
+		return err
+	}
+	fmt.Fprintf(c.Err, "Tables: tare report %s\n", printable.ShellWord(dir))
+	return nil
 }

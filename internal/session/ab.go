@@ -104,8 +104,8 @@ func (p *Program) AB(ctx context.Context, o AB) (*Study, error) {
 				return (s.Plan.Expected * time.Duration(n) / time.Duration(blocks)).Round(time.Second)
 			}
 			least := compare.LeastToHold(blocks)
-			s.notef("max %d blocks in about %v: a gate may be breached from block %d (about %v), by failed requests from block 1, and hold from block %d (about %v)",
-				blocks, after(blocks), from, after(from), least, after(least))
+			s.notef("at most %d blocks in about %v%s: a gate may be breached from block %d (about %v), by failed requests from block 1, and hold from block %d (about %v)",
+				blocks, after(blocks), s.Busy(), from, after(from), least, after(least))
 			return s, nil
 		}
 		// Blocks differ in the number of meshes that are installed.

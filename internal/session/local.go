@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
@@ -99,6 +100,27 @@ func listed(cpus []int) string {
 		i = k + 1
 	}
 	return strings.Join(parts, ",")
+}
+
+// MissingPrograms are errors about programs of the plan's meshes that this machine lacks, and that no run downloads.
+func (s *Study) MissingPrograms(ctx context.Context) (all []error) {
+	seen := map[string]bool{}
+	for _, t := range s.Plan.Treatments {
+		d := s.Meshes[t.Levels.Mesh]
+		if s.Experiment.Platform.Kind != mesh.OnLocal || d.Local == nil || s.Experiment.Meshes[t.Levels.Mesh].Program != "" {
+			continue
+		}
+		for _, name := range d.Local.Programs() {
+			if seen[name] || fetch.Packages[name] == "" {
+				continue
+			}
+			seen[name] = true
+			if _, err := fetch.Find(ctx, name, fetch.Options{Offline: true}); err != nil {
+				all = append(all, err)
+			}
+		}
+	}
+	return all
 }
 
 // fetchProgram finds a program by the name that a mesh definition gives it, and downloads it.

@@ -240,7 +240,7 @@ func (s *search) notef(format string, args ...any) {
 // searchHint is the hint of a check in terms of the flags of weigh, and of the directory of the logs.
 func searchHint(text, logs string) string {
 	text = strings.NewReplacer("factors.route or load.requests has the path, load.headers the Host, and load.checks the status of its answers", "--path is a path, and -H 'Host: NAME' a Host, that it answers with status 2xx", "exchange has the request and its whole answer", "--data is the request and --expect-body its whole answer", "the trial's provenance directory", logs).Replace(text)
-	return inFlags(text)
+	return HintInFlags(text)
 }
 
 // most is the rate of answers at full load, requests per second. A low one is measured again: a stall of

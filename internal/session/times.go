@@ -1,10 +1,16 @@
 package session
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -95,6 +101,24 @@ func (s *Study) Expected() time.Duration {
 		return s.Times.All
 	}
 	return s.Plan.Expected
+}
+
+// Busy returns words for the end of an expected time if this machine has more to run than it has processors, or "".
+func (s *Study) Busy() string {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil || s.Experiment.Platform.Kind != mesh.OnLocal {
+		return ""
+	}
+	return busyWords(string(text), runtime.NumCPU())
+}
+
+// busyWords are about a load average, as /proc/loadavg has it.
+func busyWords(loads string, cpus int) string {
+	minute, _, _ := strings.Cut(loads, " ")
+	if load, err := strconv.ParseFloat(minute, 64); err == nil && load > float64(cpus) {
+		return fmt.Sprintf(", longer while others use this machine: load average %s on %s", minute, printable.Counted(cpus, "CPU"))
+	}
+	return ""
 }
 
 // ShortMeasure returns why the measure phase is too short for the expected counter refresh interval, or "".

@@ -7,6 +7,15 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
+// An expected time has a warning if more than its processors is to run.
+func TestBusyWords(t *testing.T) {
+	for loads, want := range map[string]string{"2.31 1.90 1.02 3/410 99\n": ", longer while others use this machine: load average 2.31 on 2 CPUs", "2.00 9.00 9.00 1/1 1\n": "", "": ""} {
+		if got := busyWords(loads, 2); got != want {
+			t.Errorf("%q: %q, want %q", loads, got, want)
+		}
+	}
+}
+
 // Trials of a round overlap. Their time counts once.
 func TestSpent(t *testing.T) {
 	at := time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)

@@ -14,6 +14,8 @@ var weighFlags = []struct {
 	field *regexp.Regexp
 	flag  string
 }{
+	{field(`phases\.prewarm: 0s`), "--cold"},
+	{field(`phases\.(?:warmup|measure|prewarm)`), "$0 of the kept file (tare run FILE --set)"},
 	{field(`factors\.connections`), "--connections"},
 	{field(`factors\.rate`), "--rate"},
 	{field(`factors\.route(?: or load\.requests)?`), "--path"},
@@ -63,8 +65,8 @@ var weighPhrases = strings.NewReplacer(
 func InFlags(err error) error {
 	mistakes, wrong := errors.AsType[strict.Problems](err)
 	if !wrong {
-		if text := hint.Of(err); inFlags(text) != text {
-			return hint.Wrap(err, inFlags(text))
+		if text := hint.Of(err); HintInFlags(text) != text {
+			return hint.Wrap(err, HintInFlags(text))
 		}
 		return err
 	}
@@ -74,7 +76,7 @@ func InFlags(err error) error {
 		if repeats(all, cause) {
 			continue
 		}
-		all = append(all, strict.Problem{Message: inFlags(p.Message), Tip: inFlags(p.Tip)})
+		all = append(all, strict.Problem{Message: HintInFlags(p.Message), Tip: HintInFlags(p.Tip)})
 	}
 	return all
 }
@@ -89,7 +91,8 @@ func repeats(before strict.Problems, cause string) bool {
 	return false
 }
 
-func inFlags(text string) string {
+// HintInFlags is a text that names flags in place of fields.
+func HintInFlags(text string) string {
 	for _, f := range weighFlags {
 		text = f.field.ReplaceAllString(text, f.flag)
 	}
