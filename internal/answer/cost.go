@@ -275,14 +275,14 @@ func (p Prices) money(cores, gib *stats.Interval) *stats.Interval {
 	if cores == nil {
 		return nil
 	}
-	m := compare.ScaledInterval(*cores, p.Core.Month)
+	m := cores.Times(p.Core.Month)
 	if p.GiB == nil {
 		return &m
 	}
 	if gib == nil {
 		return nil
 	}
-	g := compare.ScaledInterval(*gib, p.GiB.Month)
+	g := gib.Times(p.GiB.Month)
 	sum := stats.Interval{Estimate: m.Estimate + g.Estimate}
 	if m.Known() && g.Known() {
 		low, high := *m.Low+*g.Low, *m.High+*g.High
@@ -327,7 +327,7 @@ func scaled(i *stats.Interval, by float64) *stats.Interval {
 	if i == nil {
 		return nil
 	}
-	s := compare.ScaledInterval(*i, by)
+	s := i.Times(by)
 	return &s
 }
 

@@ -63,6 +63,8 @@ type Across struct {
 	History *History `json:"history,omitempty"`
 
 	runs []earlier // the base runs, and the new one last
+	// matched are the IDs in each of the runs of the treatments that equal one of the last base run, by its ID there.
+	matched map[string][]string
 }
 
 // earlier is one of the base runs.
@@ -81,7 +83,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 	a := &Across{
 		Schema: AcrossSchema, Method: Unpaired, Confidence: n.Confidence(), New: sideOf(next, n),
 		Obstacles: []Distinction{}, Distinctions: []Distinction{},
-		OnlyBase: []string{}, OnlyNew: []string{}, Gates: []GateCheck{}, Warnings: []figures.Warning{},
+		OnlyBase: []string{}, OnlyNew: []string{}, Gates: []GateCheck{}, Warnings: []figures.Warning{}, matched: map[string][]string{},
 	}
 	var runs []earlier
 	for _, base := range bases {
@@ -103,19 +105,19 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		a.BaseRuns = append(a.BaseRuns, a.Base)
 		runs = append(runs, earlier{base, b})
 	}
+	a.runs = append(slices.Clone(runs), earlier{next, n})
 	if len(runs) == 1 {
 		a.BaseRuns = nil
-	} else if err := distinct(append(slices.Clone(runs), earlier{next, n})); err != nil {
+	} else if err := distinct(a.runs); err != nil {
 		return nil, err
 	}
 	if o.Confidence > 0 {
 		a.Confidence = o.Confidence
 	}
 	x := estimator{confidence: a.Confidence}
-	a.runs = append(slices.Clone(runs), earlier{next, n})
-	cs := a.match(&x, runs, earlier{next, n})
+	cs := a.match(&x)
 	a.Families, a.Changes = x.adjust(cs, nil), comparisonsOf(cs)
-	a.markGrowth(runs, earlier{next, n})
+	a.markGrowth()
 	for _, side := range []struct {
 		dir  string
 		only []string
@@ -204,45 +206,42 @@ func levelsByFactor(p plan.Plan) map[string][]string {
 }
 
 // match pairs the treatments of all runs, and compares them.
-func (a *Across) match(x *estimator, runs []earlier, next earlier) (cs []compared) {
-	newPlan := next.dir.Plan()
-	plans := append(plansOf(runs), newPlan)
-	key := keyOf(plans...)
-	partner := map[string]plan.Treatment{}
-	for _, t := range newPlan.Treatments {
-		partner[key(t)] = t
+func (a *Across) match(x *estimator) (cs []compared) {
+	var plans []plan.Plan
+	for _, r := range a.runs {
+		plans = append(plans, r.dir.Plan())
 	}
-	last := plans[len(runs)-1]
+	key, n := keyOf(plans...), len(plans)-1
+	ids, valid := make([]map[string]string, len(plans)), make([]map[string][]figures.Measured, len(plans)) // by key, by ID
+	for i, p := range plans {
+		ids[i], valid[i] = map[string]string{}, a.runs[i].run.validByTreatment()
+		for _, t := range p.Treatments {
+			ids[i][key(t)] = t.ID
+		}
+	}
+	last := plans[n-1]
 	references := map[string]bool{}
 	for _, t := range last.Treatments {
 		if !t.Control { // the A/A pair of a mesh makes it no reference
 			references[t.Baseline] = true
 		}
 	}
-	trials := make([]map[string][]figures.Measured, len(runs)) // by key
-	for i, r := range runs {
-		trials[i] = map[string][]figures.Measured{}
-		valid := r.run.validByTreatment()
-		for _, t := range r.dir.Plan().Treatments {
-			trials[i][key(t)] = valid[t.ID]
-		}
-	}
-	newTrials := next.run.validByTreatment()
 	taken := map[string]bool{}
 	for _, t := range last.Treatments {
-		p, ok := partner[key(t)]
-		if !ok {
+		var of []string
+		var trials [][]figures.Measured
+		for i := range plans {
+			id := ids[i][key(t)]
+			of, trials = append(of, id), append(trials, valid[i][id])
+		}
+		if of[n] == "" {
 			a.OnlyBase = append(a.OnlyBase, t.ID)
 			continue
 		}
-		taken[p.ID] = true
-		var base [][]figures.Measured
-		for i := range runs {
-			base = append(base, trials[i][key(t)])
-		}
-		cs = append(cs, changes(x, t, references[t.ID], base, newTrials[p.ID])...)
+		taken[of[n]], a.matched[t.ID] = true, of
+		cs = append(cs, changes(x, t, references[t.ID], trials[:n:n], trials[n])...)
 	}
-	for _, t := range newPlan.Treatments {
+	for _, t := range plans[n].Treatments {
 		if !taken[t.ID] {
 			a.OnlyNew = append(a.OnlyNew, t.ID)
 		}
@@ -324,24 +323,14 @@ func (a *Across) Gate(gates []Gate) error {
 // checkCounts judges a change by the counts of all trials of its treatment, valid or not. They need no variation from run to
 // run: requests fail for the same reasons on every day. Not ok if the metric is not a count in one of the runs.
 func (a *Across) checkCounts(g Gate, c *Comparison) (out GateCheck, ok bool) {
-	var plans []plan.Plan
-	for _, r := range a.runs {
-		plans = append(plans, r.dir.Plan())
-	}
-	key := keyOf(plans...)
-	of := key(a.runs[len(a.runs)-2].run.Plan.ByID()[c.Treatment])
 	var both counts
 	for i, r := range a.runs {
-		ids := map[string]bool{}
-		for _, t := range plans[i].Treatments {
-			ids[t.ID] = key(t) == of
-		}
 		before := len(both.baseline) + len(both.treatment)
 		for j := range r.run.Records {
 			record := &r.run.Records[j]
 			events, counted := eventsOf(g.Metric, record)
 			switch {
-			case !ids[record.Treatment] || !counted:
+			case record.Treatment != a.matched[c.Treatment][i] || !counted:
 			case i < len(a.runs)-1:
 				both.baseline = append(both.baseline, events)
 			default:

@@ -33,8 +33,7 @@ func (c *compared) withinBounds(x *estimator, treatment, baseline map[int]figure
 // bound replaces a difference by the interval from the least to the greatest one that the bounds of both sides allow.
 func (c *compared) bound(least, greatest stats.Result) {
 	c.Ratio, c.OnRatio, c.Equivalence = nil, false, nil
-	difference := between(c.Difference.Estimate, least, greatest)
-	c.Difference = &difference
+	c.Difference = new(between(c.Difference.Estimate, least, greatest))
 	switch {
 	case c.P == nil:
 	case least.Estimate > 0 && least.P != nil:
@@ -78,8 +77,7 @@ func (c *compared) boundChange(x *estimator, base [][]figures.Measured, next []f
 	ratio := c.Ratio
 	c.bound(least, greatest)
 	if ratio != nil {
-		of := between(ratio.Estimate, leastRatio, greatestRatio)
-		c.Ratio = &of
+		c.Ratio = new(between(ratio.Estimate, leastRatio, greatestRatio))
 	}
 }
 

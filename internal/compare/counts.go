@@ -174,23 +174,11 @@ func (g Gate) changeOfCounts(treatment, baseline stats.Count, alpha float64) sta
 		if !g.Relative {
 			return d
 		}
-		return linear(d, 0, 100/(baseline.Scale-baseline.Value()))
+		return d.Times(100 / (baseline.Scale - baseline.Value()))
 	case g.Relative:
-		return linear(stats.CountRatio(treatment, baseline, alpha), -100, 100)
+		return stats.CountRatio(treatment, baseline, alpha).Map(func(ratio float64) float64 { return -100 + 100*ratio })
 	}
 	return stats.CountDifference(treatment, baseline, alpha)
-}
-
-// linear is offset + scale·i, without the bounds that i lacks.
-func linear(i stats.Interval, offset, scale float64) stats.Interval {
-	out := stats.Interval{Estimate: offset + scale*i.Estimate}
-	for _, side := range []struct{ from, to **float64 }{{&i.Low, &out.Low}, {&i.High, &out.High}} {
-		if *side.from != nil {
-			v := offset + scale***side.from
-			*side.to = &v
-		}
-	}
-	return out
 }
 
 // judgeBounds judges an interval. An absent bound is infinite.

@@ -382,12 +382,7 @@ func (w gateTest) shown(i stats.Interval) *stats.Interval {
 	if !w.gate.Relative {
 		return &i
 	}
-	ratio := stats.Interval{Estimate: math.Exp(i.Estimate)}
-	if i.Known() {
-		low, high := math.Exp(*i.Low), math.Exp(*i.High)
-		ratio.Low, ratio.High = &low, &high
-	}
-	return percent(ratio)
+	return percent(i.Map(math.Exp))
 }
 
 // Words are a decision in a line.

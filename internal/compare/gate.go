@@ -288,12 +288,7 @@ func (g Gate) withoutRatio(c *Comparison, out GateCheck) GateCheck {
 
 // percent is a ratio as a change: 1.03 is +3.
 func percent(r stats.Interval) *stats.Interval {
-	p := stats.Interval{Estimate: 100 * (r.Estimate - 1)}
-	if r.Known() {
-		low, high := 100*(*r.Low-1), 100*(*r.High-1)
-		p.Low, p.High = &low, &high
-	}
-	return &p
+	return new(r.Map(func(v float64) float64 { return 100 * (v - 1) }))
 }
 
 func (g Gate) judge(low, high float64) Outcome {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -77,45 +76,24 @@ func LoadedSeconds(records []result.Record) (most float64) {
 }
 
 // markGrowth adds the growth of memory in either run to the changes of the treatments.
-func (a *Across) markGrowth(runs []earlier, next earlier) {
-	key := keyOf(append(plansOf(runs), next.dir.Plan())...)
-	marked := func(r earlier) map[string]Treatment {
+func (a *Across) markGrowth() {
+	for i, r := range a.runs {
 		treatments := r.run.Treatments()
 		MarkGrowth(treatments, LoadedSeconds(r.run.Records))
-		byID, byKey := map[string]Treatment{}, map[string]Treatment{}
-		for _, t := range treatments {
-			byID[t.ID] = t
-		}
-		for _, t := range r.dir.Plan().Treatments {
-			byKey[key(t)] = byID[t.ID]
-		}
-		return byKey
-	}
-	keys := map[string]string{} // by treatment of the last base run, which names changes
-	for _, t := range runs[len(runs)-1].dir.Plan().Treatments {
-		keys[t.ID] = key(t)
-	}
-	mark := func(of map[string]Treatment, name string, to func(*Runs) **stats.Interval) {
-		for i := range a.Changes {
-			c := &a.Changes[i]
-			growth, w, ok := of[keys[c.Treatment]].Growing(c.Metric)
-			if !ok || *to(c.Runs) != nil {
+		for j := range a.Changes {
+			c := &a.Changes[j]
+			k := slices.IndexFunc(treatments, func(t Treatment) bool { return t.ID == a.matched[c.Treatment][i] })
+			if k < 0 {
 				continue
 			}
-			*to(c.Runs) = &growth
-			w.Message = name + ": " + w.Message
-			c.Warnings = append(slices.Clip(c.Warnings), w)
+			name, to := "base run", &c.BaseGrowth
+			if i == len(a.runs)-1 {
+				name, to = "new run", &c.NewGrowth
+			}
+			if growth, w, ok := treatments[k].Growing(c.Metric); ok && *to == nil {
+				*to, w.Message = &growth, name+": "+w.Message
+				c.Warnings = append(slices.Clip(c.Warnings), w)
+			}
 		}
 	}
-	for _, r := range runs {
-		mark(marked(r), "base run", func(r *Runs) **stats.Interval { return &r.BaseGrowth })
-	}
-	mark(marked(next), "new run", func(r *Runs) **stats.Interval { return &r.NewGrowth })
-}
-
-func plansOf(runs []earlier) (all []plan.Plan) {
-	for _, r := range runs {
-		all = append(all, r.dir.Plan())
-	}
-	return all
 }

@@ -18,10 +18,9 @@ func (c Comparison) Judged(confidence float64) Comparison {
 	switch {
 	case shown:
 	case c.OnRatio && c.Ratio != nil && c.Ratio.Excludes(1) && *c.Ratio.Low > 0:
-		c.Ratio = exponential(stats.AtLevel(logarithm(*c.Ratio), 0, *c.P, level, c.N))
+		c.Ratio = new(stats.AtLevel(c.Ratio.Map(math.Log), 0, *c.P, level, c.N).Map(math.Exp))
 	case !c.OnRatio && c.Difference != nil && c.Difference.Excludes(0):
-		wide := stats.AtLevel(*c.Difference, 0, *c.P, level, c.N)
-		c.Difference = &wide
+		c.Difference = new(stats.AtLevel(*c.Difference, 0, *c.P, level, c.N))
 	}
 	c.Difference, c.Ratio = agreeing(c.Difference, 0, shown), agreeing(c.Ratio, 1, shown)
 	return c
@@ -40,16 +39,4 @@ func agreeing(i *stats.Interval, none float64, shown bool) *stats.Interval {
 		return i
 	}
 	return &stats.Interval{Estimate: i.Estimate}
-}
-
-func logarithm(i stats.Interval) stats.Interval { return each(i, math.Log) }
-
-func exponential(i stats.Interval) *stats.Interval {
-	of := each(i, math.Exp)
-	return &of
-}
-
-func each(i stats.Interval, f func(float64) float64) stats.Interval {
-	low, high := f(*i.Low), f(*i.High)
-	return stats.Interval{Estimate: f(i.Estimate), Low: &low, High: &high}
 }

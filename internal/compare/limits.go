@@ -69,9 +69,8 @@ func limit(cs []compared, questions []asked, byTreatment map[string][]figures.Me
 			continue
 		}
 		c.Limit, limits[[2]string{c.Treatment, c.Metric}] = &by, by
-		difference := widened(*c.Difference, by)
-		c.Difference = &difference
-		if width, ok := difference.HalfWidth(); ok && by.Above+by.Below > unclearShare*2*width {
+		c.Difference = new(widened(*c.Difference, by))
+		if width, ok := c.Difference.HalfWidth(); ok && by.Above+by.Below > unclearShare*2*width {
 			c.Warnings = append(c.Warnings, figures.Warning{Code: "idle-unclear", Metrics: []string{c.Metric},
 				Message: fmt.Sprintf("%.0f %% of the interval is CPU in the slices of others that is idle or deferred work", 50*(by.Above+by.Below)/width),
 				Hint:    "raise blocks or phases.measure, or write order: random, which measures each treatment alone"})

@@ -114,7 +114,7 @@ func (x *estimator) line(l Line, groups [][]figures.Measured, of func(figures.Me
 	if !ok {
 		return l, false
 	}
-	l.N, l.Middle, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = f.N, f.Middle, f.Intercept.Interval, ScaledInterval(f.Slope.Interval, 1e6), f.Misfit, []figures.Warning{}
+	l.N, l.Middle, l.FixedCores, l.PerRequestUS, l.Misfit, l.Warnings = f.N, f.Middle, f.Intercept.Interval, f.Slope.Interval.Times(1e6), f.Misfit, []figures.Warning{}
 	l.Rates, l.From, l.To = f.levels, f.from, f.to
 	if x.misfits(f) {
 		l.Warnings = append(l.Warnings, figures.Warning{Code: "not-a-line",
@@ -161,13 +161,4 @@ func (x *estimator) fit(groups [][]figures.Measured, of func(figures.Measured) (
 	stats.WeighByGroup(points)
 	f.LineFit = stats.Line(points, x.confidence)
 	return f, f.Slope.Why == stats.Computed
-}
-
-func ScaledInterval(i stats.Interval, by float64) stats.Interval {
-	out := stats.Interval{Estimate: i.Estimate * by}
-	if i.Known() {
-		low, high := *i.Low*by, *i.High*by
-		out.Low, out.High = &low, &high
-	}
-	return out
 }

@@ -168,8 +168,7 @@ func (x *estimator) mean(m metric.Metric, differences, ratios [][]float64) poole
 	}
 	if p.test.Why == stats.NoSpread {
 		if p.Verdict = NotShown; p.test.Estimate != 0 {
-			exact := stats.ExactEqual(p.N)
-			p.P = &exact
+			p.P = new(stats.ExactEqual(p.N))
 		}
 	}
 	p.Heterogeneity = stats.Heterogeneity(rows)
@@ -335,13 +334,11 @@ func (x *estimator) smallest(r stats.Result, level float64, relative bool) *Smal
 		return nil
 	}
 	if relative {
-		low, high := math.Expm1(*i.Low), math.Expm1(*i.High)
-		i = stats.Interval{Estimate: math.Expm1(i.Estimate)}
-		if i.Estimate > mostRelative {
+		if i = i.Map(math.Expm1); i.Estimate > mostRelative {
 			return nil
 		}
-		if high <= mostRelative {
-			i.Low, i.High = &low, &high
+		if *i.High > mostRelative {
+			i.Low, i.High = nil, nil
 		}
 	}
 	return &Smallest{Interval: i, Relative: relative, Level: level}

@@ -84,15 +84,13 @@ func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[s
 		return n, false // both have no such tasks
 	}
 	if n.Blocks == 1 {
-		these := stats.MeanInterval(rows, x.confidence).Interval
-		n.These = &these
+		n.These = new(stats.MeanInterval(rows, x.confidence).Interval)
 		return n, true
 	}
 	between := math.Sqrt(max(0, variance(blocks)-within))
 	n.Deployment = &between
 	if n.Price = price; price != nil && between > 0 {
-		best := price.BestSlices(n.Slice*math.Sqrt(float64(n.Slices)), between)
-		n.BestSlices = &best
+		n.BestSlices = new(price.BestSlices(n.Slice*math.Sqrt(float64(n.Slices)), between))
 	}
 	return n, true
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -27,12 +28,7 @@ type SpeedAdjusted struct {
 }
 
 // workParts are the metrics whose sum shows the machine's speed.
-var workParts = func() (names []string) {
-	for _, part := range figures.SpeedParts {
-		names = append(names, metric.Of(metric.CPUPerRequest, part))
-	}
-	return names
-}()
+var workParts = printable.Texts(figures.SpeedParts, func(part string) string { return metric.Of(metric.CPUPerRequest, part) })
 
 // speedAdjusted are the metrics that can be adjusted, by base name.
 var speedAdjusted = metric.CostsOfCPU()
@@ -113,8 +109,7 @@ func (x *estimator) speedAdjusted(raw stats.Interval, d *stats.Result, at stats.
 	s := &SpeedAdjusted{AdjustedFor: workParts, Treatments: from, Unadjusted: raw, Narrower: narrower}
 	d.Estimate = raw.Estimate // equal but for rounding
 	if d.Excludes(0) {
-		slope := at.RelativeSlope(d.Estimate, x.confidence)
-		s.Slope = &slope
+		s.Slope = new(at.RelativeSlope(d.Estimate, x.confidence))
 	}
 	return s
 }

@@ -52,7 +52,7 @@ func trendFigures(f *figures, r *result.Record, path string, confidence float64)
 			return
 		}
 		slope := stats.Trend(x, y, confidence).Interval
-		trends = append(trends, Trend{Metric: name, Points: points, PerHour: perHour(slope)})
+		trends = append(trends, Trend{Metric: name, Points: points, PerHour: slope.Times(3600)})
 		if of, ok := trendMetrics[base]; ok {
 			f.set(metric.Of(of, part), slope.Estimate*3600)
 		}
@@ -236,13 +236,4 @@ func cpuAt(t *result.TaskUsage, second float64) (ns float64, ok bool) {
 
 func isOf(p metric.Part, t *result.TaskUsage) bool {
 	return slices.ContainsFunc(p.Planes, func(plane metric.Plane) bool { return t.Plane == plane && t.Missing == "" })
-}
-
-func perHour(perSecond stats.Interval) stats.Interval {
-	scaled := stats.Interval{Estimate: perSecond.Estimate * 3600}
-	if perSecond.Known() {
-		low, high := *perSecond.Low*3600, *perSecond.High*3600
-		scaled.Low, scaled.High = &low, &high
-	}
-	return scaled
 }

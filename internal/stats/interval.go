@@ -13,6 +13,23 @@ func (i Interval) HalfWidth() (float64, bool) {
 	return (*i.High - *i.Low) / 2, true
 }
 
+// Map returns f of the estimate and of the known ends. f increases.
+func (i Interval) Map(f func(float64) float64) Interval {
+	out := Interval{Estimate: f(i.Estimate)}
+	if i.Low != nil {
+		out.Low = new(f(*i.Low))
+	}
+	if i.High != nil {
+		out.High = new(f(*i.High))
+	}
+	return out
+}
+
+// Times returns the interval in a unit that is smaller by a factor.
+func (i Interval) Times(factor float64) Interval {
+	return i.Map(func(v float64) float64 { return v * factor })
+}
+
 // Excludes reports whether there is an interval and v lies outside it.
 func (i Interval) Excludes(v float64) bool {
 	return i.Known() && (v < *i.Low || v > *i.High)
