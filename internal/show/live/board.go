@@ -66,6 +66,7 @@ type Message struct {
 // Trial is a trial as far as its events go.
 type Trial struct {
 	plan.Trial
+	nth      int // of the run
 	Status   Status
 	Why      string // it is failed or invalid
 	Phase    string
@@ -339,10 +340,13 @@ func (t *Trial) remember(planes map[string]float64, at time.Time) {
 
 const measurePhase = "measure"
 
-// counts reports whether figures enter min, max and mean: later ones are of an idle application.
-func (t *Trial) counts() bool {
-	return t.Phase == measurePhase || !slices.ContainsFunc(t.Phases, func(s span) bool { return s.name == measurePhase })
+// measured reports whether the measure phase has begun.
+func (t *Trial) measured() bool {
+	return t.Phase == measurePhase || slices.ContainsFunc(t.Phases, func(s span) bool { return s.name == measurePhase })
 }
+
+// counts reports whether figures enter min, max and mean: later ones are of an idle application.
+func (t *Trial) counts() bool { return t.Phase == measurePhase || !t.measured() }
 
 // Blocks is the number of blocks to run: spare blocks, for repetitions of invalid trials, count as they begin.
 func (b *Board) Blocks() int {
@@ -374,11 +378,11 @@ func (b *Board) latest() int {
 
 // progressWords are the place in the plan and in the trial: "trials 7-9 of 18, block 3 of 6, measure 2 of 3 s".
 func (b *Board) place(now time.Time) []string {
-	running := b.runningTrials()
+	running := b.running
 	if len(running) == 0 {
 		return []string{fmt.Sprintf("%d of %s", b.done, printable.Counted(b.run.Trials, "trial"))}
 	}
-	first, last := b.state.running[0].nth, b.state.running[len(b.state.running)-1].nth
+	first, last := running[0].nth, running[len(running)-1].nth
 	which := fmt.Sprintf("trial %d of %d", last, b.run.Trials)
 	if first != last {
 		which = fmt.Sprintf("trials %d-%d of %d", first, last, b.run.Trials)
@@ -389,14 +393,6 @@ func (b *Board) place(now time.Time) []string {
 		phase = fmt.Sprintf("%s %.0f of %.0f s", phase, min(now.Sub(t.PhaseAt), measure).Seconds(), measure.Seconds())
 	}
 	return []string{which, fmt.Sprintf("block %d of %d", t.Block, b.Blocks()), phase}
-}
-
-// running are the trials between their first and last event.
-func (b *Board) runningTrials() (all []*Trial) {
-	for _, t := range b.state.running {
-		all = append(all, b.trial(t.id))
-	}
-	return all
 }
 
 // trial returns the trial called id. One outside the plan is not in the grid.

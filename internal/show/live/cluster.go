@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -228,13 +229,10 @@ func lastRead(b *Board, t *Trial, follow bool) *Trial {
 // nodeLines are the nodes with their use as a share of what pods may have.
 func (d drawing) nodeLines(c *clusterUsage) []string {
 	lines := []string{d.heading(d.columned("NODE", "mcores", "of node", "(min – max)", "MiB", "of node", "(min – max)"))}
-	for _, name := range slices.Sorted(maps.Keys(c.nodes)) {
-		lines = append(lines, d.nodeLine(name, c.nodes[name]))
-	}
 	if len(c.nodes) == 0 {
-		lines = append(lines, " not read yet, or unreadable")
+		return append(lines, " not read yet, or unreadable")
 	}
-	return lines
+	return append(lines, printable.Texts(slices.Sorted(maps.Keys(c.nodes)), func(name string) string { return d.nodeLine(name, c.nodes[name]) })...)
 }
 
 // sumLines are the sums of tasks beside the sums of the baseline, and their ratios.

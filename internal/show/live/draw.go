@@ -330,7 +330,7 @@ func (d drawing) cell(t *Trial, at cell) string {
 
 // loadLines have a line for each running trial: rates, errors, latency of the last second.
 func (d drawing) loadLines() []string {
-	trials := d.inOrder(d.board.runningTrials())
+	trials := d.inOrder(slices.Clone(d.board.running))
 	if t := d.chosen(); !d.look.follow && t != nil && t.Status != Planned {
 		trials = []*Trial{t}
 	} else if len(trials) == 0 && t != nil && t.Status != Planned {
@@ -417,9 +417,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 
 // events are the last faults of a trial, and the last change, a line each: beside the figures there is no room in 80 columns.
 func events(p painter, t *Trial, faults int, indent string) (lines []string) {
-	for _, f := range t.Faults[max(0, len(t.Faults)-faults):] {
-		lines = append(lines, indent+p.colored(red, clean(f)))
-	}
+	lines = printable.Texts(t.Faults[max(0, len(t.Faults)-faults):], func(f string) string { return indent + p.colored(red, clean(f)) })
 	if t.Changes > 0 {
 		lines = append(lines, fmt.Sprintf("%schange %d: %s", indent, t.Changes, clean(t.Change)))
 	}
@@ -579,7 +577,7 @@ func (d drawing) chosenCell() cell {
 // following is the trial to show by itself: of the running ones the first that is compared with a
 // baseline. Without one it is the last one that ran, and at the end of the run one that is compared.
 func (b *Board) following() cell {
-	running := b.runningTrials()
+	running := b.running
 	for _, of := range b.plan.Treatments {
 		i := slices.IndexFunc(running, func(t *Trial) bool { return t.Treatment == of.ID })
 		if i >= 0 && of.Baseline != "" && !of.Control {

@@ -73,7 +73,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 // next is the next tick. In a measure phase there is one a second, as there are figures.
 func (s *screen) next() tea.Cmd {
 	period := redraw
-	if slices.ContainsFunc(s.board.runningTrials(), func(t *Trial) bool { return t.Phase == measurePhase }) {
+	if slices.ContainsFunc(s.board.running, func(t *Trial) bool { return t.Phase == measurePhase }) {
 		period = time.Second
 	}
 	return tea.Tick(period, func(time.Time) tea.Msg { return tick{} })

@@ -3,6 +3,7 @@ package live
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +91,7 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 	for _, t := range b.plan.Treatments {
 		s.Rows = append(s.Rows, b.snapshotRow(t))
 	}
-	trials := d.inOrder(b.runningTrials())
+	trials := d.inOrder(slices.Clone(b.running))
 	if t := d.chosen(); len(trials) == 0 && t != nil && t.Status != Planned {
 		trials = []*Trial{t}
 	}

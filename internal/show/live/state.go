@@ -1,6 +1,7 @@
 package live
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,45 +12,25 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// state is the sum of the events so far. It draws itself without a clock
-// and no terminal, so that a stored run replays exactly.
+// state is the place in the run.
 type state struct {
 	run       result.Run
-	running   []*trial // begun and not done: several in a round
+	running   []*Trial // begun and not done: several in a round
 	nth       int      // trials begun, recorded ones of an earlier run included
 	done      int
-	problems  int // trials failed or invalid
-	phase     string
-	search    *result.Search // the probe under way, in phase search
-	beginning bool           // trials begin, and none is in a phase
-	spent     time.Duration  // by trials of this run
-	trialAt   time.Time      // when the running trials began, or the last trial ended, whichever is later
-	finished  int            // trials of this run, for the mean duration
-}
-
-// trial is one trial as far as its events go.
-type trial struct {
-	id       string
-	nth      int
-	progress *result.Progress // the last second
-	cores    map[string]float64
-	busy     map[string]float64 // cores, summed over the samples of the measure phase
-	samples  int                // in the measure phase
+	problems  int           // trials failed or invalid
+	beginning bool          // trials begin, and none is in a phase
+	spent     time.Duration // by trials of this run
+	trialAt   time.Time     // when the running trials began, or the last trial ended, whichever is later
+	finished  int           // trials of this run, for the mean duration
 }
 
 // longestPause is the longest pause between two trials of one run. A longer one is an interruption.
 const longestPause = 5 * time.Minute
 
-// runningTrial returns the running trial of an event, or an empty one.
-func (s *state) runningTrial(id string) *trial {
-	if i := slices.IndexFunc(s.running, func(t *trial) bool { return t.id == id }); i >= 0 {
-		return s.running[i]
-	}
-	return &trial{id: id, nth: s.nth}
-}
-
-// apply folds one event in and returns the lines that remain.
-func (s *state) apply(e result.Event) []string {
+// apply folds one event into the place in the run, and returns the lines that remain. Each trial folds its own events.
+func (b *Board) apply(e result.Event) []string {
+	s := &b.state
 	switch e.Kind {
 	case result.KindRun:
 		if e.Run != nil {
@@ -62,23 +43,9 @@ func (s *state) apply(e result.Event) []string {
 			return s.retimed(e.Run.TrialTime)
 		}
 	case result.KindTrial:
-		s.begin(e)
+		s.begin(b.trial(e.Trial), e.Time)
 	case result.KindPhase:
-		s.beginning, s.phase, s.search = false, e.Phase, nil
-	case result.KindSearch:
-		s.search = e.Search
-	case result.KindProgress:
-		if t := s.runningTrial(e.Trial); e.Progress != nil {
-			t.progress = e.Progress
-		}
-	case result.KindSample:
-		if e.Sample != nil && e.Sample.Cores != nil {
-			t := s.runningTrial(e.Trial)
-			t.cores = e.Sample.Cores
-			if s.phase == "measure" { // later samples are of an idle application
-				t.add(e.Sample.Cores)
-			}
-		}
+		s.beginning = false
 	case result.KindError, result.KindInvalid:
 		if e.Kind == result.KindError || e.Trial != "" {
 			s.problems++
@@ -99,8 +66,9 @@ func (s *state) apply(e result.Event) []string {
 		s.finished++
 		s.spent += e.Time.Sub(s.trialAt)
 		s.trialAt = e.Time
-		line := s.closing(s.runningTrial(e.Trial), e)
-		s.running = slices.DeleteFunc(s.running, func(t *trial) bool { return t.id == e.Trial })
+		t := b.trial(e.Trial)
+		line := s.closing(t, e)
+		s.running = slices.DeleteFunc(s.running, func(of *Trial) bool { return of == t })
 		return []string{line}
 	}
 	return nil
@@ -108,21 +76,21 @@ func (s *state) apply(e result.Event) []string {
 
 // begin begins a trial. The trials of a round begin before its first phase. All others that were
 // running have ended, some without a record.
-func (s *state) begin(e result.Event) {
-	again := slices.IndexFunc(s.running, func(t *trial) bool { return t.id == e.Trial })
-	if again >= 0 { // the round is run again
-		s.nth = s.running[again].nth - 1
+func (s *state) begin(t *Trial, at time.Time) {
+	if slices.Contains(s.running, t) { // the round is run again
+		s.nth = t.nth - 1
 	}
 	if !s.beginning {
 		s.running = nil
-		if pause := e.Time.Sub(s.trialAt); s.finished > 0 && pause <= longestPause {
+		if pause := at.Sub(s.trialAt); s.finished > 0 && pause <= longestPause {
 			s.spent += pause // the trial before was removed, or a mesh installed
 		}
 	}
 	s.nth++
 	s.run.Trials = max(s.run.Trials, s.nth) // repetitions of invalid trials
-	s.running = append(s.running, &trial{id: e.Trial, nth: s.nth})
-	s.beginning, s.phase, s.trialAt = true, "deploy", e.Time
+	t.nth = s.nth
+	s.running = append(s.running, t)
+	s.beginning, s.trialAt = true, at
 }
 
 var failure = map[string]string{result.KindError: "failed", result.KindInvalid: "invalid"}
@@ -150,12 +118,12 @@ func (s *state) retimed(trial time.Duration) []string {
 }
 
 // closing is the line a trial leaves behind.
-func (s *state) closing(t *trial, done result.Event) string {
-	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), t.nth, s.run.Trials, t.id)}
+func (s *state) closing(t *Trial, done result.Event) string {
+	parts := []string{fmt.Sprintf("trial %*d of %d  %s", len(fmt.Sprint(s.run.Trials)), cmp.Or(t.nth, s.nth), s.run.Trials, t.ID)}
 	if total := done.Total; total != nil {
 		parts = append(parts, fmt.Sprintf("%.0f req/s  %s", total.Rate, count(total.Errors, "error")))
 	}
-	if c := planes(t.meanCores()); c != "" {
+	if c := t.planes((*series).mean); c != "" && t.measured() {
 		parts = append(parts, c)
 	}
 	// The last trial of a round has the time of all.
@@ -165,44 +133,24 @@ func (s *state) closing(t *trial, done result.Event) string {
 	return strings.Join(parts, "  ")
 }
 
-// add keeps the CPU of a sample of the measure phase.
-func (t *trial) add(cores map[string]float64) {
-	if t.busy == nil {
-		t.busy = map[string]float64{}
-	}
-	t.samples++
-	for plane, c := range cores {
-		t.busy[plane] += c
-	}
-}
-
-// meanCores is the CPU of each plane over the samples of the measure phase.
-func (t *trial) meanCores() map[string]float64 {
-	means := map[string]float64{}
-	for plane, c := range t.busy {
-		means[plane] = c / float64(t.samples)
-	}
-	return means
-}
-
 // live is the line redrawn in place: the most perishable news first, cut to width.
 func (s *state) live(now time.Time, width int) string {
 	if len(s.running) == 0 {
 		return ""
 	}
 	t := s.running[len(s.running)-1]
-	which, name := fmt.Sprint(t.nth), t.id
+	which, name := fmt.Sprint(t.nth), t.ID
 	if n := len(s.running); n > 1 {
 		which, name = fmt.Sprintf("%d-%d", s.running[0].nth, t.nth), fmt.Sprintf("%d trials at once", n)
 	}
-	parts := []string{which + "/" + fmt.Sprint(s.run.Trials), name, s.phase + probe(s.search)}
+	parts := []string{which + "/" + fmt.Sprint(s.run.Trials), name, t.Phase + probe(t.Search)}
 	if left := s.left(now); left > 0 {
 		parts = append(parts, round(left).String()+" left")
 	}
-	if t.progress != nil {
-		parts = append(parts, t.load())
+	if p := t.Last; p != nil {
+		parts = append(parts, fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", p.WhileLoaded(), count(p.Errors, "error"), p.P50MS))
 	}
-	if c := planes(t.cores); c != "" {
+	if c := t.planes((*series).now); c != "" {
 		parts = append(parts, c)
 	}
 	if s.problems > 0 {
@@ -226,11 +174,6 @@ func probe(s *result.Search) string {
 	return fmt.Sprintf(" %d of %d, %.0f req/s", s.Probe, s.Probes, s.Rate)
 }
 
-func (t *trial) load() string {
-	p := t.progress
-	return fmt.Sprintf("%.0f req/s  %s  p50 %.2f ms", p.WhileLoaded(), count(p.Errors, "error"), p.P50MS)
-}
-
 func count(n int64, what string) string {
 	switch n {
 	case 0:
@@ -242,11 +185,11 @@ func count(n int64, what string) string {
 }
 
 // planes is CPU by plane in cores, in the order of all reports.
-func planes(cores map[string]float64) string {
+func (t *Trial) planes(value func(*series) float64) string {
 	var parts []string
 	for _, plane := range metric.Planes() {
-		if c, ok := cores[string(plane)]; ok && c >= 0.005 {
-			parts = append(parts, fmt.Sprintf("%s %.2f", plane, c))
+		if s := t.Planes[string(plane)]; s != nil && value(s) >= 0.005 {
+			parts = append(parts, fmt.Sprintf("%s %.2f", plane, value(s)))
 		}
 	}
 	if len(parts) == 0 {

@@ -43,8 +43,8 @@ type View struct {
 	w        io.Writer
 	o        Options
 	width    func() int // columns of the live line, nil if not a terminal
-	state    state
-	drawn    bool // a live line is on the screen and must be wiped before anything else is written
+	board    *Board     // of the lines; the screen has its own, which can be paused
+	drawn    bool       // a live line is on the screen and must be wiped before anything else is written
 	stop     chan struct{}
 	done     chan struct{}
 	program  *tea.Program // nil: lines
@@ -60,7 +60,7 @@ const redraw = 500 * time.Millisecond
 // New draws on w. The screen needs w and o.In to be terminals. A terminal without keys or a
 // dumb terminal gets lines, and where the cursor can move a live line. NO_COLOR removes the colours.
 func New(w io.Writer, o Options) *View {
-	v := &View{w: w, o: o, stop: make(chan struct{}), done: make(chan struct{})}
+	v := &View{w: w, o: o, board: NewBoard(o.Plan), stop: make(chan struct{}), done: make(chan struct{})}
 	out, ok := w.(*os.File)
 	terminal := ok && !o.Plain && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 	in, keys := o.In.(*os.File)
@@ -151,7 +151,7 @@ func (v *View) Event(e result.Event) error {
 			v.queue.put(news{headline: h})
 		}
 	}
-	lines := v.state.apply(e)
+	lines := v.board.Apply(e)
 	for i, line := range lines {
 		lines[i] = printable.Text(line) // messages have the output of programs and servers
 	}
@@ -203,7 +203,7 @@ func (v *View) draw(now time.Time) {
 	if v.width == nil {
 		return
 	}
-	if line := v.state.live(now, v.width()); line != "" {
+	if line := v.board.live(now, v.width()); line != "" {
 		fmt.Fprintf(v.w, "\r%s\x1b[K", printable.Line(line))
 		v.drawn = true
 	}

@@ -69,14 +69,14 @@ trial 2 of 3  002-envoy-b1  6s left
 
 // The measured counter refresh interval corrects the remaining time before the first trial.
 func TestTimesCorrected(t *testing.T) {
-	var s state
-	s.apply(story()[0])
+	s := NewBoard(plan.Plan{})
+	s.Apply(story()[0])
 	for trial, want := range map[time.Duration]string{2 * time.Second: "about 6s in all, since trials take longer than planned or end sooner", 2100 * time.Millisecond: ""} {
 		s.run.TrialTime = 8 * time.Second
 		if want == "" {
 			s.run.TrialTime = 2 * time.Second
 		}
-		lines := s.apply(result.Event{Time: t0, Kind: result.KindTimes, Run: &result.Run{Trials: 3, TrialTime: trial}})
+		lines := s.Apply(result.Event{Time: t0, Kind: result.KindTimes, Run: &result.Run{Trials: 3, TrialTime: trial}})
 		if got := strings.Join(lines, "\n"); got != want || s.run.TrialTime != trial || s.run.Trials != 3 {
 			t.Errorf("%q, want %q; %+v", got, want, s.run)
 		}
@@ -84,9 +84,9 @@ func TestTimesCorrected(t *testing.T) {
 }
 
 func TestLiveLine(t *testing.T) {
-	var s state
+	s := NewBoard(plan.Plan{})
 	for _, e := range story()[:5] {
-		s.apply(e)
+		s.Apply(e)
 	}
 	now := t0.Add(3 * time.Second)
 	want := "1/3  001-none-b1  measure  21s left  1000 req/s  no errors  p50 0.12 ms  cores: app 0.05 load 0.11"
@@ -123,7 +123,7 @@ func TestSearchInSight(t *testing.T) {
 		if got := b.place(t0.Add(time.Second)); got[len(got)-1] != test.want {
 			t.Errorf("%q, want %q", got, test.want)
 		}
-		if got := b.state.live(t0.Add(time.Second), 200); !strings.Contains(got, "  "+test.want+"  ") && !strings.HasSuffix(got, "  "+test.want) {
+		if got := b.live(t0.Add(time.Second), 200); !strings.Contains(got, "  "+test.want+"  ") && !strings.HasSuffix(got, "  "+test.want) {
 			t.Errorf("%q, want %q", got, test.want)
 		}
 	}
@@ -131,9 +131,9 @@ func TestSearchInSight(t *testing.T) {
 
 // The time left never goes below nothing for a trial that takes longer than the others.
 func TestTimeLeftOfAnOverdueTrial(t *testing.T) {
-	var s state
+	s := NewBoard(plan.Plan{})
 	for _, e := range story() {
-		s.apply(e)
+		s.Apply(e)
 	}
 	if left := s.left(t0.Add(time.Hour)); left != 0 {
 		t.Errorf("left = %v, want 0", left)
@@ -141,13 +141,13 @@ func TestTimeLeftOfAnOverdueTrial(t *testing.T) {
 }
 
 func TestResumedRunCountsFromWhatIsRecorded(t *testing.T) {
-	var s state
-	lines := s.apply(result.Event{Time: t0, Kind: result.KindRun,
+	s := NewBoard(plan.Plan{})
+	lines := s.Apply(result.Event{Time: t0, Kind: result.KindRun,
 		Run: &result.Run{Experiment: "q", Trials: 10, Recorded: 7, TrialTime: 10 * time.Second}})
 	if want := "q: 10 trials, about 30s, 7 already recorded"; len(lines) != 1 || lines[0] != want {
 		t.Errorf("got %q, want %q", lines, want)
 	}
-	s.apply(result.Event{Time: t0, Kind: result.KindTrial, Trial: "008-none-b3"})
+	s.Apply(result.Event{Time: t0, Kind: result.KindTrial, Trial: "008-none-b3"})
 	if got := s.live(t0, 100); !strings.HasPrefix(got, "8/10  008-none-b3") {
 		t.Errorf("got %q", got)
 	}
@@ -157,7 +157,7 @@ func TestResumedRunCountsFromWhatIsRecorded(t *testing.T) {
 // time left counts the round once.
 func TestRound(t *testing.T) {
 	at := func(s int) time.Time { return t0.Add(time.Duration(s) * time.Second) }
-	var s state
+	s := NewBoard(plan.Plan{})
 	var lines []string
 	share := 0.3
 	for _, e := range []result.Event{
@@ -169,20 +169,20 @@ func TestRound(t *testing.T) {
 		{Time: at(2), Kind: result.KindProgress, Trial: "001-none-b1", Progress: &result.Progress{Second: 1, Rate: 1000}},
 		{Time: at(2), Kind: result.KindProgress, Trial: "002-envoy-b1", Progress: &result.Progress{Second: 1, Rate: 297, Loaded: &share, Errors: 1, P50MS: 0.5}},
 	} {
-		lines = append(lines, s.apply(e)...)
+		lines = append(lines, s.Apply(e)...)
 	}
 	if got, want := s.live(at(2), 200), "1-2/4  2 trials at once  measure  30s left  990 req/s  1 error  p50 0.50 ms"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "001-none-b1", Total: &result.Total{Rate: 150}})...)
-	lines = append(lines, s.apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "002-envoy-b1", Total: &result.Total{Rate: 150.4, Errors: 2}})...)
+	lines = append(lines, s.Apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "001-none-b1", Total: &result.Total{Rate: 150}})...)
+	lines = append(lines, s.Apply(result.Event{Time: at(20), Kind: result.KindDone, Trial: "002-envoy-b1", Total: &result.Total{Rate: 150.4, Errors: 2}})...)
 	want := []string{"q: 4 trials, about 32s",
 		"trial 1 of 4  001-none-b1  150 req/s  no errors",
 		"trial 2 of 4  002-envoy-b1  150 req/s  2 errors  20s left"}
 	if strings.Join(lines, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
 	}
-	s.apply(result.Event{Time: at(20), Kind: result.KindTrial, Trial: "003-none-b2"})
+	s.Apply(result.Event{Time: at(20), Kind: result.KindTrial, Trial: "003-none-b2"})
 	if got := s.live(at(20), 100); !strings.HasPrefix(got, "3/4  003-none-b2  deploy") {
 		t.Errorf("got %q", got)
 	}
