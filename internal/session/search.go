@@ -191,7 +191,7 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 	if d.Host != "" && p.Protocol != app.TCP {
 		p.Headers = append([]string{"Host: " + d.Host}, p.Headers...) // a Host of the file replaces it
 	}
-	verified, err := d.Verifier.Verify(ctx, platform.Probe{Load: p, ErrorRatio: s.study.Experiment.Validity.ErrorRatio})
+	verified, err := d.Verify(ctx, platform.Probe{Load: p, ErrorRatio: s.study.Experiment.Validity.ErrorRatio})
 	if err != nil {
 		return 0, err
 	}
@@ -300,10 +300,10 @@ func succeeded(r load.Report) float64 {
 
 // ended returns the error of a program that ended during the search, with its exit code and its last lines.
 func (s *search) ended() error {
-	if s.deployment == nil || s.deployment.Watcher == nil {
+	if s.deployment == nil || s.deployment.Broken == nil {
 		return nil
 	}
-	return s.deployment.Watcher.Err()
+	return s.deployment.Broken()
 }
 
 // send runs one load of the search.

@@ -215,7 +215,7 @@ func TestWeighSearchOfAFailingProgram(t *testing.T) {
 	dead.Store(1)
 	_, err := s.most(t.Context(), p)
 	must.Fail(t, err, "503", "every request failed")
-	s.deployment = &platform.Deployment{Watcher: exitedTask{}}
+	s.deployment = &platform.Deployment{Broken: exitedTask{}.Err}
 	_, err = s.most(t.Context(), p)
 	must.Fail(t, err, "exit status 3", "the program has ended")
 }

@@ -88,30 +88,37 @@ type Deployment struct {
 	Running
 	// Host is the header Host of the load's requests, or :authority. Empty: the host of each URL.
 	Host string
-	// Verifier proves that the data plane is in the path. nil: the trial is invalid (not-verified).
-	Verifier Verifier
-	// Watcher reports tasks that exit. nil: only counters that end unread show it.
-	Watcher Watcher
-	// Visitors reports tasks of others that came and went. nil: they are not noticed.
-	Visitors Visitors
-	// Warner returns warnings about the deployment. nil: there are none.
-	Warner Warner
+	// Verify sends probes and compares counters, to prove that the data plane is in the path. A check that fails is in the
+	// result, and the error is for checks that could not be made. nil: the trial is invalid (not-verified).
+	Verify func(ctx context.Context, probe Probe) (Verification, error)
+	// Broken returns why the deployment can no longer be measured, such as a task that exited by itself, or nil if it can. Tasks
+	// that [TaskFaults] ends are not watched any more. nil: only counters that end unread show it.
+	Broken func() error
+	// Visitors returns the tasks of others, on the machines of the deployment, that were started and ended between two moments, so
+	// that no list of tasks contains them. nil: they are not noticed.
+	Visitors func(from, to time.Time) []Visitor
+	// Warnings are warnings that every trial of the deployment carries. nil: there are none.
+	Warnings func() []Warning
 	// LoadWorkers are pods that send the load. nil: one process sends it, on this machine's clock.
 	LoadWorkers LoadWorkers
 	// CounterRefresh is the refresh interval of the counters. nil: each reading is current.
 	CounterRefresh CounterRefresh
-	// Prober runs the calibration probe. nil: the trial has no probe readings.
-	Prober Prober
-	// MeshCounters reads what the data plane counts. nil: retries and timeouts are unknown.
-	MeshCounters MeshCounters
-	// RequestCounters reads the requests that services and data plane count. nil: their conservation is not checked.
-	RequestCounters RequestCounters
-	// Connections checks who is connected to applications behind proxies. nil: it is not checked.
-	Connections Connections
+	// Probe runs the fixed work of package probe on the processors of application and data plane, in half a second or less. It is
+	// never called while the load runs. nil: the trial has no probe readings.
+	Probe func(ctx context.Context) (probe.Reading, error)
+	// MeshCounters reads the data plane's counters of requests, of each running proxy by name: "retries", "timeouts". A restarted
+	// proxy has another key, since it counts from 0. It is empty without proxies. nil: retries and timeouts are unknown.
+	MeshCounters func(ctx context.Context) (map[string]map[string]int64, error)
+	// RequestCounts reads each counter of requests of services and proxies once, in a reading of its own. A counter that cannot be
+	// read has the reason. The error is for the end of ctx. nil: their conservation is not checked.
+	RequestCounts func(ctx context.Context) ([]balance.Count, error)
+	// CheckConnections returns checks for each service behind proxies: every connection that is open now belongs to a proxy
+	// before it, and none to the load. tasks are the current ones. nil: it is not checked.
+	CheckConnections func(ctx context.Context, tasks []Task) ([]check.Check, error)
 	// TaskFaults ends, freezes and restarts tasks. nil: every fault is unsupported.
 	TaskFaults TaskFaults
-	// EndedTasks accounts for tasks that a fault ended. nil: their last reading counts.
-	EndedTasks EndedTasks
+	// Ended accounts for tasks that [TaskFaults] ended. nil: their last reading counts.
+	Ended func() []Ended
 	// Scaler removes and returns whole replicas. nil: their tasks are ended and restarted one by one.
 	Scaler Scaler
 	// Configurer changes running services. nil: faults that change a service are unsupported.
@@ -120,16 +127,18 @@ type Deployment struct {
 	Changer Changer
 	// Moments reads when the parts of a mesh had a change. nil: unknown.
 	Moments Moments
-	// ControlTimer reads how long stages of the control plane take. nil: unknown.
-	ControlTimer ControlTimer
+	// ControlTimes reads how long stages of the control plane took, as it counts since each process of it started. nil: unknown.
+	ControlTimes func(ctx context.Context) ([]mesh.CountedTime, error)
 	// Restarter restarts proxies and control planes. nil: TaskFaults does.
 	Restarter Restarter
 	// Background changes services that no request calls. nil: there are none.
 	Background Background
-	// Starter stops and starts the entry's pod. nil: it is unsupported.
-	Starter Starter
-	// Certificates reads the certificates of the entry's sidecars. nil: no certificate can be renewed.
-	Certificates Certificates
+	// StopAndStart ends the processes of the entry's pods (SIGTERM) and starts them again at once. Requests at a fixed rate
+	// show what answers. nil: it is unsupported.
+	StopAndStart func(ctx context.Context) ([]PodStart, error)
+	// Serial makes a TLS handshake with an endpoint of the entry, as one of its callers, and returns the serial number of its
+	// certificate. nil: no certificate can be renewed.
+	Serial func(ctx context.Context, endpoint string) (string, error)
 	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
 	NetworkFaults NetworkFaults
 }
@@ -180,23 +189,11 @@ type CounterRefresh interface {
 	NodeRefresh() time.Duration
 }
 
-// Verifier proves that the data plane is in the path.
-type Verifier interface {
-	// Verify sends probes and compares counters. A check that fails is in the
-	// result, and the error is for checks that could not be made.
-	Verify(ctx context.Context, probe Probe) (Verification, error)
-}
-
-// Verification is the result of a [Verifier].
+// Verification is the result of [Deployment.Verify].
 type Verification struct {
 	Checks []check.Check
 	// Answers describe the answers of each request, where they were read.
 	Answers []check.Answer
-}
-
-// Warner returns warnings that every trial of the deployment carries.
-type Warner interface {
-	Warnings() []Warning
 }
 
 // Warning becomes a warning of the trial, about its latencies.
@@ -217,23 +214,10 @@ type Task struct {
 	Parent bool `json:"-"`
 }
 
-// Watcher reports tasks that exit by themselves. Tasks that [TaskFaults] ends are not watched any more.
-type Watcher interface {
-	// Err returns why the deployment can no longer be measured, such as a task that exited, or nil if it can.
-	Err() error
-}
-
-// Lost is an error of a [Watcher] with a warning code of its own.
+// Lost is an error of [Deployment.Broken] with a warning code of its own.
 type Lost struct {
 	hint.Hinted
 	Code string
-}
-
-// Visitors reports tasks that no list of tasks contains, because they were started and ended between two lists.
-type Visitors interface {
-	// Visitors returns the tasks of others, on the machines of the deployment, that
-	// were started and ended between two moments.
-	Visitors(from, to time.Time) []Visitor
 }
 
 // Visitor is a task of others that came and went. Its CPU is in no sum.
@@ -291,12 +275,6 @@ type Moments interface {
 	ProxyUpdates(ctx context.Context) (map[string][]time.Time, error)
 }
 
-// ControlTimer reads what a control plane counts of its own stages.
-type ControlTimer interface {
-	// ControlTimes returns the times since each process of it started.
-	ControlTimes(ctx context.Context) ([]mesh.CountedTime, error)
-}
-
 // Restarter ends and starts processes that faults do not hit alone.
 type Restarter interface {
 	// Restartable lists what can be restarted in a plane: of the data plane, with the entry.
@@ -347,13 +325,6 @@ type Received struct {
 	Ahead    time.Duration // of their clock before tare's
 }
 
-// Starter stops and starts pods.
-type Starter interface {
-	// StopAndStart ends the processes of the entry's pods (SIGTERM) and starts them again at once. Requests at a fixed rate
-	// show what answers.
-	StopAndStart(ctx context.Context) ([]PodStart, error)
-}
-
 // PodStart is what requests, and on a cluster the watch of pods, showed of a pod that was stopped and started. Parts are
 // [metric.StartParts].
 type PodStart struct {
@@ -362,20 +333,6 @@ type PodStart struct {
 	First map[string]time.Duration // from exec, on a cluster from the request to its API server
 	// Least is when the last request was sent that was not answered before First. It is empty where a watch shows a part.
 	Least map[string]time.Duration
-}
-
-// Certificates reads the certificates that sidecars present.
-type Certificates interface {
-	// Serial makes a TLS handshake with an endpoint of the entry, as one of its callers, and returns the serial number of its
-	// certificate.
-	Serial(ctx context.Context, endpoint string) (string, error)
-}
-
-// Prober measures the current speed of the processors of application and data plane.
-type Prober interface {
-	// Probe runs the fixed work of package probe on them, in half a second or less.
-	// It is never called while the load runs.
-	Probe(ctx context.Context) (probe.Reading, error)
 }
 
 // NetworkFaults impairs the network of pods.
@@ -393,32 +350,6 @@ type Impairment struct {
 	Loss      float64       // share of packets dropped, 1 for all
 	Delay     time.Duration // of every packet
 	Bandwidth float64       // bytes per second in each direction, above which packets are dropped
-}
-
-// EndedTasks accounts for tasks that [TaskFaults] ended.
-type EndedTasks interface {
-	Ended() []Ended
-}
-
-// MeshCounters reads the data plane's counters of requests.
-type MeshCounters interface {
-	// MeshCounters reads each running proxy, by name: "retries", "timeouts". A restarted proxy has another key, since
-	// it counts from 0. It is empty without proxies.
-	MeshCounters(ctx context.Context) (map[string]map[string]int64, error)
-}
-
-// RequestCounters reads the requests that services and proxies have counted.
-type RequestCounters interface {
-	// RequestCounts reads each counter of requests once, in a reading of its own. A counter that cannot be read
-	// has the reason. The error is for the end of ctx.
-	RequestCounts(ctx context.Context) ([]balance.Count, error)
-}
-
-// Connections checks the open connections to applications and to their proxies.
-type Connections interface {
-	// CheckConnections returns checks for each service behind proxies: every connection that is open now belongs to a proxy
-	// before it, and none to the load. tasks are the current ones.
-	CheckConnections(ctx context.Context, tasks []Task) ([]check.Check, error)
 }
 
 // Victim is a task that a fault can hit.

@@ -12,7 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// Probe has the requests of a [Verifier], and the answers that it expects.
+// Probe has the requests of [Deployment.Verify], and the answers that it expects.
 type Probe struct {
 	// Load has the requests of the trial's load and the checks of their answers. Without targets it is the load of
 	// a file without load.requests: the entry's targets, with the sizes of the treatment.

@@ -100,8 +100,8 @@ func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeli
 		if tasks, err = c.deployment.Tasks(ctx); err != nil {
 			return timeline.Clocks{}, err
 		}
-		if c.deployment.EndedTasks != nil {
-			ended = c.deployment.EndedTasks.Ended()
+		if c.deployment.Ended != nil {
+			ended = c.deployment.Ended()
 		}
 	}
 	look, err := c.setup.Meter.Read(ctx, tasks, meter.Clocks)
@@ -109,7 +109,7 @@ func (c *changePhase) clocks(ctx context.Context, tasks []platform.Task) (timeli
 		return timeline.Clocks{}, fmt.Errorf("read the CPU time around changes: %w", err)
 	}
 	now := timeline.Clocks{At: time.Now(), NS: map[metric.Plane]int64{}}
-	if c.changes.Restarts && c.deployment.EndedTasks == nil { // a task that ended has its last reading
+	if c.changes.Restarts && c.deployment.Ended == nil { // a task that ended has its last reading
 		c.load.sampler.clocks.add(tasks, look)
 		now.NS = c.load.sampler.clocks.byPlane()
 		return now, nil

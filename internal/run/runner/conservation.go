@@ -39,12 +39,12 @@ const (
 
 // begin reads the counters before the load.
 func (c *conservation) begin(ctx context.Context) error {
-	if c.deployment.RequestCounters == nil {
+	if c.deployment.RequestCounts == nil {
 		c.unknown = fmt.Sprintf("platform %s does not read counters of requests", c.setup.Experiment.Platform.Kind)
 		return nil
 	}
 	var err error
-	c.before, err = c.deployment.RequestCounters.RequestCounts(ctx)
+	c.before, err = c.deployment.RequestCounts(ctx)
 	return c.readable(ctx, err)
 }
 
@@ -56,7 +56,7 @@ func (c *conservation) end(ctx context.Context) error {
 		deadline = time.Now().Add(lateCounts)
 	}
 	for c.unknown == "" {
-		after, err := c.deployment.RequestCounters.RequestCounts(ctx)
+		after, err := c.deployment.RequestCounts(ctx)
 		if err := c.readable(ctx, err); err != nil || c.unknown != "" {
 			return err
 		}

@@ -230,7 +230,7 @@ func (p decorated) Deploy(ctx context.Context, spec platform.Spec) (*platform.De
 
 // unverified lets every deployment pass its verification.
 func unverified(cfg runner.Config) runner.Config {
-	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(_ platform.Spec, d *platform.Deployment) { d.Verifier = passing{} }}
+	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(_ platform.Spec, d *platform.Deployment) { d.Verify = passing{}.Verify }}
 	return cfg
 }
 
@@ -322,7 +322,7 @@ func TestConservedRequests(t *testing.T) {
 func TestUncountedRequests(t *testing.T) {
 	t.Parallel()
 	cfg, sink := real(t, conservedText)
-	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(_ platform.Spec, d *platform.Deployment) { d.RequestCounters = nil }}
+	cfg.Platform.Deployer = decorated{cfg.Platform.Deployer, func(_ platform.Spec, d *platform.Deployment) { d.RequestCounts = nil }}
 	r := one(t, cfg)
 	if len(r.Balance.Equations) != 0 || len(r.Balance.Unchecked) != 1 {
 		t.Errorf("%+v", r.Balance)

@@ -8,30 +8,20 @@ import (
 
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// controlTimes reads what the control plane counts of its own stages, in trials with changes.
-type controlTimes struct {
-	journal *journal
-	timer   platform.ControlTimer // nil: there are no changes, or no such counters
-}
-
-// read runs outside the edges, so that its cost is not measured. A reading that fails leaves the times unknown.
-func (t *controlTimes) read(ctx context.Context) []mesh.CountedTime {
-	if t.timer == nil {
+// controlTimes reads what the control plane counts of its own stages, in trials with changes. It runs outside the edges, so that its cost
+// is not measured. A reading that fails leaves the times unknown.
+func (m *measurement) controlTimes(ctx context.Context) []mesh.CountedTime {
+	changes := m.setup.Experiment.Changes.Count > 0 || m.setup.treatment.Levels.BackgroundChanges > 0
+	if !changes || m.deployment.ControlTimes == nil {
 		return nil
 	}
-	all, err := t.timer.ControlTimes(ctx)
+	all, err := m.deployment.ControlTimes(ctx)
 	if err != nil {
 		return nil
 	}
 	return all
-}
-
-// keep records the difference of two readings, by stage.
-func (t *controlTimes) keep(begin, end []mesh.CountedTime) {
-	t.journal.record.ControlTimes = timesBetween(begin, end)
 }
 
 // timesBetween returns the times counted from a reading to the next. A stage is absent if a process ended or started between, or

@@ -60,7 +60,7 @@ func (f *fake) Deploy(context.Context, platform.Spec) (*platform.Deployment, err
 	if f.blind {
 		return &platform.Deployment{Running: d}, nil
 	}
-	return &platform.Deployment{Running: d, Verifier: d, Watcher: d}, nil
+	return &platform.Deployment{Running: d, Verify: d.Verify, Broken: d.Err}, nil
 }
 
 type fakeDeployment struct {

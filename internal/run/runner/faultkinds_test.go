@@ -103,7 +103,7 @@ func (s subject) needs(f experiment.Fault) {
 }
 
 func (s subject) lives() int {
-	return len(s.EndedTasks.Ended())
+	return len(s.Ended())
 }
 
 const (
@@ -249,7 +249,7 @@ func TestFaultsShowAndHeal(t *testing.T) {
 						eventually(t, "the fault has healed", func() bool { return !c.shows(s) })
 					}
 					eventually(t, "requests succeed", func() bool { return !failing(s.send(8)) })
-					if err := s.Watcher.Err(); err != nil {
+					if err := s.Broken(); err != nil {
 						t.Errorf("the deployment is broken: %v", err)
 					}
 				})

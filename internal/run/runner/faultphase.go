@@ -57,7 +57,7 @@ func (f *faultPhase) countMesh(ctx context.Context) map[string]map[string]int64 
 	if f.deployment.MeshCounters == nil || len(f.setup.Experiment.Faults) == 0 {
 		return nil
 	}
-	counters, err := f.deployment.MeshCounters.MeshCounters(ctx)
+	counters, err := f.deployment.MeshCounters(ctx)
 	if err != nil {
 		f.journal.warn(result.Warning{Code: "mesh-uncounted", Message: fmt.Sprintf("the data plane's counters could not be read: %v", err),
 			Withholds: true, Metrics: []string{metric.MeshRetries, metric.MeshTimeouts}})

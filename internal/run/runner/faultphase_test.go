@@ -42,7 +42,7 @@ func TestMeshCountersOfProxies(t *testing.T) {
 		"read at neither time": {nil, nil, nil, 1},
 	} {
 		j := &journal{}
-		f := &faultPhase{journal: j, deployment: &platform.Deployment{MeshCounters: &proxies{c.before, c.after}},
+		f := &faultPhase{journal: j, deployment: &platform.Deployment{MeshCounters: (&proxies{c.before, c.after}).MeshCounters},
 			setup: &setup{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}}
 		f.before = f.countMesh(t.Context())
 		f.keepMesh(t.Context())

@@ -268,8 +268,7 @@ func (lr *loadRun) onProgress(planned *load.Profile, p load.Progress) {
 	var loaded *float64
 	if s := planned.Slices; s != nil {
 		from := time.Duration(p.Second) * time.Second
-		share := s.Loaded(from, from+time.Second).Seconds()
-		loaded = &share
+		loaded = new(s.Loaded(from, from+time.Second).Seconds())
 	}
 	lr.journal.emit(result.Event{Kind: result.KindProgress, Progress: &result.Progress{
 		Second: p.Second, AskedRate: planned.Rate, Rate: float64(p.Completed), Loaded: loaded, Errors: p.Errors, P50MS: p.P50MS, P99MS: p.P99MS,

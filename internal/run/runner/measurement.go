@@ -16,65 +16,56 @@ import (
 
 // measurement reads every task at both edges of the measure phase, and between them.
 type measurement struct {
+	setup      *setup
+	journal    *journal
 	deployment *platform.Deployment
 	load       *loadRun
 	sampler    *sampler
 	faults     *faultPhase
 	changes    *changePhase
-	stages     *controlTimes
-	usage      *usage
-	refreshed  *refreshedUsage
 }
 
-// run returns after the measure phase, with the usage of every task in the record.
+// run returns after the measure phase, with the usage of every task in the record: from the readings at the edges or, of counters
+// with a refresh interval, from those nearest to the edges.
 func (m *measurement) run(ctx context.Context) error {
-	measure := m.measureCurrent
-	if m.sampler.refreshed() {
-		measure = m.measureRefreshed
-	}
-	if err := measure(ctx); err != nil {
+	control := m.controlTimes(ctx)
+	if err := m.sampler.look(ctx, meter.Edge); err != nil {
 		return err
+	}
+	begin, first := m.sampler.last, m.sampler.tasks
+	m.sampler.uses = nil // of the warm-up
+	from, depth := &begin, meter.Full
+	if m.sampler.refreshed() {
+		from, depth = nil, meter.Edge
+	}
+	if err := m.duringMeasure(ctx, from); err != nil {
+		return err
+	}
+	if err := m.sampler.look(ctx, depth); err != nil {
+		return err
+	}
+	end, then := m.sampler.last, m.sampler.tasks
+	m.journal.record.ControlTimes = timesBetween(control, m.controlTimes(ctx))
+	after := m.sampler.connected
+	if m.sampler.refreshed() {
+		after = m.awaitRefresh
+	}
+	if err := after(ctx); err != nil {
+		return err
+	}
+	if m.sampler.refreshed() {
+		m.useNearest(first, then, begin, end)
+	} else {
+		m.useEdges(first, begin, then, end)
 	}
 	m.visits()
 	return m.faults.end(ctx)
 }
 
-// measureCurrent reads the counters at the edges.
-func (m *measurement) measureCurrent(ctx context.Context) error {
-	control := m.stages.read(ctx)
-	if err := m.sampler.look(ctx, meter.Edge); err != nil {
-		return err
-	}
-	begin, tasks := m.sampler.last, m.sampler.tasks
-	m.sampler.uses = nil // of the warm-up
-	if err := m.duringMeasure(ctx, &begin); err != nil {
-		return err
-	}
-	if err := m.sampler.look(ctx, meter.Full); err != nil {
-		return err
-	}
-	m.usage.use(tasks, begin, m.sampler.tasks, m.sampler.last)
-	m.stages.keep(control, m.stages.read(ctx))
-	return m.sampler.connected(ctx)
-}
-
-// measureRefreshed reads counters with a refresh interval until the end of the measure
-// phase. During the tail it continues until each counter was refreshed.
-func (m *measurement) measureRefreshed(ctx context.Context) error {
-	if err := m.sampler.look(ctx, meter.Edge); err != nil {
-		return err
-	}
-	begin, first, control := m.sampler.last, m.sampler.tasks, m.stages.read(ctx)
-	if err := m.duringMeasure(ctx, nil); err != nil {
-		return err
-	}
-	if err := m.sampler.look(ctx, meter.Edge); err != nil {
-		return err
-	}
-	end, then := m.sampler.last, m.sampler.tasks
-	m.stages.keep(control, m.stages.read(ctx))
+// awaitRefresh reads counters in the tail until each was refreshed.
+func (m *measurement) awaitRefresh(ctx context.Context) error {
 	last := m.load.edges.end.Add(m.load.profile.Tail)
-	for next := time.Now(); !m.refreshed.covered() && next.Before(last); {
+	for next := time.Now(); !m.covered() && next.Before(last); {
 		next = next.Add(m.sampler.period())
 		if err := await(ctx, next); err != nil {
 			return err
@@ -83,7 +74,6 @@ func (m *measurement) measureRefreshed(ctx context.Context) error {
 			return err
 		}
 	}
-	m.refreshed.use(first, then, begin, end)
 	return nil
 }
 
@@ -145,10 +135,10 @@ func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Lo
 
 // broken returns the error of a deployment that can no longer be measured.
 func broken(d *platform.Deployment) error {
-	if d.Watcher == nil {
+	if d.Broken == nil {
 		return nil
 	}
-	err := d.Watcher.Err()
+	err := d.Broken()
 	if err == nil {
 		return nil
 	}

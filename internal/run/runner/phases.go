@@ -41,8 +41,8 @@ func (t *trial) deploy(ctx context.Context) error {
 	}
 	t.makeParts()
 	t.setup.Services.begin(t)
-	if t.deployment.Warner != nil {
-		for _, w := range t.deployment.Warner.Warnings() {
+	if t.deployment.Warnings != nil {
+		for _, w := range t.deployment.Warnings() {
 			t.journal.warn(result.Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Metrics: latencies})
 		}
 	}
@@ -58,26 +58,12 @@ func (t *trial) makeParts() {
 	t.changes = &changePhase{setup: t.setup, journal: t.journal, deployment: d, load: t.load}
 	t.conserved = &conservation{setup: t.setup, journal: t.journal, deployment: d}
 	t.idle = &idleWait{setup: t.setup, journal: t.journal, deployment: d, sampler: t.sampler}
-	t.measurement = &measurement{
-		deployment: d, load: t.load, sampler: t.sampler, faults: t.faults, changes: t.changes,
-		stages:    t.controlTimes(),
-		usage:     &usage{setup: t.setup, journal: t.journal, deployment: d, load: t.load},
-		refreshed: &refreshedUsage{setup: t.setup, journal: t.journal, load: t.load, sampler: t.sampler},
-	}
-}
-
-// controlTimes reads the stages of the control plane if something changes.
-func (t *trial) controlTimes() *controlTimes {
-	c := &controlTimes{journal: t.journal}
-	if t.setup.Experiment.Changes.Count > 0 || t.setup.treatment.Levels.BackgroundChanges > 0 {
-		c.timer = t.deployment.ControlTimer
-	}
-	return c
+	t.measurement = &measurement{setup: t.setup, journal: t.journal, deployment: d, load: t.load, sampler: t.sampler, faults: t.faults, changes: t.changes}
 }
 
 // verify lets the deployment verify itself. A failed check makes the trial invalid.
 func (t *trial) verify(ctx context.Context) error {
-	if t.deployment.Verifier == nil {
+	if t.deployment.Verify == nil {
 		return unusable("not-verified", fmt.Sprintf("platform %s cannot verify that the data plane is in the path: %v", t.setup.Experiment.Platform.Kind, errors.ErrUnsupported),
 			"use a platform that verifies")
 	}
@@ -87,7 +73,7 @@ func (t *trial) verify(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
 	}
-	done, err := t.deployment.Verifier.Verify(ctx, probe)
+	done, err := t.deployment.Verify(ctx, probe)
 	t.journal.record.Checks = append(t.journal.record.Checks, done.Checks...)
 	if err != nil {
 		return fmt.Errorf("verify: %w", err)
@@ -190,11 +176,11 @@ const probeUnread = "probe-unread"
 // measure the effect of the trial itself.
 func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Reading)) error {
 	// The trials of a round have the same processors at the same time.
-	if t.deployment.Prober == nil || !t.setup.Experiment.Probe || t.setup.of.Round > 0 {
+	if t.deployment.Probe == nil || !t.setup.Experiment.Probe || t.setup.of.Round > 0 {
 		return nil
 	}
 	runtime.GC() // now, not during the reading
-	r, err := t.deployment.Prober.Probe(ctx)
+	r, err := t.deployment.Probe(ctx)
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

@@ -21,7 +21,7 @@ func (p probedPlatform) Deploy(ctx context.Context, s platform.Spec) (*platform.
 	if err != nil {
 		return nil, err
 	}
-	d.Prober = p
+	d.Probe = p.Probe
 	return d, nil
 }
 

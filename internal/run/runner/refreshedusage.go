@@ -19,53 +19,45 @@ import (
 // span is the time of the load at its rate, and the measure phase within it.
 type span struct{ loaded, begin, end, done time.Time }
 
-// refreshedUsage records what each task used, from the counter readings nearest to the edges.
-type refreshedUsage struct {
-	setup   *setup
-	journal *journal
-	load    *loadRun
-	sampler *sampler
-}
-
-// use records for each task the two readings that replace the edges, and warns about their
+// useNearest records for each task the two readings that replace the edges, and warns about their
 // distance. begin and end are the readings at the edges themselves, with peaks and restarts.
-func (ru *refreshedUsage) use(first, then []platform.Task, begin, end meter.Look) {
-	s := ru.span()
+func (m *measurement) useNearest(first, then []platform.Task, begin, end meter.Look) {
+	s := m.span()
 	known := map[string]bool{}
 	var off, nodes offset
-	for _, task := range slices.Concat(first, then, ru.sampler.restarted) {
+	for _, task := range slices.Concat(first, then, m.sampler.restarted) {
 		if known[task.ID] {
 			continue
 		}
 		known[task.ID] = true
-		if ru.unknown(task) {
+		if m.unknown(task) {
 			continue
 		}
-		u, i, j := ru.usageOf(task, s, contains(first, task.ID), contains(then, task.ID))
+		u, i, j := m.usageOf(task, s, contains(first, task.ID), contains(then, task.ID))
 		u.Start, u.End = edged(u.Start, begin.Tasks[task.ID]), edged(u.End, end.Tasks[task.ID])
 		switch {
 		case i < 0 || j < 0:
 		case ofNode(task):
-			nodes.add(ru.sampler.history.tasks[task.ID], i, j, s)
+			nodes.add(m.sampler.history.tasks[task.ID], i, j, s)
 		default:
-			off.add(ru.sampler.history.tasks[task.ID], i, j, s)
+			off.add(m.sampler.history.tasks[task.ID], i, j, s)
 		}
-		ru.journal.record.Tasks = append(ru.journal.record.Tasks, u)
+		m.journal.record.Tasks = append(m.journal.record.Tasks, u)
 	}
-	ru.useNode(s, end)
+	m.useNode(s, end)
 	if text, ok := off.text(); ok {
-		ru.journal.warn(result.Warning{Code: "counters-paced", Message: refreshText(ru.sampler.refresh()) + text, Hint: measureHint, Metrics: cpus})
+		m.journal.warn(result.Warning{Code: "counters-paced", Message: refreshText(m.sampler.refresh()) + text, Hint: measureHint, Metrics: cpus})
 	}
 	if text, ok := nodes.text(); ok {
-		ru.journal.warn(result.Warning{Code: "node-paced", Message: nodeRefreshText(ru.sampler.nodeRefresh()) + text,
+		m.journal.warn(result.Warning{Code: "node-paced", Message: nodeRefreshText(m.sampler.nodeRefresh()) + text,
 			Hint: measureHint, Metrics: nodeCPUs})
 	}
-	ru.warnGaps(s.loaded, s.end)
+	m.warnGaps(s.loaded, s.end)
 }
 
 // unknown reports whether a fault or change started a task that ended before its first reading, such as an init container.
-func (ru *refreshedUsage) unknown(task platform.Task) bool {
-	return len(ru.sampler.history.tasks[task.ID]) == 0 && contains(ru.sampler.restarted, task.ID) && !contains(ru.sampler.tasks, task.ID)
+func (m *measurement) unknown(task platform.Task) bool {
+	return len(m.sampler.history.tasks[task.ID]) == 0 && contains(m.sampler.restarted, task.ID) && !contains(m.sampler.tasks, task.ID)
 }
 
 func contains(tasks []platform.Task, id string) bool {
@@ -73,11 +65,11 @@ func contains(tasks []platform.Task, id string) bool {
 }
 
 // usageOf returns the usage of a task and the indices of its two readings, or -1 for none.
-func (ru *refreshedUsage) usageOf(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
+func (m *measurement) usageOf(task platform.Task, s span, atFirst, atLast bool) (u result.TaskUsage, i, j int) {
 	u = result.TaskUsage{Task: task.Task}
-	readings := ru.sampler.history.tasks[task.ID]
-	if n := len(readings); replaces(ru.setup.Experiment.Faults, ru.setup.Experiment.Changes.Kinds, task.Plane) && n > 0 && !(atFirst && atLast) && !ofNode(task) {
-		return ru.changed(u, readings, s, atFirst, atLast), -1, -1
+	readings := m.sampler.history.tasks[task.ID]
+	if n := len(readings); replaces(m.setup.Experiment.Faults, m.setup.Experiment.Changes.Kinds, task.Plane) && n > 0 && !(atFirst && atLast) && !ofNode(task) {
+		return m.changed(u, readings, s, atFirst, atLast), -1, -1
 	}
 	i, j = window(timesOf(readings), s)
 	switch {
@@ -87,10 +79,10 @@ func (ru *refreshedUsage) usageOf(task platform.Task, s span, atFirst, atLast bo
 		u.Missing = "not read at the end: it ended during the measure phase"
 	case i < 0 || j < 0:
 		u.Missing = fmt.Sprintf("its counters were refreshed %s under load; two are needed", printable.Counted(count(readings, s), "time"))
-		if measure := s.end.Sub(s.begin); ofNode(task) && measure < ru.sampler.nodeRefresh() {
-			u.Missing += fmt.Sprintf(", and %v measured is less than their refresh interval of up to %v", measure.Round(time.Second), ru.sampler.nodeRefresh())
+		if measure := s.end.Sub(s.begin); ofNode(task) && measure < m.sampler.nodeRefresh() {
+			u.Missing += fmt.Sprintf(", and %v measured is less than their refresh interval of up to %v", measure.Round(time.Second), m.sampler.nodeRefresh())
 		}
-		if err := ru.sampler.last.Missing[task.ID]; err != nil {
+		if err := m.sampler.last.Missing[task.ID]; err != nil {
 			u.Missing = err.Error()
 		}
 	default:
@@ -108,7 +100,7 @@ func ofNode(task platform.Task) bool { return task.Plane == metric.Node }
 
 // changed is the usage of a task that a fault or change ended, up to its last reading, or of one that
 // replaced it and began at 0. Both may happen between the edges.
-func (ru *refreshedUsage) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
+func (m *measurement) changed(u result.TaskUsage, readings []result.Reading, s span, atFirst, atLast bool) result.TaskUsage {
 	if !atLast { // a pod of the same name may answer before it is listed as another task
 		for i := 1; i < len(readings); i++ {
 			if readings[i].CPU < readings[i-1].CPU {
@@ -154,22 +146,22 @@ func count(readings []result.Reading, s span) (n int) {
 	return n
 }
 
-func (ru *refreshedUsage) useNode(s span, end meter.Look) {
-	i, j := window(nodeTimes(ru.sampler.history.node), s)
+func (m *measurement) useNode(s span, end meter.Look) {
+	i, j := window(nodeTimes(m.sampler.history.node), s)
 	if i < 0 || j < 0 {
-		ru.journal.nodeUnread(cmp.Or(ru.sampler.last.NodeErr, errFewRefreshes))
+		m.journal.nodeUnread(cmp.Or(m.sampler.last.NodeErr, errFewRefreshes))
 		return
 	}
-	node := ru.sampler.history.node
-	u := &result.NodeUsage{CPUs: cmp.Or(end.NodeCPUs, ru.setup.Dir.Environment().CPUs), Start: node[i], End: node[j]}
-	for _, m := range end.Nodes {
-		readings := ru.sampler.history.nodes[m.Name]
+	node := m.sampler.history.node
+	u := &result.NodeUsage{CPUs: cmp.Or(end.NodeCPUs, m.setup.Dir.Environment().CPUs), Start: node[i], End: node[j]}
+	for _, n := range end.Nodes {
+		readings := m.sampler.history.nodes[n.Name]
 		if i, j := window(nodeTimes(readings), s); i >= 0 && j >= 0 {
-			u.Nodes = append(u.Nodes, result.MachineUsage{Name: m.Name, CPUs: m.CPUs, AllocatableCPU: m.AllocatableCPU,
-				AllocatableMemory: m.AllocatableMemory, Start: readings[i], End: readings[j]})
+			u.Nodes = append(u.Nodes, result.MachineUsage{Name: n.Name, CPUs: n.CPUs, AllocatableCPU: n.AllocatableCPU,
+				AllocatableMemory: n.AllocatableMemory, Start: readings[i], End: readings[j]})
 		}
 	}
-	ru.journal.record.Node = u
+	m.journal.record.Node = u
 }
 
 var errFewRefreshes = errors.New("its counters were not refreshed twice under load")
@@ -184,10 +176,10 @@ func nodeTimes(readings []result.NodeReading) []time.Time {
 
 // covered reports whether every task has a reading for each edge. The tail is
 // long enough for the nodes' own tasks, unless the measure phase is too short for them.
-func (ru *refreshedUsage) covered() bool {
-	s := ru.span()
-	for _, task := range ru.sampler.tasks {
-		if i, j := window(timesOf(ru.sampler.history.tasks[task.ID]), s); i < 0 || j < 0 {
+func (m *measurement) covered() bool {
+	s := m.span()
+	for _, task := range m.sampler.tasks {
+		if i, j := window(timesOf(m.sampler.history.tasks[task.ID]), s); i < 0 || j < 0 {
 			return false
 		}
 	}
@@ -195,10 +187,10 @@ func (ru *refreshedUsage) covered() bool {
 }
 
 // span returns the span of the trial, in its own time.
-func (ru *refreshedUsage) span() span {
-	steady := ru.setup.clock.steady
-	return span{loaded: steady(ru.load.profile.Start.Add(ramp)), begin: steady(ru.load.edges.begin),
-		end: steady(ru.load.edges.end), done: steady(ru.load.edges.end.Add(ru.load.profile.Tail))}
+func (m *measurement) span() span {
+	steady := m.setup.clock.steady
+	return span{loaded: steady(m.load.profile.Start.Add(ramp)), begin: steady(m.load.edges.begin),
+		end: steady(m.load.edges.end), done: steady(m.load.edges.end.Add(m.load.profile.Tail))}
 }
 
 // window returns the indices of the two times, ascending, that replace the edges: the pair under
@@ -230,10 +222,10 @@ func timesOf(readings []result.Reading) []time.Time {
 }
 
 // warnGaps warns about times under load without readings.
-func (ru *refreshedUsage) warnGaps(from, to time.Time) {
+func (m *measurement) warnGaps(from, to time.Time) {
 	var texts []string
-	for _, g := range ru.sampler.history.gaps {
-		until := cmp.Or(g.to, ru.setup.clock.now())
+	for _, g := range m.sampler.history.gaps {
+		until := cmp.Or(g.to, m.setup.clock.now())
 		if until.After(from) && g.from.Before(to) {
 			texts = append(texts, fmt.Sprintf("for %v from %s (%v)", until.Sub(g.from).Round(time.Second), g.from.UTC().Format(time.TimeOnly), g.why))
 		}
@@ -241,6 +233,6 @@ func (ru *refreshedUsage) warnGaps(from, to time.Time) {
 	if texts == nil {
 		return
 	}
-	ru.journal.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(texts, "; ") + ". Counters are cumulative: later readings include that time",
+	m.journal.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(texts, "; ") + ". Counters are cumulative: later readings include that time",
 		Hint: "check that the API server and the kubelets are reachable", Metrics: cpus})
 }

@@ -39,7 +39,7 @@ func TestRefreshedUsageUnderFaults(t *testing.T) {
 		"control plane ends": {seconds: []int{-1, 5}, born: -10, atFirst: true, plane: metric.Control, missing: true},
 	} {
 		faulty := &setup{run: &run{Config: Config{Experiment: &experiment.Experiment{Faults: []experiment.Fault{{Kind: "kill"}}}}}}
-		tr := &refreshedUsage{setup: faulty, sampler: &sampler{}}
+		tr := &measurement{setup: faulty, sampler: &sampler{}}
 		tr.sampler.history.tasks = map[string][]result.Reading{}
 		for _, second := range c.seconds {
 			tr.sampler.history.tasks["x"] = append(tr.sampler.history.tasks["x"],

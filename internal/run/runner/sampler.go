@@ -89,10 +89,10 @@ func (s *sampler) reset(history history) {
 // connected checks who is connected to the applications, and keeps the last or the first failed result of each check. It
 // takes 10 ms and more, so it precedes or follows the readings at an edge.
 func (s *sampler) connected(ctx context.Context) error {
-	if s.deployment.Connections == nil {
+	if s.deployment.CheckConnections == nil {
 		return nil
 	}
-	checks, err := s.deployment.Connections.CheckConnections(ctx, s.listed)
+	checks, err := s.deployment.CheckConnections(ctx, s.listed)
 	if err != nil {
 		return err
 	}

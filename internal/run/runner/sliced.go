@@ -309,7 +309,7 @@ func (t *trial) endSlices(ctx context.Context, r *sliceReader) error {
 			end.Tasks[id] = reading
 		}
 	}
-	t.measurement.usage.use(m.tasks, begin, t.sampler.tasks, end)
+	t.measurement.useEdges(m.tasks, begin, t.sampler.tasks, end)
 	t.measurement.visits()
 	if r.outside.busy != nil && !m.outsideUnread {
 		t.journal.record.Outside = &m.outside

@@ -13,11 +13,11 @@ func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }
 
 // starts stops and starts the entry's pods after the load.
 func (t *trial) starts(ctx context.Context) error {
-	if t.deployment.Starter == nil {
+	if t.deployment.StopAndStart == nil {
 		return fmt.Errorf("starts: %w by platform %s", errors.ErrUnsupported, t.setup.Experiment.Platform.Kind)
 	}
 	for range t.setup.Experiment.Starts {
-		did, err := t.deployment.Starter.StopAndStart(ctx)
+		did, err := t.deployment.StopAndStart(ctx)
 		if err != nil {
 			return err
 		}

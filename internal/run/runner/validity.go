@@ -76,11 +76,8 @@ var (
 )
 
 // ofNodes are the metrics of the nodes' CPU outside pods, and the sum of the cluster's CPU, which has it.
-func ofNodes(costs []string) (names []string) {
-	for _, base := range costs {
-		names = append(names, metric.Of(base, string(metric.Node)))
-	}
-	return append(names, metric.CPUCores+"/cluster")
+func ofNodes(costs []string) []string {
+	return append(printable.Texts(costs, func(base string) string { return metric.Of(base, string(metric.Node)) }), metric.CPUCores+"/cluster")
 }
 
 // validityCheck is one property that the figures of a trial rest on. find describes a violation, "" if
@@ -127,10 +124,10 @@ var checks = []validityCheck{
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance directory, or raise validity.errorRatio", invalidates, nil},
 	{"faults-unjudged", unjudged, "use load generator tare, or a trial without faults beside it", warns, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
-	{"generator-saturated", saturatedOpen, "reserve a CPU for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
-	{"generator-saturated", saturated, "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
-	{"generator-late", grosslyLate, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
-	{"generator-late", late, "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
+	{"generator-saturated", saturated(true), "reserve a CPU for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
+	{"generator-saturated", saturated(false), "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
+	{"generator-late", lateBy(grossly), "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
+	{"generator-late", lateBy(1), "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
 	{"unattributed", unattributed, "stop processes that are not of the trial; if these are of the mesh, add rules for them to tasks of its definition", invalidates, nil},
 	{"foreign-starves", foreignStarves, "lower the rate, add nodes, or stop the other workloads: they compete with the trial for a full node", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance directory", invalidates, nil},
@@ -138,12 +135,12 @@ var checks = []validityCheck{
 	{"throttled", generatorThrottled, "raise or remove the CPU limit of the load generator: its pauses are in the response times", withholds, latencies},
 	{"throttled", throttled, "raise or remove the container's CPU limit: throttled time is latency, not CPU", warns, append(slices.Clone(latencies), cpus...)},
 	{"throttling-unknown", throttlingUnknown, "use platform.meter: node-agent, check that the kubelet's cAdvisor lists the containers, or set no CPU limits", warns, latencies},
-	{"readings-shifted", readingsGrosslyShifted, "reduce other load on the machine, or raise phases.measure: CPU and requests cover different intervals", withholds, cpus},
-	{"readings-shifted", readingsShifted, "leave a CPU free, or raise phases.measure", warns, cpus},
+	{"readings-shifted", shiftedBeyond(grossShift), "reduce other load on the machine, or raise phases.measure: CPU and requests cover different intervals", withholds, cpus},
+	{"readings-shifted", shiftedBeyond(shiftShare), "leave a CPU free, or raise phases.measure", warns, cpus},
 	{"slices-shifted", slicesShifted, "lower load.connections, or use fewer treatments: the load started late", invalidates, nil},
 	{"slices-overrun", slicesOverrun, "raise slices.length, or lower the rate: answers arrived more than a slice late", warns, cpus},
-	{"slices-read-late", slicesReadGrosslyLate, "leave a CPU free, or raise slices.length: tare read the counters late", invalidates, nil},
-	{"slices-read-late", slicesReadLate, "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
+	{"slices-read-late", slicesLateBeyond(grossly * lateShare), "leave a CPU free, or raise slices.length: tare read the counters late", invalidates, nil},
+	{"slices-read-late", slicesLateBeyond(lateShare), "raise slices.guard or slices.length, or leave a CPU free: tare read the counters late", warns, cpus},
 	{"work-deferred", workDeferred, "raise phases.warmup beyond the time for which work is deferred", warns, cpus},
 	{"not-warm", notWarm, "raise phases.prewarm to that time or, on a cluster, phases.warmup; phases.prewarm: 0s measures the cost of a program that has just begun", warns, cpus},
 	{"cpu-bursts", fewBursts, "raise phases.measure, so that it has many of them: a burst is work of a timer, or a pause of the program", warns, cpus},
@@ -319,18 +316,14 @@ func wrongSize(s seen) string {
 	return ""
 }
 
-func saturatedOpen(s seen) string {
-	if !s.open {
-		return ""
+// saturated finds a generator without free CPU. In an open loop nothing of the trial is used.
+func saturated(open bool) func(seen) string {
+	return func(s seen) string {
+		if open && !s.open || s.load.ThreadCPURatio == nil || *s.load.ThreadCPURatio <= s.limits.GeneratorCPU {
+			return ""
+		}
+		return fmt.Sprintf("the generator's busiest thread used %.0f %% of a core, more than %.0f %%", 100**s.load.ThreadCPURatio, 100*s.limits.GeneratorCPU)
 	}
-	return saturated(s)
-}
-
-func saturated(s seen) string {
-	if s.load.ThreadCPURatio == nil || *s.load.ThreadCPURatio <= s.limits.GeneratorCPU {
-		return ""
-	}
-	return fmt.Sprintf("the generator's busiest thread used %.0f %% of a core, more than %.0f %%", 100**s.load.ThreadCPURatio, 100*s.limits.GeneratorCPU)
 }
 
 // latenessLimit is the p99 lateness that marks a trial.
@@ -351,17 +344,16 @@ func lateness(s seen) (time.Duration, bool) {
 	return time.Duration(*us * float64(time.Microsecond)), true
 }
 
-func lateBy(s seen, times time.Duration) string {
-	l, ok := lateness(s)
-	if !ok || l <= times*latenessLimit(s) {
-		return ""
+// lateBy finds a generator that sent later than a number of times the limit.
+func lateBy(times time.Duration) func(seen) string {
+	return func(s seen) string {
+		l, ok := lateness(s)
+		if !ok || l <= times*latenessLimit(s) {
+			return ""
+		}
+		return fmt.Sprintf("the generator sent late: p99 %v, more than %v", l.Round(time.Microsecond), latenessLimit(s))
 	}
-	return fmt.Sprintf("the generator sent late: p99 %v, more than %v", l.Round(time.Microsecond), latenessLimit(s))
 }
-
-func grosslyLate(s seen) string { return lateBy(s, grossly) }
-
-func late(s seen) string { return lateBy(s, 1) }
 
 // cpuImpossible finds answers without the CPU to make them.
 func cpuImpossible(s seen) string {
@@ -529,39 +521,37 @@ const (
 	grossShift = 0.1
 )
 
-func readingsShifted(s seen) string { return shiftedBeyond(s, shiftShare) }
-
-func readingsGrosslyShifted(s seen) string { return shiftedBeyond(s, grossShift) }
-
 // shiftedBeyond compares the times of readings with the measure phase of the load, by the load's own clock: tare can be
 // late, and so can the load.
-func shiftedBeyond(s seen, limit float64) string {
-	phase := s.load.End.Sub(s.load.Start)
-	if s.slices != nil || s.paced || phase <= 0 {
-		return ""
-	}
-	var worst time.Duration
-	var what string
-	for _, task := range s.record.Tasks {
-		if task.Missing != "" || task.Ended || task.Start.At.IsZero() || task.End.At.IsZero() {
-			continue
+func shiftedBeyond(limit float64) func(seen) string {
+	return func(s seen) string {
+		phase := s.load.End.Sub(s.load.Start)
+		if s.slices != nil || s.paced || phase <= 0 {
+			return ""
 		}
-		if by := task.Start.At.Sub(s.load.Start); by.Abs() > worst.Abs() {
-			worst, what = by, "start"
+		var worst time.Duration
+		var what string
+		for _, task := range s.record.Tasks {
+			if task.Missing != "" || task.Ended || task.Start.At.IsZero() || task.End.At.IsZero() {
+				continue
+			}
+			if by := task.Start.At.Sub(s.load.Start); by.Abs() > worst.Abs() {
+				worst, what = by, "start"
+			}
+			if by := task.End.At.Sub(s.load.End); by.Abs() > worst.Abs() {
+				worst, what = by, "end"
+			}
 		}
-		if by := task.End.At.Sub(s.load.End); by.Abs() > worst.Abs() {
-			worst, what = by, "end"
+		if worst.Abs() <= max(minShift, time.Duration(limit*float64(phase))) {
+			return ""
 		}
+		side := "after"
+		if worst < 0 {
+			side = "before"
+		}
+		return fmt.Sprintf("counters were read %v %s the %s of the load's measure phase (%.1f %% of it, limit %.0f %%)",
+			worst.Abs().Round(time.Millisecond), side, what, 100*float64(worst.Abs())/float64(phase), 100*limit)
 	}
-	if worst.Abs() <= max(minShift, time.Duration(limit*float64(phase))) {
-		return ""
-	}
-	side := "after"
-	if worst < 0 {
-		side = "before"
-	}
-	return fmt.Sprintf("counters were read %v %s the %s of the load's measure phase (%.1f %% of it, limit %.0f %%)",
-		worst.Abs().Round(time.Millisecond), side, what, 100*float64(worst.Abs())/float64(phase), 100*limit)
 }
 
 const (
@@ -604,27 +594,24 @@ func workDeferred(s seen) string {
 		s.work.lasted.Seconds(), s.work.warmup.Seconds(), 100*s.work.missing())
 }
 
-// slicesReadLate finds readings in the time of the next slice: its CPU up to the reading counts for
-// the slice before.
-func slicesReadLate(s seen) string { return slicesLateBeyond(s, lateShare) }
-
-func slicesReadGrosslyLate(s seen) string { return slicesLateBeyond(s, grossly*lateShare) }
-
-func slicesLateBeyond(s seen, limit float64) string {
-	if s.slices == nil || len(s.readingsLate) == 0 {
-		return ""
+// slicesLateBeyond finds readings in the time of the next slice: its CPU up to the reading counts for the slice before.
+func slicesLateBeyond(limit float64) func(seen) string {
+	return func(s seen) string {
+		if s.slices == nil || len(s.readingsLate) == 0 {
+			return ""
+		}
+		free := -s.slices.Edge(0) // between the reading and the next slice
+		var lost, worst time.Duration
+		for _, late := range s.readingsLate {
+			lost, worst = lost+max(0, late-free), max(worst, late)
+		}
+		share := float64(lost) / (float64(len(s.readingsLate)) * float64(s.slices.Length))
+		if share <= limit {
+			return ""
+		}
+		return fmt.Sprintf("counters were read up to %v late, and %.1f %% of the time of slices counts for the slice before (limit %.1f %%)",
+			worst.Round(10*time.Microsecond), 100*share, 100*limit)
 	}
-	free := -s.slices.Edge(0) // between the reading and the next slice
-	var lost, worst time.Duration
-	for _, late := range s.readingsLate {
-		lost, worst = lost+max(0, late-free), max(worst, late)
-	}
-	share := float64(lost) / (float64(len(s.readingsLate)) * float64(s.slices.Length))
-	if share <= limit {
-		return ""
-	}
-	return fmt.Sprintf("counters were read up to %v late, and %.1f %% of the time of slices counts for the slice before (limit %.1f %%)",
-		worst.Round(10*time.Microsecond), 100*share, 100*limit)
 }
 
 func steppedUnsure(s seen) string {

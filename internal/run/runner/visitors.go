@@ -18,7 +18,7 @@ func (m *measurement) visits() {
 		return
 	}
 	// Tasks were listed a moment before the edge at the beginning.
-	all := m.deployment.Visitors.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end)
+	all := m.deployment.Visitors(m.load.edges.begin.Add(-listLead), m.load.edges.end)
 	all = slices.DeleteFunc(all, func(v platform.Visitor) bool { // changes started it
 		return slices.ContainsFunc(m.load.journal.record.Tasks, func(t result.TaskUsage) bool { return t.ID == v.Name })
 	})

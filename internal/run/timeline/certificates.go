@@ -31,7 +31,7 @@ func (c *Changes) readSerials(ctx context.Context) error {
 		if next.described.Shown != metric.Certificate || c.serials[next.Endpoint] != "" {
 			continue
 		}
-		if c.deployment.Certificates == nil {
+		if c.deployment.Serial == nil {
 			return fmt.Errorf("change %s: %w by the platform", next.Kind, errors.ErrUnsupported)
 		}
 		if err := c.readSerial(ctx, next.Endpoint); err != nil {
@@ -42,7 +42,7 @@ func (c *Changes) readSerials(ctx context.Context) error {
 }
 
 func (c *Changes) readSerial(ctx context.Context, endpoint string) error {
-	serial, err := c.deployment.Certificates.Serial(ctx, endpoint)
+	serial, err := c.deployment.Serial(ctx, endpoint)
 	if err != nil {
 		return fmt.Errorf("read the certificate of %s: %w", endpoint, err)
 	}
@@ -93,7 +93,7 @@ func (c *Changes) renew(ctx context.Context, change change, sent time.Time, made
 		if over || !due {
 			return
 		}
-		serial, err := c.deployment.Certificates.Serial(ctx, change.Endpoint)
+		serial, err := c.deployment.Serial(ctx, change.Endpoint)
 		h.end = time.Since(sent)
 		mu.Lock()
 		defer mu.Unlock()
@@ -135,7 +135,7 @@ func (c *Changes) repeat(ctx context.Context, change change, sent time.Time, all
 		if err := wait.For(ctx, time.Until(sent.Add(change.next/2+h.sent))); err != nil {
 			return err
 		}
-		_, _ = c.deployment.Certificates.Serial(ctx, change.Endpoint) // only its CPU counts
+		_, _ = c.deployment.Serial(ctx, change.Endpoint) // only its CPU counts
 	}
 	return nil
 }

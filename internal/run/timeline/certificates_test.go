@@ -53,7 +53,7 @@ func TestRenewalOfAllCertificates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &authority{after: 3 * time.Second}
 		x := experiment.Changes{Every: experiment.Duration(12 * time.Second), Count: 6, Kinds: []string{metric.CertificateRenewed}}
-		changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Certificates: a}))(t)
+		changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Serial: a.Serial}))(t)
 		start, endpoints := time.Now(), map[string]bool{}
 		must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
 		for i, m := range changes.Made() {
@@ -81,7 +81,7 @@ func TestHandshakesAreInTheLevel(t *testing.T) {
 			const every, count = 2 * time.Second, 3
 			a := &authority{after: after}
 			x := experiment.Changes{Every: experiment.Duration(every), Count: count, Kinds: []string{metric.CertificateRenewed}}
-			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Certificates: a}))(t)
+			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Serial: a.Serial}))(t)
 			start := time.Now()
 			must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
 			halves := make([]int, 2*count)

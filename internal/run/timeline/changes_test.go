@@ -103,7 +103,7 @@ func TestChangesCountFromTheirSending(t *testing.T) {
 		a := &authority{after: 100 * time.Millisecond, changer: changer{prepares: prepares}}
 		for _, kind := range []string{metric.RouteChanged, metric.CertificateRenewed} {
 			x := experiment.Changes{Every: experiment.Duration(2 * time.Second), Count: 3, Kinds: []string{kind}}
-			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Certificates: a}))(t)
+			changes := must.Get(timeline.NewChanges(x, 1, "web", true, &platform.Deployment{Changer: a, Serial: a.Serial}))(t)
 			start := time.Now()
 			must.OK(t, changes.Run(t.Context(), start, start, start.Add(time.Hour), ignored))
 			for i, m := range changes.Made() {

@@ -348,8 +348,7 @@ type bounds struct{ after, before int64 }
 func (b bounds) span(sent int64) *result.Span {
 	s := &result.Span{AfterMS: milliseconds(max(0, b.after-sent))}
 	if b.before != never {
-		before := milliseconds(b.before - sent)
-		s.BeforeMS = &before
+		s.BeforeMS = new(milliseconds(b.before - sent))
 	}
 	return s
 }

@@ -16,22 +16,22 @@ func (p *Platform) Declare() platform.Platform {
 func (d *deployment) declare() *platform.Deployment {
 	changer := &changer{layout: d.layout, workspace: d.workspace, control: d.control, proxies: d.proxies, verifier: d.verifier}
 	all := &platform.Deployment{
-		Running:         d,
-		Host:            d.layout.spec.Host(d.layout.spec.Entry()),
-		Verifier:        d.verifier,
-		Watcher:         d.processes,
-		Prober:          prober{d.layout.spec.CPUs},
-		Connections:     &connections{d.layout},
-		MeshCounters:    d.proxies,
-		RequestCounters: &requestCounters{layout: d.layout, processes: d.processes, sockets: d.sockets},
-		TaskFaults:      d.faults,
-		EndedTasks:      d.faults,
-		Configurer:      &configurer{workspace: d.workspace, processes: d.processes},
-		NetworkFaults:   d.network,
-		Changer:         changer,
-		Certificates:    changer,
-		Moments:         &moments{layout: d.layout, control: d.control, processes: d.processes},
-		Starter:         &starter{layout: d.layout, processes: d.processes, faults: d.faults, changer: changer},
+		Running:          d,
+		Host:             d.layout.spec.Host(d.layout.spec.Entry()),
+		Verify:           d.verifier.Verify,
+		Broken:           d.processes.Err,
+		Probe:            prober{d.layout.spec.CPUs}.Probe,
+		CheckConnections: d.layout.checkConnections,
+		MeshCounters:     d.proxies.MeshCounters,
+		RequestCounts:    (&requestCounters{layout: d.layout, processes: d.processes, sockets: d.sockets}).RequestCounts,
+		TaskFaults:       d.faults,
+		Ended:            d.faults.Ended,
+		Configurer:       d.processes,
+		NetworkFaults:    d.network,
+		Changer:          changer,
+		Serial:           changer.Serial,
+		Moments:          d.control,
+		StopAndStart:     (&starter{layout: d.layout, processes: d.processes, faults: d.faults, changer: changer}).StopAndStart,
 	}
 	if d.layout.proxied() && d.layout.spec.Mesh.Local.Background != nil {
 		all.Background = d.simulated

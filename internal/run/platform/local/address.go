@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"runtime"
 	"sync"
 	"syscall"
 
@@ -43,9 +42,6 @@ func newAddresses() (*addresses, error) {
 	const all = lastNet - firstNet + 1
 	for i := range all {
 		a.net = byte(firstNet + (os.Getpid()+i)%all) // processes start at different ones
-		if runtime.GOOS != "linux" {                 // pods share one address, and networks have no faults
-			return a, nil
-		}
 		// An abstract socket: its name belongs to the network namespace, as the addresses do.
 		claim, err := net.Listen("unix", fmt.Sprintf("@tare/127.%d", a.net))
 		if err == nil {
@@ -60,11 +56,7 @@ func newAddresses() (*addresses, error) {
 }
 
 // free ends the claim. It may be called more than once.
-func (a *addresses) free() {
-	if a.claim != nil {
-		a.claim.Close()
-	}
-}
+func (a *addresses) free() { a.claim.Close() }
 
 // number returns a unique number in the deployment.
 func (a *addresses) number() int {

@@ -119,7 +119,7 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 	if failed := verified(t, d); failed != "" {
 		t.Error(failed)
 	}
-	if _, err := d.RequestCounters.RequestCounts(t.Context()); err != nil {
+	if _, err := d.RequestCounts(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
@@ -155,7 +155,7 @@ func TestShippedProxies(t *testing.T) {
 			if failed := verified(t, d.declare()); failed != "" {
 				t.Error(failed)
 			}
-			counts := must.Get(d.declare().RequestCounters.RequestCounts(t.Context()))(t)
+			counts := must.Get(d.declare().RequestCounts(t.Context()))(t)
 			counted := map[bool]int{}
 			for _, c := range counts {
 				if strings.HasSuffix(c.By, "/sidecar") {
@@ -197,7 +197,7 @@ func TestShippedProxiesWithMTLS(t *testing.T) {
 			t.Parallel()
 			m, path := shipped(t, c.name, map[string]string{"mtls": "true"})
 			d := mustDeploy(t, Options{FetchProgram: servedAt(path)}, m, "back")
-			checks := must.Get(platformtest.Checks(d.declare().Verifier.Verify(t.Context(), platform.Probe{})))(t)
+			checks := must.Get(platformtest.Checks(d.declare().Verify(t.Context(), platform.Probe{})))(t)
 			want := []string{"identity of echo-0", "echo-0 refuses connections without a certificate", "echo-0 refuses connections as an outside client", "echo-0 refuses plain text"}
 			for _, c := range checks {
 				if !c.OK {
@@ -264,9 +264,9 @@ func TestShippedProxiesReload(t *testing.T) {
 			for version := 1; version <= 3; version++ {
 				serves(strconv.Itoa(version), platform.Change{Kind: metric.RouteChanged, Version: version, Endpoints: []string{endpoint}})
 			}
-			before := must.Get(d.Certificates.Serial(t.Context(), endpoint))(t)
+			before := must.Get(d.Serial(t.Context(), endpoint))(t)
 			until(platform.Change{Kind: metric.CertificateRenewed, Version: 3, Endpoint: endpoint}, func(ctx context.Context) error {
-				if now, err := d.Certificates.Serial(ctx, endpoint); err != nil || now == before {
+				if now, err := d.Serial(ctx, endpoint); err != nil || now == before {
 					return fmt.Errorf("certificate %s, which was %s before: %v", now, before, err)
 				}
 				return nil
@@ -275,12 +275,12 @@ func TestShippedProxiesReload(t *testing.T) {
 			if err := d.Changer.Change(t.Context(), platform.Change{Kind: metric.WeightShifted}); err == nil {
 				t.Error("a weight was shifted, and the proxy has none")
 			}
-			for _, c := range must.Get(d.RequestCounters.RequestCounts(t.Context()))(t) {
+			for _, c := range must.Get(d.RequestCounts(t.Context()))(t) {
 				if strings.HasSuffix(c.By, "/sidecar") && !strings.Contains(c.Instance, "reload") {
 					t.Errorf("counter %+v goes on, and its proxy was reloaded", c)
 				}
 			}
-			must.OK(t, d.Watcher.Err())
+			must.OK(t, d.Broken())
 		})
 	}
 }

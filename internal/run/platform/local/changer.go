@@ -19,7 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// changer implements [platform.Changer] and [platform.Certificates]: by requests to the control plane, by new configurations of the
+// changer implements [platform.Changer] and [platform.Deployment.Serial]: by requests to the control plane, by new configurations of the
 // sidecars, or without a mesh by requests to the application.
 type changer struct {
 	layout    *layout
@@ -192,7 +192,7 @@ func post(ctx context.Context, to mesh.Reload, config []byte) error {
 	return nil
 }
 
-// Serial implements [platform.Certificates].
+// Serial implements [platform.Deployment.Serial].
 func (c *changer) Serial(ctx context.Context, endpoint string) (string, error) {
 	p, err := c.at(endpoint)
 	if err == nil && !c.layout.spec.Mesh.Provides.MTLS {

@@ -11,15 +11,9 @@ import (
 // maxRefusal is the max shown length of a refusal, bytes.
 const maxRefusal = 2 << 10
 
-// configurer implements [platform.Configurer], through the services' REST interface.
-type configurer struct {
-	workspace *workspace
-	processes *processes
-}
-
-// Configure implements [platform.Configurer].
-func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
-	api, err := c.api(id)
+// Configure implements [platform.Configurer], through the services' REST interface.
+func (ps *processes) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
+	api, err := ps.api(id)
 	if err != nil {
 		return nil, err
 	}
@@ -27,8 +21,8 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 }
 
 // Configuration implements [platform.Configurer].
-func (c *configurer) Configuration(ctx context.Context, id string) ([]byte, error) {
-	api, err := c.api(id)
+func (ps *processes) Configuration(ctx context.Context, id string) ([]byte, error) {
+	api, err := ps.api(id)
 	if err != nil {
 		return nil, err
 	}
@@ -36,8 +30,8 @@ func (c *configurer) Configuration(ctx context.Context, id string) ([]byte, erro
 }
 
 // api is the REST interface of a service by the ID of its task.
-func (c *configurer) api(id string) (api platform.ServiceAPI, err error) {
-	v, p, err := c.processes.alive(id)
+func (ps *processes) api(id string) (api platform.ServiceAPI, err error) {
+	v, p, err := ps.alive(id)
 	switch {
 	case err != nil:
 		return api, err
@@ -48,7 +42,7 @@ func (c *configurer) api(id string) (api platform.ServiceAPI, err error) {
 	case v.pod.own.IsOwn():
 		return api, fmt.Errorf("%w: it is your own program", errors.ErrUnsupported)
 	}
-	return v.pod.serviceAPI(c.workspace.token), nil
+	return v.pod.serviceAPI(ps.workspace.token), nil
 }
 
 // serviceAPI is the REST interface of the pod's service. Without a token it can only be read.

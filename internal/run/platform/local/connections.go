@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -28,12 +27,9 @@ const (
 	tcpClosing     = 0x0b
 )
 
-// connections implements [platform.Connections] by the kernel's sockets.
-type connections struct{ layout *layout }
-
-// CheckConnections implements [platform.Connections].
-func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task) ([]check.Check, error) {
-	if !c.layout.proxied() || runtime.GOOS != "linux" {
+// checkConnections implements [platform.Deployment.CheckConnections] by the kernel's sockets.
+func (l *layout) checkConnections(_ context.Context, tasks []platform.Task) ([]check.Check, error) {
+	if !l.proxied() {
 		return nil, nil
 	}
 	open, err := openConnections()
@@ -42,7 +38,7 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 	}
 	owners := map[string]*pod{} // the pod whose sidecar has a socket
 	pids := map[int]*pod{}
-	for _, p := range c.layout.proxiedPods() {
+	for _, p := range l.proxiedPods() {
 		for _, pid := range sidecarPIDs(p, tasks) {
 			pids[pid] = p
 			for _, name := range descriptorsOf(pid) {
@@ -51,22 +47,22 @@ func (c *connections) CheckConnections(_ context.Context, tasks []platform.Task)
 		}
 	}
 	var checks []check.Check
-	for _, s := range c.layout.spec.Topology.Services {
-		if !c.layout.sidecars() && s.Name != c.layout.spec.Topology.EntryName() {
+	for _, s := range l.spec.Topology.Services {
+		if !l.sidecars() && s.Name != l.spec.Topology.EntryName() {
 			continue // behind a gateway services call one another directly
 		}
 		application := check.Check{Name: "connections to the application of " + s.Name, OK: true}
 		sidecar := check.Check{Name: "connections to the sidecar of " + s.Name, OK: true}
 		n := [2]int{}
-		for _, p := range c.layout.pods[s.Name] {
+		for _, p := range l.pods[s.Name] {
 			before := p // whose proxy is before the application
-			if !c.layout.sidecars() {
-				before = c.layout.front
+			if !l.sidecars() {
+				before = l.front
 			}
 			n[0] += judge(&application, open[p.app], p.app, owners, pids, func(owner *pod) bool { return owner == before })
 			n[1] += judge(&sidecar, open[p.inbound], p.inbound, owners, pids, func(owner *pod) bool { return owner != nil })
 		}
-		if !c.layout.sidecars() {
+		if !l.sidecars() {
 			sidecar.Name = ""
 		}
 		for i, one := range []*check.Check{&application, &sidecar} {

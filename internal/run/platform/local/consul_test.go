@@ -59,7 +59,7 @@ func TestConsulProtocols(t *testing.T) {
 			}
 			d := must.Get(deployTopology(t, m, top, protocol))(t)
 			seen := map[string]bool{}
-			for _, c := range platformtest.Verified(t, d.verifier) {
+			for _, c := range platformtest.Verified(t, d.verifier.Verify) {
 				seen[c.Name] = true
 				t.Logf("%s: %s", c.Name, c.Detail)
 			}
@@ -85,7 +85,7 @@ func TestConsulKeepsNoSecret(t *testing.T) {
 	m := realConsul(t)
 	d, spec, err := deploy(t, Options{}, m)
 	must.OK(t, err)
-	platformtest.Verified(t, d.verifier)
+	platformtest.Verified(t, d.verifier.Verify)
 	tasks := must.Get(d.Tasks(t.Context()))(t)
 	planes := map[string]metric.Plane{}
 	for _, task := range tasks {
@@ -160,7 +160,7 @@ func TestConsulThatDeniesTheCaller(t *testing.T) {
 // works.
 func TestConsulThatIsKilled(t *testing.T) {
 	d := mustDeploy(t, Options{}, realConsul(t), "back")
-	platformtest.Verified(t, d.verifier)
+	platformtest.Verified(t, d.verifier.Verify)
 	var victim platform.Victim
 	for _, v := range d.faults.Victims() {
 		if v.Plane == metric.Control {

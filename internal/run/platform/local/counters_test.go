@@ -56,7 +56,7 @@ func TestCountersOfAnySidecar(t *testing.T) {
 			if want == "" && failed != "" || !strings.Contains(failed, want) {
 				t.Errorf("failed checks: %s, want %q", failed, want)
 			}
-			counts := must.Get(d.declare().RequestCounters.RequestCounts(t.Context()))(t)
+			counts := must.Get(d.declare().RequestCounts(t.Context()))(t)
 			var places []string
 			for _, c := range counts {
 				if c.Unit == balance.Requests && c.Point != balance.Served && c.Point != balance.Sent && c.Count > 0 {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"syscall"
 
 	"github.com/prometheus/procfs"
@@ -20,11 +19,8 @@ type descendant struct {
 
 // descendants finds the descendants of the known processes, without others and their descendants.
 // The function add puts these others into a set: processes from before the listing, and
-// processes that started meanwhile. On systems other than Linux it finds none.
+// processes that started meanwhile.
 func descendants(known []platform.Task, add func(others map[int]bool)) ([]descendant, error) {
-	if runtime.GOOS != "linux" {
-		return nil, nil
-	}
 	others := map[int]bool{}
 	add(others)
 	all, err := procfs.AllProcs()

@@ -49,7 +49,7 @@ func TestGateway(t *testing.T) {
 	if got := dataTasks(t, d); got != "gateway/gateway gateway" {
 		t.Errorf("tasks of the data plane: %s", got)
 	}
-	checks := must.Get(d.declare().Connections.CheckConnections(t.Context(), must.Get(d.Tasks(t.Context()))(t)))(t)
+	checks := must.Get(d.declare().CheckConnections(t.Context(), must.Get(d.Tasks(t.Context()))(t)))(t)
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%+v", c)
@@ -73,7 +73,7 @@ func TestShippedGateways(t *testing.T) {
 				t.Error(failed)
 			}
 			known := false
-			for _, c := range must.Get(d.declare().RequestCounters.RequestCounts(t.Context()))(t) {
+			for _, c := range must.Get(d.declare().RequestCounts(t.Context()))(t) {
 				known = known || c.By == "gateway/gateway" && c.Unknown == "" && c.Count >= probes
 			}
 			if counts := name == "nginx" || name == "haproxy"; known != counts {

@@ -60,7 +60,7 @@ http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 // failures are the checks that do not hold.
 func failures(t *testing.T, d *platform.Deployment) (failed []string) {
 	t.Helper()
-	checks := must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
+	checks := must.Get(platformtest.Checks(d.Verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			failed = append(failed, c.Name+": "+c.Detail)
@@ -135,7 +135,7 @@ func TestRequestsByBytes(t *testing.T) {
 			}
 			count := func() balance.Count {
 				t.Helper()
-				for _, c := range must.Get(d.RequestCounters.RequestCounts(t.Context()))(t) {
+				for _, c := range must.Get(d.RequestCounts(t.Context()))(t) {
 					if c.Point == balance.Served {
 						return c
 					}
@@ -208,7 +208,7 @@ func TestProxyWithADaemon(t *testing.T) {
 	if len(helpers) != 2 {
 		t.Errorf("%d helpers are tasks of the data plane, want one of each sidecar: %+v", len(helpers), tasks)
 	}
-	checks, err := d.declare().Connections.CheckConnections(t.Context(), tasks)
+	checks, err := d.declare().CheckConnections(t.Context(), tasks)
 	if c, failed := check.Failed(checks); failed || err != nil {
 		t.Errorf("%s: %s, %v", c.Name, c.Detail, err)
 	}
@@ -227,7 +227,7 @@ func TestConnectionsPastTheProxy(t *testing.T) {
 	connected := func() (c check.Check, failed bool) {
 		t.Helper()
 		tasks := must.Get(d.Tasks(t.Context()))(t)
-		checks, err := d.declare().Connections.CheckConnections(t.Context(), tasks)
+		checks, err := d.declare().CheckConnections(t.Context(), tasks)
 		if err != nil || len(checks) != 2 {
 			t.Fatalf("%d checks, %v", len(checks), err)
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -19,9 +18,6 @@ var forwarders = []string{"docker-proxy", "rootlessport", "sshd", "ssh", "kubect
 // listening lists the addresses on which a process or one of its descendants listens. It is empty
 // where that cannot be read.
 func listening(pid int) []netip.AddrPort {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
 	all, err := listeningSockets()
 	if err != nil {
 		return nil
@@ -48,9 +44,6 @@ func listening(pid int) []netip.AddrPort {
 // listeners finds the processes that listen on an address: of several that share the socket, only
 // the ancestors of the others.
 func listeners(at netip.AddrPort) ([]int, error) {
-	if runtime.GOOS != "linux" {
-		return nil, fmt.Errorf("%w on %s", errors.ErrUnsupported, runtime.GOOS)
-	}
 	all, err := listeningSockets()
 	if err != nil {
 		return nil, err

@@ -11,19 +11,12 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
-// moments implements [platform.Moments].
-type moments struct {
-	layout    *layout
-	control   *controlPlane
-	processes *processes
-}
-
 // ControlMoments implements [platform.Moments].
-func (m *moments) ControlMoments(ctx context.Context) (all []mesh.ControlMoment, err error) {
-	if !m.layout.proxied() || m.layout.spec.Mesh.Local.Moments == nil {
+func (cp *controlPlane) ControlMoments(ctx context.Context) (all []mesh.ControlMoment, err error) {
+	if !cp.layout.proxied() || cp.layout.spec.Mesh.Local.Moments == nil {
 		return nil, nil
 	}
-	answer, err := m.control.request(ctx, *m.layout.spec.Mesh.Local.Moments, mesh.ChangeContext{Control: m.control.contexts(), Secrets: m.control.workspace.secrets.get})
+	answer, err := cp.request(ctx, *cp.layout.spec.Mesh.Local.Moments, mesh.ChangeContext{Control: cp.contexts(), Secrets: cp.workspace.secrets.get})
 	if err == nil {
 		err = json.Unmarshal(answer, &all)
 	}
@@ -40,13 +33,13 @@ const updateTime = "update_time"
 var ofBackground = regexp.MustCompile(`^cluster_manager\.|background-`)
 
 // ProxyUpdates implements [platform.Moments]. Proxies that do not count it are absent.
-func (m *moments) ProxyUpdates(ctx context.Context) (map[string][]time.Time, error) {
+func (cp *controlPlane) ProxyUpdates(ctx context.Context) (map[string][]time.Time, error) {
 	all := map[string][]time.Time{}
-	if !m.layout.proxied() {
+	if !cp.layout.proxied() {
 		return all, nil
 	}
-	for _, p := range m.layout.proxiedPods() {
-		_, running, _ := m.processes.alive(p.proxyID())
+	for _, p := range cp.layout.proxiedPods() {
+		_, running, _ := cp.processes.alive(p.proxyID())
 		if p.admin == nil || running == nil {
 			continue
 		}
@@ -55,7 +48,7 @@ func (m *moments) ProxyUpdates(ctx context.Context) (map[string][]time.Time, err
 			return nil, fmt.Errorf("%s: %w", p.name, err)
 		}
 		for name, ms := range gauges {
-			changing := m.layout.spec.Treatment.Levels.BackgroundChanges > 0 && ofBackground.MatchString(name)
+			changing := cp.layout.spec.Treatment.Levels.BackgroundChanges > 0 && ofBackground.MatchString(name)
 			if strings.HasSuffix(name, updateTime) && ms > 0 && !changing {
 				all[p.name] = append(all[p.name], time.UnixMilli(ms))
 			}

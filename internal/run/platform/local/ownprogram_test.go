@@ -114,7 +114,7 @@ func deployOwn(t *testing.T, o Options, spec platform.Spec) (*platform.Deploymen
 
 func verified(t *testing.T, d *platform.Deployment) string {
 	t.Helper()
-	checks := must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
+	checks := must.Get(platformtest.Checks(d.Verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			return c.Name + ": " + c.Detail + "\n" + c.Hint
@@ -234,7 +234,7 @@ func TestOwnProgramWithoutARoot(t *testing.T) {
 	one.Ready = "/healthz"
 	d := must.Get(deployOwn(t, Options{}, specOf(t, "reference-mtls", app.Service{Name: "app", Own: one})))(t)
 	must.Contain(t, verified(t, d), "status 404", "load.requests")
-	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{Load: loads.Profile{Targets: []string{d.Entry()[0] + "items"}, ExpectSize: -1}}))
+	checks, err := platformtest.Checks(d.Verify(t.Context(), platform.Probe{Load: loads.Profile{Targets: []string{d.Entry()[0] + "items"}, ExpectSize: -1}}))
 	if c, failed := check.Failed(checks); err != nil || failed {
 		t.Errorf("at /items: %+v, %v", c, err)
 	}

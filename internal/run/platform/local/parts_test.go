@@ -286,7 +286,7 @@ func TestManyReplicas(t *testing.T) {
 	if n := len(d.Entry()); n != 9 {
 		t.Errorf("%d entry URLs, want 9", n)
 	}
-	platformtest.Verified(t, d.Verifier)
+	platformtest.Verified(t, d.Verify)
 }
 
 // Deploying one trial with real sidecars, as every trial of an experiment does.

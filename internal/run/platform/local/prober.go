@@ -9,10 +9,10 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
-// prober implements [platform.Prober].
+// prober implements [platform.Deployment.Probe].
 type prober struct{ cpus map[string]string } // pinned, by plane
 
-// Probe implements [platform.Prober] in this process. It runs on the processors of application and
+// Probe implements [platform.Deployment.Probe] in this process. It runs on the processors of application and
 // data plane, or on all if one of them is not pinned.
 func (p prober) Probe(ctx context.Context) (probe.Reading, error) {
 	cpus, err := probedCPUs(p.cpus)

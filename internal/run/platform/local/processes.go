@@ -104,7 +104,7 @@ func (ps *processes) watch(id string, p *process) {
 	})()
 }
 
-// Err implements [platform.Watcher].
+// Err implements [platform.Deployment.Broken].
 func (ps *processes) Err() error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()

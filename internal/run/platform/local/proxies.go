@@ -317,7 +317,7 @@ func (px *proxies) certify(p *pod) error {
 	return c.Write(s.CertPath, s.KeyPath)
 }
 
-// MeshCounters implements [platform.MeshCounters].
+// MeshCounters implements [platform.Deployment.MeshCounters].
 func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int64, error) {
 	all := map[string]map[string]int64{}
 	if !px.layout.proxied() {

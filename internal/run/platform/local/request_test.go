@@ -45,7 +45,7 @@ func TestHostIsTheSameBehindEachProxy(t *testing.T) {
 			if file != "" {
 				probe.Load.Headers = append(probe.Load.Headers, "Host: "+file)
 			}
-			done := must.Get(d.Verifier.Verify(t.Context(), probe))(t)
+			done := must.Get(d.Verify(t.Context(), probe))(t)
 			for _, c := range done.Checks {
 				if !c.OK {
 					t.Errorf("%s, Host %q: %s: %s", name, file, c.Name, c.Detail)

@@ -13,14 +13,14 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// requestCounters implements [platform.RequestCounters].
+// requestCounters implements [platform.Deployment.RequestCounts].
 type requestCounters struct {
 	layout    *layout
 	processes *processes
 	sockets   *socketCounts
 }
 
-// RequestCounts implements [platform.RequestCounters].
+// RequestCounts implements [platform.Deployment.RequestCounts].
 func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, error) {
 	var reads []func(context.Context) []balance.Count
 	for _, s := range rc.layout.spec.Topology.Services {

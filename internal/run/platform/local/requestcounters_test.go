@@ -29,7 +29,7 @@ func BenchmarkRequestCounts(b *testing.B) {
 			}()
 			before := cpuByPlane(b, d)
 			for b.Loop() {
-				must.Get(d.RequestCounters.RequestCounts(b.Context()))(b)
+				must.Get(d.RequestCounts(b.Context()))(b)
 			}
 			for plane, ns := range cpuByPlane(b, d) {
 				b.ReportMetric(float64(ns-before[plane])/1e3/float64(b.N), plane+"-µs/op")

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"runtime"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -20,7 +19,7 @@ const reuseRequests = 20
 func (v *verifier) reuse(ctx context.Context, p loads.Profile) []check.Check {
 	entry := v.layout.spec.Entry()
 	pods := v.layout.pods[entry.Name]
-	if carried := pods[0].carried(); !v.layout.spec.Mesh.AtGateway() || runtime.GOOS != "linux" || carried != app.HTTP1 && carried != "" {
+	if carried := pods[0].carried(); !v.layout.spec.Mesh.AtGateway() || carried != app.HTTP1 && carried != "" {
 		return nil
 	}
 	targets, err := requestsOfEngine(ctx, p)

@@ -19,7 +19,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// starter implements [platform.Starter].
+// starter implements [platform.Deployment.StopAndStart].
 type starter struct {
 	layout    *layout
 	processes *processes
@@ -39,7 +39,7 @@ const (
 	maxStartProbes = 512
 )
 
-// StopAndStart implements [platform.Starter].
+// StopAndStart implements [platform.Deployment.StopAndStart].
 func (s *starter) StopAndStart(ctx context.Context) ([]platform.PodStart, error) {
 	entry, _ := s.layout.spec.Topology.Service(s.layout.spec.Topology.EntryName())
 	p := s.layout.pods[entry.Name][0]

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -17,7 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
 
-// taskFaults implements [platform.TaskFaults] and [platform.EndedTasks].
+// taskFaults implements [platform.TaskFaults] and [platform.Deployment.Ended].
 type taskFaults struct {
 	layout    *layout
 	processes *processes
@@ -127,12 +126,8 @@ func resume(p *proc.Process) error {
 	return nil
 }
 
-// running lists the processes, of a process and its descendants, that are neither stopped nor ended. On systems other
-// than Linux it finds none.
+// running lists the processes, of a process and its descendants, that are neither stopped nor ended.
 func running(pid int) ([]int, error) {
-	if runtime.GOOS != "linux" {
-		return nil, nil
-	}
 	others, err := descendants([]platform.Task{{PID: pid}}, func(map[int]bool) {})
 	if err != nil {
 		return nil, err
@@ -171,7 +166,7 @@ func (f *taskFaults) Restart(ctx context.Context, id string) error {
 	return v.again(context.WithValue(ctx, restartKey{}, true))
 }
 
-// Ended implements [platform.EndedTasks].
+// Ended implements [platform.Deployment.Ended].
 func (f *taskFaults) Ended() []platform.Ended {
 	f.processes.mu.Lock()
 	defer f.processes.mu.Unlock()

@@ -42,7 +42,7 @@ func TestEveryTopology(t *testing.T) {
 			t.Run(top.Name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				d := must.Get(deployTopology(t, load(t, name), top, app.HTTP1))(t)
-				if checks := platformtest.Verified(t, d.verifier); len(checks) < 2 {
+				if checks := platformtest.Verified(t, d.verifier.Verify); len(checks) < 2 {
 					t.Errorf("only %d checks", len(checks))
 				}
 				if err := d.Remove(t.Context()); err != nil {
@@ -61,7 +61,7 @@ func TestFacesAsPublished(t *testing.T) {
 		t.Errorf("%d edges, want 4", n)
 	}
 	d := must.Get(deployTopology(t, load(t, "none"), top, app.HTTP1))(t)
-	for _, c := range platformtest.Verified(t, d.verifier) {
+	for _, c := range platformtest.Verified(t, d.verifier.Verify) {
 		if c.Name == "requests at the application smiley" && !strings.Contains(c.Detail, fmt.Sprintf("increased by %d ", 2*probes)) {
 			t.Error(c.Detail)
 		}
@@ -92,7 +92,7 @@ func TestEveryProtocol(t *testing.T) {
 					return
 				}
 				must.OK(t, err)
-				platformtest.Verified(t, d.verifier)
+				platformtest.Verified(t, d.verifier.Verify)
 			})
 		}
 	}
@@ -116,7 +116,7 @@ func TestTwoHundredServices(t *testing.T) {
 	start := time.Now()
 	d := must.Get(deployTopology(t, load(t, "none"), top, app.HTTP1))(t)
 	started := time.Since(start)
-	platformtest.Verified(t, d.verifier)
+	platformtest.Verified(t, d.verifier.Verify)
 	var pids []int
 	for _, p := range d.processes.started {
 		pids = append(pids, p.PID)

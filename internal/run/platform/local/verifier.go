@@ -24,7 +24,7 @@ const (
 // pathHint is the hint for counters that did not change as required.
 const pathHint = "requests bypass the mesh; see the proxies' configurations and logs in the trial's provenance directory"
 
-// verifier implements [platform.Verifier].
+// verifier implements [platform.Deployment.Verify].
 type verifier struct {
 	layout    *layout
 	processes *processes
@@ -37,7 +37,7 @@ type verifier struct {
 	refused   bool          // an earlier verification made connections that proxies refused
 }
 
-// Verify implements [platform.Verifier]. It sends probes to the entry and compares the change of
+// Verify implements [platform.Deployment.Verify]. It sends probes to the entry and compares the change of
 // every counter that they pass.
 func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platform.Verification, err error) {
 	defer func() {

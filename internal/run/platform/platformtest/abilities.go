@@ -29,28 +29,28 @@ var abilityTests = []struct {
 	name string
 	test func(suite, *testing.T, *platform.Deployment)
 }{
-	{"Verifier", func(_ suite, t *testing.T, d *platform.Deployment) { verify(t, d) }},
-	{"Prober", suite.prober},
-	{"Warner", suite.warner},
+	{"Verify", func(_ suite, t *testing.T, d *platform.Deployment) { verify(t, d) }},
+	{"Probe", suite.prober},
+	{"Warnings", suite.warner},
 	{"LoadWorkers", suite.loadWorkers},
 	{"CounterRefresh", suite.counterRefresh},
 	{"MeshCounters", suite.meshCounters},
-	{"RequestCounters", suite.requestCounters},
-	{"Connections", suite.connections},
+	{"RequestCounts", suite.requestCounters},
+	{"CheckConnections", suite.connections},
 	{"Configurer", suite.configurer},
 	{"Changer", suite.changer},
 	{"Moments", suite.moments}, // after the changes of Changer
-	{"ControlTimer", suite.controlTimer},
+	{"ControlTimes", suite.controlTimer},
 	{"Background", suite.background},
-	{"Certificates", suite.certificates},
+	{"Serial", suite.certificates},
 	{"NetworkFaults", suite.networkFaults},
 	{"Restarter", suite.restarter},
 	{"Scaler", suite.scaler},
 	{"TaskFaults", suite.taskFaults},
-	{"EndedTasks", suite.endedTasks}, // after a test that ends tasks
-	{"Starter", suite.starter},
+	{"Ended", suite.endedTasks}, // after a test that ends tasks
+	{"StopAndStart", suite.starter},
 	{"Visitors", suite.visitors},
-	{"Watcher", suite.watcher}, // breaks the deployment
+	{"Broken", suite.watcher}, // breaks the deployment
 }
 
 // abilities checks that exactly the expected abilities are declared, and that each works.
@@ -111,7 +111,7 @@ func compare(got, want []string) (problems []string) {
 }
 
 func (s suite) prober(t *testing.T, d *platform.Deployment) {
-	r, err := d.Prober.Probe(t.Context())
+	r, err := d.Probe(t.Context())
 	if us, ok := r.Microseconds(); err != nil || !ok || us <= 0 || r.Work == "" || r.At.IsZero() || r.Took <= 0 {
 		t.Errorf("the calibration probe returns %+v, %v", r, err)
 	}
@@ -119,7 +119,7 @@ func (s suite) prober(t *testing.T, d *platform.Deployment) {
 }
 
 func (s suite) warner(t *testing.T, d *platform.Deployment) {
-	for _, w := range d.Warner.Warnings() {
+	for _, w := range d.Warnings() {
 		if w.Code == "" || w.Message == "" {
 			t.Errorf("a warning without code or message: %+v", w)
 		}
@@ -128,7 +128,7 @@ func (s suite) warner(t *testing.T, d *platform.Deployment) {
 
 func (s suite) connections(t *testing.T, d *platform.Deployment) {
 	tasks := must.Get(d.Tasks(t.Context()))(t)
-	checks, err := d.Connections.CheckConnections(t.Context(), tasks)
+	checks, err := d.CheckConnections(t.Context(), tasks)
 	if err != nil {
 		t.Error(err)
 	}
@@ -155,13 +155,13 @@ func (s suite) counterRefresh(t *testing.T, d *platform.Deployment) {
 
 // visitors: nothing comes and goes in a moment before the deployment.
 func (s suite) visitors(t *testing.T, d *platform.Deployment) {
-	if v := d.Visitors.Visitors(time.Time{}, time.Unix(1, 0)); len(v) > 0 {
+	if v := d.Visitors(time.Time{}, time.Unix(1, 0)); len(v) > 0 {
 		t.Errorf("visitors in 1970: %+v", v)
 	}
 }
 
 func (s suite) meshCounters(t *testing.T, d *platform.Deployment) {
-	counters, err := d.MeshCounters.MeshCounters(t.Context())
+	counters, err := d.MeshCounters(t.Context())
 	if err != nil {
 		t.Error(err)
 	}
@@ -206,7 +206,7 @@ func counterProblems(m mesh.Definition, counters map[string]int64) (problems []s
 func (s suite) requestCounters(t *testing.T, d *platform.Deployment) {
 	const answers = 3 // of one request or more each
 	read := func(ctx context.Context) []balance.Count {
-		counts := must.Get(d.RequestCounters.RequestCounts(ctx))(t)
+		counts := must.Get(d.RequestCounts(ctx))(t)
 		return counts
 	}
 	before := read(t.Context())
@@ -326,7 +326,7 @@ func (s suite) moments(t *testing.T, d *platform.Deployment) {
 
 // controlTimer reads the stages of the control plane, as far as the mesh's definition has them.
 func (s suite) controlTimer(t *testing.T, d *platform.Deployment) {
-	all, err := d.ControlTimer.ControlTimes(t.Context())
+	all, err := d.ControlTimes(t.Context())
 	if k := s.mesh.Kubernetes; err != nil || (k != nil && len(k.ControlTimes) > 0) != (len(all) > 0) {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -369,7 +369,7 @@ func (s suite) background(t *testing.T, d *platform.Deployment) {
 func (s suite) certificates(t *testing.T, d *platform.Deployment) {
 	endpoint := d.Changer.Endpoints()[0]
 	read := func(ctx context.Context) string {
-		serial, err := d.Certificates.Serial(ctx, endpoint)
+		serial, err := d.Serial(ctx, endpoint)
 		if (err == nil) != s.mesh.Provides.MTLS {
 			t.Fatalf("serial number %q, %v, and the mesh has mutual TLS: %v", serial, err, s.mesh.Provides.MTLS)
 		}
@@ -389,7 +389,7 @@ func (s suite) certificates(t *testing.T, d *platform.Deployment) {
 
 // starter stops and starts a pod, and each part of it answers.
 func (s suite) starter(t *testing.T, d *platform.Deployment) {
-	all, err := d.Starter.StopAndStart(t.Context())
+	all, err := d.StopAndStart(t.Context())
 	if err != nil || len(all) != 1 {
 		t.Fatalf("%d pods started: %v", len(all), err)
 	}
@@ -481,7 +481,7 @@ func (s suite) taskFaults(t *testing.T, d *platform.Deployment) {
 func (s suite) endedTasks(t *testing.T, d *platform.Deployment) {
 	id := appVictim(t, d).ID
 	n := 0
-	for _, e := range d.EndedTasks.Ended() {
+	for _, e := range d.Ended() {
 		if strings.HasPrefix(e.ID, id) {
 			n++
 		}
@@ -496,7 +496,7 @@ func (s suite) endedTasks(t *testing.T, d *platform.Deployment) {
 
 // watcher ends an application without the platform.
 func (s suite) watcher(t *testing.T, d *platform.Deployment) {
-	must.OK(t, d.Watcher.Err())
+	must.OK(t, d.Broken())
 	all := must.Get(d.Tasks(t.Context()))(t)
 	i := slices.IndexFunc(all, func(task platform.Task) bool { return task.Plane == metric.App })
 	if i < 0 {
@@ -507,11 +507,11 @@ func (s suite) watcher(t *testing.T, d *platform.Deployment) {
 	} else if all[i].PID == 0 || syscall.Kill(all[i].PID, syscall.SIGKILL) != nil {
 		t.Fatalf("no application process in %v", all)
 	}
-	s.eventually(t, "the watcher reports the killed application", func(context.Context) bool { return d.Watcher.Err() != nil })
-	if text := d.Watcher.Err().Error(); !strings.Contains(text, all[i].ID) || !strings.Contains(text, "killed") {
+	s.eventually(t, "the watcher reports the killed application", func(context.Context) bool { return d.Broken() != nil })
+	if text := d.Broken().Error(); !strings.Contains(text, all[i].ID) || !strings.Contains(text, "killed") {
 		t.Errorf("the error lacks task or cause: %s", text)
 	}
-	if _, err := d.Verifier.Verify(t.Context(), platform.Probe{}); err == nil {
+	if _, err := d.Verify(t.Context(), platform.Probe{}); err == nil {
 		t.Error("a broken deployment is verified")
 	}
 }
@@ -520,8 +520,8 @@ func (s suite) watcher(t *testing.T, d *platform.Deployment) {
 func (s suite) intact(t *testing.T, d *platform.Deployment) {
 	t.Helper()
 	s.eventually(t, "requests succeed", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) == nil })
-	if d.Watcher != nil && d.Watcher.Err() != nil {
-		t.Errorf("the deployment is broken: %v", d.Watcher.Err())
+	if d.Broken != nil && d.Broken() != nil {
+		t.Errorf("the deployment is broken: %v", d.Broken())
 	}
 }
 

@@ -36,11 +36,11 @@ func (verifier) Verify(context.Context, platform.Probe) (platform.Verification, 
 }
 
 func TestUndeclaredAbilityIsAProblem(t *testing.T) {
-	got := declared(platform.Deployment{Verifier: verifier{}})
+	got := declared(platform.Deployment{Verify: verifier{}.Verify})
 	for _, c := range []struct {
 		want     []string
 		problems int
-	}{{[]string{"Verifier"}, 0}, {[]string{"Verifier", "Watcher"}, 1}, {nil, 1}} {
+	}{{[]string{"Verify"}, 0}, {[]string{"Verify", "Broken"}, 1}, {nil, 1}} {
 		if p := compare(got, c.want); len(p) != c.problems {
 			t.Errorf("declared %v, expected %v: %v", got, c.want, p)
 		}

@@ -166,8 +166,8 @@ func (s suite) load(t *testing.T) {
 	if n, want := count(t, d, metric.Load), len(s.traits.LoadPods); n != want {
 		t.Errorf("%d tasks in the load plane after its end, want %d", n, want)
 	}
-	if d.Watcher != nil && d.Watcher.Err() != nil {
-		t.Errorf("a load worker that ends breaks the deployment: %v", d.Watcher.Err())
+	if d.Broken != nil && d.Broken() != nil {
+		t.Errorf("a load worker that ends breaks the deployment: %v", d.Broken())
 	}
 }
 
@@ -261,11 +261,11 @@ func get(ctx context.Context, _ *platform.Deployment, url string) (int, int64, e
 
 func verify(t *testing.T, d *platform.Deployment) {
 	t.Helper()
-	if d.Verifier == nil {
-		t.Error("the deployment declares no Verifier")
+	if d.Verify == nil {
+		t.Error("the deployment declares no Verify")
 		return
 	}
-	checks := must.Get(Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t)
+	checks := must.Get(Checks(d.Verify(t.Context(), platform.Probe{})))(t)
 	if len(checks) == 0 {
 		t.Error("no checks were made")
 	}
@@ -367,9 +367,9 @@ func provenance(t *testing.T, spec platform.Spec) {
 func Checks(v platform.Verification, err error) ([]check.Check, error) { return v.Checks, err }
 
 // Verified verifies a deployment, and reports each check that does not hold.
-func Verified(t *testing.T, v platform.Verifier) []check.Check {
+func Verified(t *testing.T, verify func(context.Context, platform.Probe) (platform.Verification, error)) []check.Check {
 	t.Helper()
-	checks := must.Get(Checks(v.Verify(t.Context(), platform.Probe{})))(t)
+	checks := must.Get(Checks(verify(t.Context(), platform.Probe{})))(t)
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%s: %s", c.Name, c.Detail)

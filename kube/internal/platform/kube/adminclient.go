@@ -12,22 +12,16 @@ import (
 // adminTimeout bounds one request to a service's REST interface.
 const adminTimeout = 15 * time.Second
 
-// adminClient calls the REST interface of the services that tare-agent plays, through the API server and not through the
-// mesh.
-type adminClient struct{ *trial }
-
-// serviceAPI returns the REST interface of a pod. close ends its connections.
-func (a adminClient) serviceAPI(pod *corev1.Pod) (api platform.ServiceAPI, close func()) {
-	forward := a.cluster.Forward(pod.Namespace, pod.Name, adminPort)
-	api = platform.ServiceAPI{Root: "http://" + pod.Name, Token: a.token, Timeout: adminTimeout, Dial: forward.DialContext}
+// serviceAPI returns the REST interface of a service that tare-agent plays in a pod, through the API server and not through the
+// mesh. close ends its connections.
+func (t *trial) serviceAPI(pod *corev1.Pod) (api platform.ServiceAPI, close func()) {
+	forward := t.cluster.Forward(pod.Namespace, pod.Name, adminPort)
+	api = platform.ServiceAPI{Root: "http://" + pod.Name, Token: t.token, Timeout: adminTimeout, Dial: forward.DialContext}
 	return api, func() { forward.Close() }
 }
 
 // configurer changes the configuration of running services.
-type configurer struct {
-	pods  *trialPods
-	admin adminClient
-}
+type configurer struct{ pods *trialPods }
 
 // Configure implements [platform.Configurer].
 func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
@@ -53,7 +47,7 @@ func (c *configurer) with(id string, call func(platform.ServiceAPI) error) error
 	if err != nil {
 		return err
 	}
-	api, done := c.admin.serviceAPI(pod)
+	api, done := c.pods.serviceAPI(pod)
 	defer done()
 	return call(api)
 }

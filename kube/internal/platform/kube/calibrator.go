@@ -23,14 +23,13 @@ const calibrationTimeout = 15 * time.Second
 type calibrator struct {
 	*trial
 	pods    *trialPods
-	admin   adminClient
 	workers *workerPool // nil if the load comes from this machine
 }
 
 // reader runs the probe on one node.
 type reader func(context.Context) (probe.Reading, error)
 
-// Probe implements [platform.Prober]. On each node of the application, one of its pods runs the probe, called through the
+// Probe implements [platform.Deployment.Probe]. On each node of the application, one of its pods runs the probe, called through the
 // API server and not through the mesh. Without such a pod, a load worker on the node runs it.
 func (c *calibrator) Probe(ctx context.Context) (probe.Reading, error) {
 	if !c.pods.followed() {
@@ -76,7 +75,7 @@ func (c *calibrator) readers() (map[string]reader, error) {
 		switch {
 		case ofAgent && isReady(pod) && pod.DeletionTimestamp == nil:
 			readers[node] = func(ctx context.Context) (probe.Reading, error) {
-				api, done := c.admin.serviceAPI(pod)
+				api, done := c.serviceAPI(pod)
 				defer done()
 				text, err := api.Call(ctx, http.MethodPost, "/probe", nil)
 				if err != nil {

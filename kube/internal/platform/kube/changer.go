@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -45,9 +46,7 @@ type changer struct {
 
 // Endpoints implements [platform.Changer]. A pod's answers have its name.
 func (c *changer) Endpoints() (all []string) {
-	for _, pod := range c.entry() {
-		all = append(all, pod.Name)
-	}
+	all = printable.Texts(c.entry(), func(pod *corev1.Pod) string { return pod.Name })
 	slices.Sort(all)
 	return all
 }
@@ -75,14 +74,10 @@ func (c *changer) Restartable(plane metric.Plane) (all []string) {
 	k := c.spec.Mesh.Kubernetes
 	switch {
 	case plane == metric.Data:
-		for _, pod := range c.entry() {
-			all = append(all, c.pods.name(pod))
-		}
+		all = printable.Texts(c.entry(), c.pods.name)
 		slices.Sort(all)
 	case plane == metric.Control && k != nil:
-		for _, w := range k.Workloads {
-			all = append(all, w.Name)
-		}
+		all = printable.Texts(k.Workloads, func(w mesh.Workload) string { return w.Name })
 	}
 	return all
 }

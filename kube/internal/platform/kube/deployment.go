@@ -121,19 +121,18 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 		d.load = d.workers
 		d.monitor.loadLost = d.workers.abandon
 	}
-	admin := adminClient{t}
 	d.tasks = &taskLister{trial: t, pods: d.pods, load: d.load, lost: d.nodes}
 	d.verifier = &verifier{trial: t, pods: d.pods, monitor: d.monitor, applier: d.applier, archive: archive,
 		prober: &prober{trial: t, pods: d.pods, entry: d.entry, load: d.load}}
-	d.calibrator = &calibrator{trial: t, pods: d.pods, admin: admin, workers: d.workers}
+	d.calibrator = &calibrator{trial: t, pods: d.pods, workers: d.workers}
 	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
-	d.configurer = &configurer{pods: d.pods, admin: admin}
+	d.configurer = &configurer{d.pods}
 	d.changer = &changer{trial: t, pods: d.pods, applier: d.applier, configurer: d.configurer, faults: d.faults,
 		upgrade: &upgrade{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, applier: d.applier}}
 	d.background = &background{t, &backgroundPods{trial: t}, &simulatedProxies{trial: t, applier: d.applier, pods: d.pods, monitor: d.monitor}}
 	d.starter = &podStarter{trial: t, pods: d.pods, monitor: d.monitor, faults: d.faults, scaler: d.scaler, prober: d.verifier.prober, load: d.load, workers: d.workers, archive: archive}
-	d.counters = &requestCounters{trial: t, pods: d.pods, admin: admin, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
+	d.counters = &requestCounters{trial: t, pods: d.pods, read: func(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) ([]float64, error) {
 		return meshes.Counters(ctx, t.cluster, x, pod)
 	}}
 	return d, nil
@@ -142,21 +141,21 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 // declare returns the deployment with its abilities, each a part of it.
 func (d *deployment) declare(p *Platform) *platform.Deployment {
 	declared := &platform.Deployment{
-		Running:         d,
-		Verifier:        d.verifier,
-		Watcher:         watchers{d.nodes.Err, d.monitor.Err, p.holds},
-		Visitors:        d.visitors,
-		Warner:          d.entry,
-		CounterRefresh:  p,
-		Prober:          d.calibrator,
-		TaskFaults:      d.faults,
-		Scaler:          d.scaler,
-		Configurer:      d.configurer,
-		RequestCounters: d.counters,
-		Changer:         d.changer,
-		ControlTimer:    controlTimes{d.trial},
-		Restarter:       d.changer,
-		Starter:         d.starter,
+		Running:        d,
+		Verify:         d.verifier.Verify,
+		Broken:         func() error { return cmp.Or(d.nodes.Err(), d.monitor.Err(), p.holds()) },
+		Visitors:       d.visitors.Visitors,
+		Warnings:       d.entry.Warnings,
+		CounterRefresh: p,
+		Probe:          d.calibrator.Probe,
+		TaskFaults:     d.faults,
+		Scaler:         d.scaler,
+		Configurer:     d.configurer,
+		RequestCounts:  d.counters.RequestCounts,
+		Changer:        d.changer,
+		ControlTimes:   d.trial.ControlTimes,
+		Restarter:      d.changer,
+		StopAndStart:   d.starter.StopAndStart,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers
@@ -168,19 +167,6 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		declared.Background = d.background
 	}
 	return declared
-}
-
-// watchers are the reasons why a deployment can no longer be measured. The first error counts.
-type watchers []func() error
-
-// Err implements [platform.Watcher].
-func (w watchers) Err() error {
-	for _, err := range w {
-		if err := err(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // installMesh installs the trial's mesh and uninstalls any other, except the meshes of the other trials of a round.

@@ -267,7 +267,7 @@ func (e *entryPoint) close() error {
 	return errors.Join(failed...)
 }
 
-// Warnings implements [platform.Warner].
+// Warnings implements [platform.Deployment.Warnings].
 func (e *entryPoint) Warnings() (all []platform.Warning) {
 	if ns := e.spec.Topology.Namespace; ns != "" && !e.options.InPlace {
 		all = append(all, platform.Warning{

@@ -111,7 +111,7 @@ func TestLeastPermissions(t *testing.T) {
 		t.Fatalf("%v, %v", versions, err)
 	}
 	d := must.Get(p.Deploy(t.Context(), platformtest.Spec(t, noMesh(t), 1, "echo")))(t)
-	checks, err := platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{}))
+	checks, err := platformtest.Checks(d.Verify(t.Context(), platform.Probe{}))
 	for _, c := range checks {
 		if !c.OK {
 			t.Errorf("%+v", c)

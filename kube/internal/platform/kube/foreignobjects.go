@@ -111,10 +111,5 @@ func (c *foreignObjects) service(pod *corev1.Pod, topology app.Topology) string 
 
 // selects reports whether a label selector matches labels. An empty one matches nothing.
 func selects(selector, labels map[string]string) bool {
-	for name, v := range selector {
-		if got, ok := labels[name]; !ok || got != v {
-			return false
-		}
-	}
-	return len(selector) > 0
+	return len(selector) > 0 && has(labels, selector)
 }

@@ -45,7 +45,7 @@ func TestChart(t *testing.T) {
 			if !strings.HasPrefix(d.Entry()[0], "http://cart."+d.namespace+".svc:80/") && name == "inside" {
 				t.Errorf("%v", d.Entry())
 			}
-			platformtest.Verified(t, d.verifier)
+			platformtest.Verified(t, d.verifier.Verify)
 			// The chart's pods cannot run the calibration probe. A load worker on their node does.
 			r, err := d.calibrator.Probe(t.Context())
 			if us, ok := r.Microseconds(); name == "inside" && (err != nil || !ok || us <= 0 || r.CPUs[0].Node == "") || name == "outside" && !errors.Is(err, errors.ErrUnsupported) {

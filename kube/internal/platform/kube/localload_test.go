@@ -46,7 +46,7 @@ func TestLoadFromOutside(t *testing.T) {
 			if warned := len(d.entry.Warnings()) > 0; warned != (expose == exposePortForward) {
 				t.Errorf("warnings: %v", d.entry.Warnings())
 			}
-			platformtest.Verified(t, d.verifier)
+			platformtest.Verified(t, d.verifier.Verify)
 			load := must.Get(d.StartLoad(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}}))(t)
 			if ids := loadTasks(t, d); len(ids) != 1 || !strings.HasPrefix(ids[0], "load/load") {
 				t.Errorf("tasks of the load: %v", ids)

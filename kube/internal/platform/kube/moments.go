@@ -39,7 +39,7 @@ func (m moments) known() bool {
 	return k != nil && m.clock != nil && slices.ContainsFunc(k.Proxies, func(x mesh.Proxy) bool { return x.In == mesh.InPod && len(x.Updates) > 0 })
 }
 
-// ControlMoments implements [platform.Moments]: the histograms of [controlTimes] have no instants.
+// ControlMoments implements [platform.Moments]: the histograms of [trial.ControlTimes] have no instants.
 func (moments) ControlMoments(context.Context) ([]mesh.ControlMoment, error) { return nil, nil }
 
 // ProxyUpdates implements [platform.Moments]: of the proxies that requests of the load pass in the direction of each page.

@@ -99,7 +99,7 @@ func conditionText(n *corev1.Node) string {
 	return ""
 }
 
-// Err implements [platform.Watcher].
+// Err implements [platform.Deployment.Broken].
 func (m *nodeMonitor) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

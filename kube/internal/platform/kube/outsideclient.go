@@ -27,52 +27,34 @@ const (
 	outsideClientTimeout = 5 * time.Second
 )
 
-// outsideClient is a pod outside the mesh that sends plaintext requests to pods inside. A mesh that admits requests from
+// OutsideClient is a pod outside the mesh that sends plaintext requests to pods inside. A mesh that admits requests from
 // nodes, such as the API server's, cannot be tested otherwise. The pod has a namespace of its own, without the
 // labels of the mesh. It exists only during verification and is not measured.
-type outsideClient struct {
+type OutsideClient struct {
 	applier   *applier
 	namespace string
 	worker    *loadWorker // nil until the first request
 }
 
-// OutsideClient is such a pod beside an application that tare did not deploy.
-type OutsideClient struct{ *outsideClient }
-
-// NewOutsideClient prepares the client. Cluster, Run and Image of the options are used.
-func NewOutsideClient(o Options) OutsideClient {
+// NewOutsideClient prepares the client beside an application that tare did not deploy. Cluster, Run and Image of the options
+// are used.
+func NewOutsideClient(o Options) *OutsideClient {
 	if o.Report == nil {
 		o.Report = func(string) {}
 	}
-	t := &trial{options: &o, cluster: o.Cluster, namespace: namespacePrefix(o.Run)}
-	return OutsideClient{newOutsideClient(&applier{trial: t})}
+	return newOutsideClient(&applier{trial: &trial{options: &o, cluster: o.Cluster, namespace: namespacePrefix(o.Run)}})
 }
 
-func newOutsideClient(a *applier) *outsideClient {
+func newOutsideClient(a *applier) *OutsideClient {
 	const suffix = "-" + outsideClientName
-	return &outsideClient{applier: a, namespace: strings.TrimRight(a.namespace[:min(len(a.namespace), maxLabel-len(suffix))], "-") + suffix}
+	return &OutsideClient{applier: a, namespace: strings.TrimRight(a.namespace[:min(len(a.namespace), maxLabel-len(suffix))], "-") + suffix}
 }
 
-// Create creates the pod and connects to it.
-func (o OutsideClient) Create(ctx context.Context) error { return o.create(ctx) }
-
-// Request sends one HTTP/1.1 request without TLS to a pod's port and reports whether it was admitted.
-func (o OutsideClient) Request(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error) {
-	return o.request(ctx, pod, port)
-}
-
-// Remove deletes the pod and its namespace, if they were created, and waits until they are gone.
-func (o OutsideClient) Remove(ctx context.Context) error {
-	ctx, cancel := removalContext(ctx)
-	defer cancel()
-	return o.remove(ctx)
-}
-
-// request sends one request without TLS to a pod's port and reports whether it was admitted. A request that reached no
+// Request sends one request without TLS to a pod's port and reports whether it was admitted. A request that reached no
 // listener is an error.
-func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error) {
+func (o *OutsideClient) Request(ctx context.Context, pod *corev1.Pod, port int32) (admitted bool, detail string, err error) {
 	if o.worker == nil {
-		if err := o.create(ctx); err != nil {
+		if err := o.Create(ctx); err != nil {
 			return false, "", fmt.Errorf("create a pod outside the mesh: %w", err)
 		}
 	}
@@ -92,7 +74,7 @@ func (o *outsideClient) request(ctx context.Context, pod *corev1.Pod, port int32
 }
 
 // profile is one request in the protocol of the pod's service. A gRPC server that lacks the method answers too.
-func (o *outsideClient) profile(pod *corev1.Pod, port int32) load.Profile {
+func (o *OutsideClient) profile(pod *corev1.Pod, port int32) load.Profile {
 	protocol, path := o.protocol(pod), "/"
 	if protocol == app.GRPC {
 		path = app.GRPCMethod
@@ -103,7 +85,7 @@ func (o *outsideClient) profile(pod *corev1.Pod, port int32) load.Profile {
 	}
 }
 
-func (o *outsideClient) protocol(pod *corev1.Pod) string {
+func (o *OutsideClient) protocol(pod *corev1.Pod) string {
 	if service, ok := o.applier.spec.Topology.Service(o.applier.serviceOf(pod)); ok {
 		return o.applier.spec.Protocol(service)
 	}
@@ -141,7 +123,8 @@ func admission(r load.Report) (admitted bool, detail string, err error) {
 	return false, "", errors.New("the request did not end")
 }
 
-func (o *outsideClient) create(ctx context.Context) error {
+// Create creates the pod and connects to it.
+func (o *OutsideClient) Create(ctx context.Context) error {
 	if err := o.applier.createNamespace(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: o.namespace}}); err != nil {
 		return err
 	}
@@ -159,8 +142,10 @@ func (o *outsideClient) create(ctx context.Context) error {
 	return nil
 }
 
-// remove deletes the pod and its namespace, if they were created.
-func (o *outsideClient) remove(ctx context.Context) error {
+// Remove deletes the pod and its namespace, if they were created, and waits until they are gone.
+func (o *OutsideClient) Remove(ctx context.Context) error {
+	ctx, cancel := removalContext(ctx)
+	defer cancel()
 	if o.worker != nil {
 		o.worker.forward.Close()
 	}

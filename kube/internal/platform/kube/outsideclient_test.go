@@ -90,17 +90,17 @@ func TestOutsideClient(t *testing.T) {
 		if pod.Labels[labelService] == loadService {
 			continue
 		}
-		if admitted, detail, err := s.request(ctx, pod, servicePort); !admitted || detail != answers[pod.Labels[labelService]] || err != nil {
+		if admitted, detail, err := s.Request(ctx, pod, servicePort); !admitted || detail != answers[pod.Labels[labelService]] || err != nil {
 			t.Errorf("pod %s: %v, %q, %v", pod.Name, admitted, detail, err)
 		}
-		if _, _, err := s.request(ctx, pod, servicePort+1); err == nil || !strings.Contains(err.Error(), "connect refused") {
+		if _, _, err := s.Request(ctx, pod, servicePort+1); err == nil || !strings.Contains(err.Error(), "connect refused") {
 			t.Errorf("a closed port of pod %s: %v", pod.Name, err)
 		}
 	}
 	if s.worker == nil {
 		t.Fatal("no pod of the application")
 	}
-	must.OK(t, s.remove(ctx))
+	must.OK(t, s.Remove(ctx))
 	if _, err := c.Get(ctx, cluster.Ref{Kind: cluster.KindNamespace, Name: s.namespace}); !cluster.IsNotFound(err) {
 		t.Errorf("its namespace remains: %v", err)
 	}

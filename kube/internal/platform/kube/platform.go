@@ -16,7 +16,7 @@
 //	podMonitor   reports a pod that is lost or restarted
 //	entryPoint   the URLs of the application, from inside and outside
 //	workerPool   load workers in the cluster; localLoad: load from this machine
-//	verifier     checks answers, containers and the mesh (prober, outsideClient)
+//	verifier     checks answers, containers and the mesh (prober, OutsideClient)
 //	faults, scaler, configurer
 //	             end pods, change replica counts, change services
 //	background   services that no request calls, with backgroundPods and simulatedProxies

@@ -109,7 +109,7 @@ func (m *podMonitor) check(name string, generation int, pod *corev1.Pod, deleted
 	return m.lost
 }
 
-// Err implements [platform.Watcher].
+// Err implements [platform.Deployment.Broken].
 func (m *podMonitor) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -40,7 +40,7 @@ const (
 	startsFile = "starts.csv"
 )
 
-// podStarter implements [platform.Starter]. It scales the entry to none and back. The watch of the trial's pods, requests to each pod
+// podStarter implements [platform.Deployment.StopAndStart]. It scales the entry to none and back. The watch of the trial's pods, requests to each pod
 // and the answers of a load worker show what has started, all by the clock of this machine.
 type podStarter struct {
 	*trial
@@ -96,7 +96,7 @@ func (s *podStarter) isProxy(container string) bool {
 	return k != nil && slices.ContainsFunc(k.Proxies, func(p mesh.Proxy) bool { return p.In == mesh.InPod && p.Container == container })
 }
 
-// StopAndStart implements [platform.Starter].
+// StopAndStart implements [platform.Deployment.StopAndStart].
 func (s *podStarter) StopAndStart(ctx context.Context) ([]platform.PodStart, error) {
 	all, err := s.stopAndStart(ctx)
 	if err != nil {

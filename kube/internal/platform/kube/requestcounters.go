@@ -16,11 +16,10 @@ import (
 // countsAtOnce is the number of pods that are read in parallel.
 const countsAtOnce = 8
 
-// requestCounters implements [platform.RequestCounters], over forwarded ports that bypass the mesh.
+// requestCounters implements [platform.Deployment.RequestCounts], over forwarded ports that bypass the mesh.
 type requestCounters struct {
 	*trial
-	pods  *trialPods
-	admin adminClient
+	pods *trialPods
 	// read reads the counters of a proxy in one pod, in the order of its definition.
 	read func(context.Context, mesh.Proxy, *corev1.Pod) ([]float64, error)
 
@@ -39,7 +38,7 @@ type alternative struct {
 	count balance.Count
 }
 
-// RequestCounts implements [platform.RequestCounters].
+// RequestCounts implements [platform.Deployment.RequestCounts].
 func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, error) {
 	var applications []func(context.Context) []balance.Count
 	var sidecars []func(context.Context) []alternative
@@ -94,7 +93,7 @@ func (rc *requestCounters) application(ctx context.Context, s app.Service, pod *
 	if rc.spec.Topology.Foreign() {
 		from = balance.Count{By: rc.pods.name(pod), Unknown: "an application from a chart, manifests or a namespace has no counter that tare reads"}
 	}
-	api, done := rc.admin.serviceAPI(pod)
+	api, done := rc.serviceAPI(pod)
 	defer done()
 	return api.Counts(ctx, from, s, rc.spec.Protocol(s))
 }

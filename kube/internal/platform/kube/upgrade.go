@@ -159,7 +159,7 @@ func (u *upgrade) follow(proof mesh.Marks) error {
 
 func has(all, some map[string]string) bool {
 	for key, value := range some {
-		if all[key] != value {
+		if is, ok := all[key]; !ok || is != value {
 			return false
 		}
 	}

@@ -31,7 +31,7 @@ type verifier struct {
 	archive archive
 }
 
-// Verify implements [platform.Verifier].
+// Verify implements [platform.Deployment.Verify].
 func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platform.Verification, err error) {
 	if err := v.monitor.Err(); err != nil {
 		return done, fmt.Errorf("verify: %w", err)
@@ -166,9 +166,9 @@ func (v *verifier) checkMesh(ctx context.Context) ([]check.Check, error) {
 		IsLoad:     func(pod *corev1.Pod) bool { return pod.Labels[labelService] == loadService },
 		IsOutside:  func(pod *corev1.Pod) bool { return v.isSimulated(pod) || pod.Labels[labelBackground] != "" },
 		Probe:      v.prober.reachAll,
-		Plaintext:  client.request,
+		Plaintext:  client.Request,
 	})
-	err = errors.Join(err, client.remove(ctx))
+	err = errors.Join(err, client.Remove(ctx))
 	if err == nil && v.spec.Topology.CallsUnknown() {
 		err = v.recordCalls(ctx)
 	}

@@ -94,7 +94,7 @@ func (v *visitors) follow(l *life, pod *corev1.Pod, s corev1.ContainerStatus, de
 	l.running = running
 }
 
-// Visitors implements [platform.Visitors].
+// Visitors implements [platform.Deployment.Visitors].
 func (v *visitors) Visitors(from, to time.Time) []platform.Visitor {
 	nodes := v.nodes()
 	v.mu.Lock()
