@@ -370,3 +370,165 @@ func (a *Across) noneFor(g Gate) error {
 	return &GateError{Gate: g.Text, Column: strings.IndexByte(g.Text, '{') + 1,
 		Message: "it selects no treatment of both runs, or none with " + g.Metric, Hinted: hint.Hinted{Text: "the runs have " + printable.Listed(names, 8)}}
 }
+
+// changes compares all metrics of one treatment that are known on at least one side.
+func changes(x *estimator, t plan.Treatment, reference bool, base [][]figures.Measured, next []figures.Measured) (cs []compared) {
+	for _, m := range metric.Known(append(metricsOf(slices.Concat(base...)), metricsOf(next)...)...) {
+		c := changeIn(x, t, reference, m, base, next)
+		var warmBase [][]figures.Measured
+		cold := 0
+		for _, trials := range append(slices.Clone(base), next) {
+			warm := warmIn(trials, m.Name)
+			warmBase, cold = append(warmBase, warm), cold+len(trials)-len(warm)
+		}
+		if cold > 0 {
+			warm := changeIn(x, t, reference, m, warmBase[:len(base)], warmBase[len(base)])
+			c.Warm = &warm.Comparison
+		}
+		cs = append(cs, c)
+	}
+	return cs
+}
+
+// changeIn compares one metric of a treatment.
+func changeIn(x *estimator, t plan.Treatment, reference bool, m metric.Metric, base [][]figures.Measured, next []figures.Measured) compared {
+	var runs [][]float64
+	var means []float64
+	for _, trials := range base {
+		if v := valuesOf(trials, m.Name); len(v) > 0 {
+			runs, means = append(runs, v), append(means, stats.Mean(v))
+		}
+	}
+	n := valuesOf(next, m.Name)
+	c := compared{Comparison: Comparison{
+		Treatment: t.ID, Factors: t.Factors, Control: t.Control, Metric: m.Name, Unit: m.Unit,
+		Runs: &Runs{Reference: reference, NBase: len(slices.Concat(runs...)), NNew: len(n), Base: number(stats.Mean(means)),
+			New: number(stats.Mean(n)), BaseRuns: len(runs), BetweenRuns: number(stats.SD(means))},
+		Family: familyOf(m, t.Control), Verdict: Insufficient,
+		Warnings: figures.UnionWarnings(metricWarnings(slices.Concat(base...), m.Name), metricWarnings(next, m.Name)),
+	}}
+	change(x, &c, runs, n, len(base) > 1)
+	c.boundChange(x, base, next)
+	return c
+}
+
+// change puts Welch's comparison of next with the trials of the base run into c, or of several with the runs.
+func change(x *estimator, c *compared, runs [][]float64, next []float64, several bool) {
+	if len(runs) == 0 || len(next) == 0 {
+		c.Warnings = append(c.Warnings, figures.Warning{Code: "unknown-on-one-side", Message: c.Metric + " is known in one of the two runs only",
+			Hint: "see the reports of the two runs"})
+		return
+	}
+	base := slices.Concat(runs...)
+	d, r := againstRuns(next, runs, several, x.confidence)
+	exact := stats.ExactApart(len(next), len(base))
+	if several {
+		exact = stats.ExactApart(1, len(runs))
+	}
+	c.N, c.Difference, c.P, c.test = d.N, &d.Interval, d.P, d
+	if v, ok := stats.WelchDetectable(next, base, x.alpha(), stats.Power); ok && !several {
+		c.Detectable = &v
+	}
+	switch w, ok := absent(d.Why, d.N, "trial of the run that has fewer"); {
+	case ok && several && d.Why == stats.TooFew:
+		c.Warnings = append(c.Warnings, figures.Warning{Code: "few-runs", Message: fmt.Sprintf("no interval: %s, and it needs %d", printable.Counted(d.N, "base run"), stats.MinN),
+			Hint: "give more base runs"})
+	case ok:
+		c.Warnings = append(c.Warnings, w)
+	}
+	if !math.IsNaN(r.Estimate) {
+		c.Ratio = &r.Interval
+		x.judge(c, r, nil)
+	}
+	if d.Why == stats.NoSpread {
+		c.constant(d.Estimate, exact, pairs{treatment: next, baseline: base})
+	}
+}
+
+// MemoryGrows is the code of the warning that memory was still growing at the end of the measure phase.
+const MemoryGrows = "memory-grows"
+
+// VisibleGrowth is the growth in the second half of the measure phase, as a share of the memory, from which the figure
+// depends on the length of the phase. Programs that have just begun grow a little for minutes.
+const VisibleGrowth = 0.02
+
+// memories are the figures of memory that a longer measure phase would change.
+var memories = []string{metric.Memory, metric.PeakMemory, metric.ProportionalMemory}
+
+// StillGrows reports whether memory surely and visibly grew at the end of a measure phase with some seconds of load.
+// The growth is in units of the memory per minute.
+func StillGrows(growth stats.Interval, memory, seconds float64) bool {
+	return growth.Known() && *growth.Low*seconds/60/2 > VisibleGrowth*memory
+}
+
+// MarkGrowth adds the warning [MemoryGrows] to the figures of memory that [StillGrows]. A longer phase would have other
+// figures.
+func MarkGrowth(treatments []Treatment, seconds float64) {
+	for _, t := range treatments {
+		for _, part := range metric.IdleParts {
+			growth := t.Metrics[metric.Of(metric.MemoryGrowth, part)]
+			if !StillGrows(growth.Interval, t.Metrics[metric.Of(metric.Memory, part)].Estimate, seconds) {
+				continue
+			}
+			words := fmt.Sprintf("still growing at the end by %.0f MiB a minute (%.0f to %.0f)", growth.Estimate, *growth.Low, *growth.High)
+			if per := t.Metrics[metric.Of(metric.MemoryGrowthPerRequest, part)]; per.N > 0 {
+				words += fmt.Sprintf(", %.2f KiB a request", per.Estimate/1000)
+			}
+			for _, base := range memories {
+				if e, known := t.Metrics[metric.Of(base, part)]; known {
+					e.Warnings = append(slices.Clip(e.Warnings), figures.Warning{Code: MemoryGrows, Message: words})
+					t.Metrics[metric.Of(base, part)] = e
+				}
+			}
+		}
+	}
+}
+
+// Growing returns the warning [MemoryGrows] of a figure of memory, and the growth in MiB a minute.
+func (t Treatment) Growing(name string) (growth stats.Interval, w figures.Warning, ok bool) {
+	e := t.Metrics[name]
+	i := slices.IndexFunc(e.Warnings, func(w figures.Warning) bool { return w.Code == MemoryGrows })
+	if i < 0 {
+		return growth, w, false
+	}
+	return t.Metrics[GrowthOf(name)].Interval, e.Warnings[i], true
+}
+
+// GrowthOf is the metric of the growth of a memory metric.
+func GrowthOf(memory string) string {
+	part, _ := metric.PartOf(metric.Base(memory), memory)
+	return metric.Of(metric.MemoryGrowth, part)
+}
+
+// LoadedSeconds is the longest time of a trial's measure phase in which it had the load.
+func LoadedSeconds(records []result.Record) (most float64) {
+	for i := range records {
+		if l := records[i].Load; l != nil {
+			most = max(most, l.LoadedSeconds())
+		}
+	}
+	return most
+}
+
+// markGrowth adds the growth of memory in either run to the changes of the treatments.
+func (a *Across) markGrowth() {
+	for i, r := range a.runs {
+		treatments := r.run.Treatments()
+		MarkGrowth(treatments, LoadedSeconds(r.run.Records))
+		for j := range a.Changes {
+			c := &a.Changes[j]
+			k := slices.IndexFunc(treatments, func(t Treatment) bool { return t.ID == a.matched[c.Treatment][i] })
+			if k < 0 {
+				continue
+			}
+			name, to := "base run", &c.BaseGrowth
+			if i == len(a.runs)-1 {
+				name, to = "new run", &c.NewGrowth
+			}
+			if growth, w, ok := treatments[k].Growing(c.Metric); ok && *to == nil {
+				*to, w.Message = &growth, name+": "+w.Message
+				c.Warnings = append(slices.Clip(c.Warnings), w)
+			}
+		}
+	}
+}

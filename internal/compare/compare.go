@@ -3,8 +3,13 @@ package compare
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -282,4 +287,290 @@ func valuesOf(trials []figures.Measured, name string) []float64 {
 		}
 	}
 	return values
+}
+
+// Comparisons are the comparisons of a run, with their families.
+type Comparisons struct {
+	Families  map[Family]int // number of tests
+	all       []compared
+	questions []asked
+}
+
+// Compare compares every treatment with its baseline.
+func (run *Run) Compare() *Comparisons {
+	byTreatment := run.validByTreatment()
+	planned := run.Plan.ByID()
+	parts := make([][]compared, len(run.Plan.Treatments))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, t := range run.Plan.Treatments {
+		if t.Baseline == "" || run.estimator.method == AsPublished {
+			continue
+		}
+		base := planned[t.Baseline]
+		group.Go(routine.Guarded(func() error {
+			parts[i] = run.estimator.compare(t, base, byTreatment[t.ID], byTreatment[base.ID])
+			return nil
+		}))
+	}
+	_ = group.Wait() // none of them can fail
+	c := &Comparisons{all: slices.Concat(parts...)}
+	c.questions = run.questions(c.all, byTreatment)
+	c.Families = run.estimator.adjust(c.all, c.questions)
+	limit(c.all, c.questions, byTreatment)
+	return c
+}
+
+// All are the comparisons, in the order of the plan and of the table of metrics.
+func (c *Comparisons) All() []Comparison { return comparisonsOf(c.all) }
+
+// Questions are families of their own, in the order of the treatments.
+func (c *Comparisons) Questions() []Question {
+	var all []Question
+	for _, q := range c.questions {
+		for _, p := range q.pooled {
+			q.Pooled = append(q.Pooled, p.Pooled)
+		}
+		all = append(all, q.Question)
+	}
+	return all
+}
+
+// Floor has the comparisons of the A/A pairs.
+func (c *Comparisons) Floor() []Floor {
+	all := []Floor{}
+	for i := range c.all {
+		if c := &c.all[i]; c.Control {
+			all = append(all, floor(&c.Comparison))
+		}
+	}
+	return all
+}
+
+// Diagnoses warn of pairs that depend on one another, of an effect that changes during the run, and of outliers.
+func (c *Comparisons) Diagnoses() []figures.Warning { return diagnoses(c.all) }
+
+// comparisonsOf returns the comparisons without the values that they rest on.
+func comparisonsOf(cs []compared) []Comparison {
+	all := make([]Comparison, len(cs))
+	for i := range cs {
+		all[i] = cs[i].Comparison
+	}
+	return all
+}
+
+// unpaired puts Welch's comparison of two treatments' trials into c.
+func (x *estimator) unpaired(c *compared, trials, baseTrials []figures.Measured) {
+	t, b := valuesOf(trials, c.Metric), valuesOf(baseTrials, c.Metric)
+	c.Verdict = Insufficient
+	d := stats.Welch(t, b, x.confidence)
+	if c.N = d.N; d.Known() {
+		if v, ok := stats.WelchDetectable(t, b, x.alpha(), stats.Power); ok {
+			c.Detectable = &v
+		}
+	}
+	ratio := stats.WelchRatio(t, b, x.confidence)
+	c.put(d, ratio, "trial of each", stats.ExactApart(len(t), len(b)), pairs{treatment: t, baseline: b})
+	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
+}
+
+// Boundary is the family of the comparisons of CPU cores at the boundaries of
+// [metric.Boundaries].
+const Boundary Family = "boundary"
+
+func isBoundary(name string) bool {
+	part, ok := metric.PartOf(metric.CPUCores, name)
+	return ok && slices.ContainsFunc(metric.Boundaries(), func(p metric.Part) bool { return p.Name == part })
+}
+
+// estimatePublished is the plain mean over runs, as plotted.
+func estimatePublished(m metric.Metric, values []float64) Estimate {
+	e := Estimate{Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: []figures.Warning{}}
+	e.Estimate = stats.Mean(values)
+	return e
+}
+
+// Equivalence is the test whether treatment and baseline are the same to
+// within a margin, which "no difference shown" does not imply.
+type Equivalence struct {
+	Margin float64 `json:"margin"` // of the ratio, 0..1
+	// P of two one-sided tests, not adjusted. It is absent if every trial agrees to the last digit.
+	P      *float64 `json:"p,omitempty"`
+	Within bool     `json:"within"`
+}
+
+// judge takes the verdict of latencies from their ratio, and tests whether both
+// sides are the same to within the margin.
+func (x *estimator) judge(c *compared, ratio stats.Result, within func(margin float64) (float64, bool)) {
+	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
+		c.P, c.OnRatio, c.test = ratio.P, true, ratio
+	}
+	if x.margin <= 0 {
+		return
+	}
+	if p, ok := within(x.margin); ok {
+		c.Equivalence = &Equivalence{Margin: x.margin, P: &p, Within: p < x.alpha()}
+	} else if ratio.Why == stats.NoSpread {
+		c.Equivalence = &Equivalence{Margin: x.margin, Within: math.Abs(math.Log(ratio.Estimate)) <= math.Log1p(x.margin)}
+	}
+	c.same()
+}
+
+// same changes the verdict [NotShown] to [Same] if the ratio is within the margin.
+func (c *compared) same() {
+	if c.Verdict == NotShown && c.Equivalence != nil && c.Equivalence.Within {
+		c.Verdict = Same
+	}
+}
+
+// direction is the basis of the verdict: above zero if the treatment is higher.
+func (c *compared) direction() float64 {
+	if c.OnRatio && c.Ratio != nil {
+		return c.Ratio.Estimate - 1
+	}
+	return c.Difference.Estimate
+}
+
+// Judged is the comparison with the interval that its verdict rests on, of the difference or of the ratio. An undecided
+// comparison whose own interval excludes no difference has the wider one of all comparisons together. The other interval is
+// absent where it contradicts the verdict.
+func (c Comparison) Judged(confidence float64) Comparison {
+	if c.Verdict == Insufficient || c.P == nil || c.PAdjusted == nil {
+		return c
+	}
+	shown := c.Verdict == Higher || c.Verdict == Lower
+	level := (1 - confidence) * *c.P / max(*c.PAdjusted, math.SmallestNonzeroFloat64)
+	switch {
+	case shown:
+	case c.OnRatio && c.Ratio != nil && c.Ratio.Excludes(1) && *c.Ratio.Low > 0:
+		c.Ratio = new(stats.AtLevel(c.Ratio.Map(math.Log), 0, *c.P, level, c.N).Map(math.Exp))
+	case !c.OnRatio && c.Difference != nil && c.Difference.Excludes(0):
+		c.Difference = new(stats.AtLevel(*c.Difference, 0, *c.P, level, c.N))
+	}
+	c.Difference, c.Ratio = agreeing(c.Difference, 0, shown), agreeing(c.Ratio, 1, shown)
+	return c
+}
+
+// Judged is the mean over levels with the interval that its verdict rests on.
+func (p Pooled) Judged(confidence float64) Pooled {
+	c := Comparison{Difference: p.Difference, Ratio: p.Ratio, N: p.N, P: p.P, PAdjusted: p.PAdjusted, OnRatio: p.OnRatio, Verdict: p.Verdict}.Judged(confidence)
+	p.Difference, p.Ratio = c.Difference, c.Ratio
+	return p
+}
+
+// agreeing is i, without its ends if they contradict a verdict.
+func agreeing(i *stats.Interval, none float64, shown bool) *stats.Interval {
+	if i == nil || !i.Known() || i.Excludes(none) == shown {
+		return i
+	}
+	return &stats.Interval{Estimate: i.Estimate}
+}
+
+// diagnosisLevel is the chance of a diagnosis of each kind in a run without any fault.
+const diagnosisLevel = 0.05
+
+// diagnosed are the headline comparisons of one treatment.
+type diagnosed struct {
+	treatment string
+	order     stats.Order
+}
+
+// diagnoses warn of pairs that depend on one another, of an effect that changes during the
+// run, and of outliers. It examines ratios in their order: a machine that becomes slower
+// changes the difference, and not the ratio.
+func diagnoses(cs []compared) []figures.Warning {
+	var all []diagnosed
+	for _, treatment := range treatmentsOf(cs) {
+		var series [][]float64
+		for _, c := range cs {
+			if c.Treatment == treatment && c.diagnosable() && len(c.logs) > 0 && (series == nil || len(c.logs) == len(series[0])) {
+				series = append(series, c.logs)
+			}
+		}
+		if o, ok := stats.InOrder(series); ok {
+			all = append(all, diagnosed{treatment, o})
+		}
+	}
+	var ws []figures.Warning
+	lags, trends := make([]float64, len(all)), make([]float64, len(all))
+	for i, d := range all {
+		lags[i], trends[i] = d.order.Lag1P, d.order.TrendP
+	}
+	lags, trends = stats.Holm(lags), stats.Holm(trends)
+	var dependent, drifting []string
+	for i, d := range all {
+		switch {
+		case trends[i] < diagnosisLevel: // a trend is autocorrelation too
+			drifting = append(drifting, fmt.Sprintf("%s (correlation %.2f, p %.2g)", d.treatment, d.order.Trend, d.order.TrendP))
+		case lags[i] < diagnosisLevel:
+			dependent = append(dependent, fmt.Sprintf("%s (autocorrelation %.2f, p %.2g)", d.treatment, d.order.Lag1, d.order.Lag1P))
+		}
+	}
+	if drifting != nil {
+		ws = append(ws, figures.Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + printable.Listed(drifting, 4),
+			Hint: "the mean is that of several effects: find the cause that changes with time, and run again"})
+	}
+	if dependent != nil {
+		ws = append(ws, figures.Warning{Code: "pairs-dependent", Message: "ratios to the baseline depend on the block before: " + printable.Listed(dependent, 4),
+			Hint: "intervals of dependent blocks are too narrow: find what lasts from block to block, and run more blocks"})
+	}
+	return append(ws, outliers(cs)...)
+}
+
+// outliers warn of blocks far from all others.
+func outliers(cs []compared) []figures.Warning {
+	type outlier struct {
+		c          *compared
+		block      int
+		deviations float64
+	}
+	var found []outlier
+	var p []float64
+	for i := range cs {
+		c := &cs[i]
+		if !c.diagnosable() {
+			continue
+		}
+		if at, deviations, chance, ok := stats.Outlier(c.values); ok {
+			found, p = append(found, outlier{c, c.blocks[at], deviations}), append(p, chance)
+		}
+	}
+	var list, metrics []string
+	named := map[string]bool{} // a block's metrics share their CPU
+	for i, v := range stats.Holm(p) {
+		if v >= diagnosisLevel {
+			continue
+		}
+		f := found[i]
+		if block := fmt.Sprintf("block %d of %s", f.block, f.c.Treatment); !named[block] {
+			named[block] = true
+			m, _ := metric.Lookup(f.c.Metric)
+			list = append(list, fmt.Sprintf("%s (%s, %+.1f standard deviations)", block, m.Title(), f.deviations))
+		}
+		if !slices.Contains(metrics, f.c.Metric) {
+			metrics = append(metrics, f.c.Metric)
+		}
+	}
+	if list == nil {
+		return nil
+	}
+	return []figures.Warning{{Code: "outlier-block", Metrics: metrics, Message: "a block differs from all others: " + printable.Listed(list, 3),
+		Hint: "rare outliers in one direction make intervals too narrow: read the events of its trials, and run more blocks"}}
+}
+
+func treatmentsOf(cs []compared) []string {
+	var all []string
+	for _, c := range cs {
+		if !slices.Contains(all, c.Treatment) {
+			all = append(all, c.Treatment)
+		}
+	}
+	return all
+}
+
+// diagnosable reports whether c is a headline metric with continuous noise: counts and
+// memory are equal in most blocks, and one that differs would look like an outlier.
+func (c *compared) diagnosable() bool {
+	m, _ := metric.Lookup(c.Metric)
+	return (c.Family == Headline || c.Family == HeadlineAA) && m.SpeedSensitive
 }

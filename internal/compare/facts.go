@@ -1,12 +1,14 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -271,4 +273,130 @@ func (s *Setup) load(l *result.Load, placed *result.Placing) {
 	if s.Arrivals != l.Arrivals {
 		s.Arrivals = mixed
 	}
+}
+
+// faultVerbs are the kinds of faults as predicates of their targets. "was" becomes "were" after a plural.
+var faultVerbs = map[string]string{
+	"kill": "was killed", "terminate": "was stopped", "pause": "was paused", "restart": "was restarted", "scale": "was removed",
+	"latency": "answered later", "errors": "answered with errors", "rate-limit": "refused requests beyond a rate",
+	"cpu-burn": "used more CPU", "memory": "held more memory", "partition": "was cut off the network",
+	"packet-loss": "lost packets", "packet-delay": "got packets late", "bandwidth": "had a limited bandwidth",
+}
+
+// faultsOf describes the faults of a run by the trial with most targets: "9 of 10 replicas of server were removed".
+func faultsOf(records []result.Record) (clauses []string) {
+	most := 0
+	for i := range records {
+		all, n := faultClauses(&records[i])
+		if n > most {
+			clauses, most = all, n
+		}
+	}
+	return clauses
+}
+
+// faultClauses are the faults of a trial, one clause for each kind and service, and the number of their targets.
+func faultClauses(r *result.Record) (clauses []string, targets int) {
+	type hit struct{ kind, of string }
+	var order []hit
+	hits := map[hit]map[string]bool{}
+	for _, f := range r.Faults {
+		for _, target := range f.Targets {
+			h := hit{f.Kind, hitBy(r.Tasks, target)}
+			if hits[h] == nil {
+				order, hits[h] = append(order, h), map[string]bool{}
+			}
+			hits[h][target] = true
+		}
+	}
+	pods := map[string]map[string]bool{} // by service
+	for _, t := range r.Tasks {
+		if pods[t.Service] == nil {
+			pods[t.Service] = map[string]bool{}
+		}
+		pods[t.Service][t.Pod] = true
+	}
+	for _, h := range order {
+		n, verb := len(hits[h]), faultVerbs[h.kind]
+		targets += n
+		service := h.of[strings.LastIndexByte(h.of, ' ')+1:]
+		subject := h.of
+		if all := len(pods[service]); all > 1 {
+			subject = fmt.Sprintf("%d of %d replicas of %s", n, all, h.of)
+		}
+		if n > 1 {
+			verb = strings.Replace(verb, "was ", "were ", 1)
+		}
+		if verb != "" {
+			clauses = append(clauses, subject+" "+verb)
+		}
+	}
+	return clauses, targets
+}
+
+// hitBy names what a fault's target belongs to: a service, or a plane other than the application's. target is a pod or
+// the ID of a task.
+func hitBy(tasks []result.TaskUsage, target string) string {
+	for _, t := range tasks {
+		switch {
+		case t.ID != target && t.Pod != target:
+		case t.ID == target && t.Plane == metric.Data:
+			return "the sidecar of " + t.Service
+		case t.ID == target && t.Plane == metric.Control:
+			return "the control plane"
+		case t.Service != "":
+			return t.Service
+		}
+	}
+	return target
+}
+
+// invalidateForeign invalidates the trials of a treatment beside which the CPU of other workloads was shown to differ from
+// that beside its baseline, by more than the share that may be without attribution rule. All treatments together share
+// the error of the intervals. Workloads that use the same beside both sides invalidate nothing.
+func (run *Run) invalidateForeign() {
+	trials := run.validByTreatment()
+	tests := 0
+	for _, t := range run.Plan.Treatments {
+		if t.Baseline != "" {
+			tests++
+		}
+	}
+	limit := cmp.Or(run.File.Validity.Unattributed, experiment.DefaultUnattributed)
+	for _, t := range run.Plan.Treatments {
+		if t.Baseline == "" {
+			continue
+		}
+		p := run.estimator.pairs(figures.ForeignCPU, byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
+		if len(p.treatment) < stats.MinN {
+			continue
+		}
+		total := run.estimator.pairs(metric.Of(metric.CPUCores, "cluster"), byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
+		if len(total.treatment) == 0 { // nodes were not read
+			total = run.estimator.pairs(metric.Of(metric.CPUCores, "total"), byBlock(trials[t.ID]), byBlock(trials[t.Baseline]))
+		}
+		foreign := stats.Mean(p.baseline)
+		allowed := limit * (foreign + stats.Mean(total.baseline))
+		change := stats.PairedDifference(p.treatment, p.baseline, 1-run.estimator.alpha()/float64(tests))
+		if len(total.baseline) == 0 || !(math.Abs(change.Estimate) > allowed) || change.Known() && !change.Excludes(0) {
+			continue
+		}
+		w := figures.Warning{Code: "foreign-changed", Invalidates: true,
+			Message: fmt.Sprintf("other workloads of the cluster used %.3f cores beside %s and %.3f beside its baseline (%s; limit %.3f, %.1f %% of all CPU)",
+				stats.Mean(p.treatment), t.ID, foreign, differenceIn(change), allowed, 100*limit),
+			Hint: "measure while they are steady, or add attribution rules if they are parts of the mesh"}
+		for i := range run.Trials {
+			if trial := &run.Trials[i]; trial.Treatment == t.ID && trial.Valid {
+				trial.Valid, trial.Warnings = false, append(trial.Warnings, w)
+			}
+		}
+	}
+}
+
+// differenceIn formats a difference in cores with its interval.
+func differenceIn(r stats.Result) string {
+	if !r.Known() {
+		return fmt.Sprintf("%+.3f", r.Estimate)
+	}
+	return fmt.Sprintf("%+.3f, %+.3f to %+.3f", r.Estimate, *r.Low, *r.High)
 }

@@ -51,7 +51,9 @@ func good(t *testing.T) []string {
 		}
 		files = append(files, found...)
 	}
-	files = slices.DeleteFunc(files, func(f string) bool { return strings.HasPrefix(filepath.Base(f), "prices") || filepath.Base(f) == "pgbouncer.yaml" }) // for tare report --cost; tcp is not known here
+	files = slices.DeleteFunc(files, func(f string) bool {
+		return strings.HasPrefix(filepath.Base(f), "prices") || filepath.Base(f) == "pgbouncer.yaml"
+	}) // for tare report --cost; tcp is not known here
 	return files
 }
 

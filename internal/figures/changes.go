@@ -5,8 +5,10 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -248,5 +250,236 @@ func changeTimes(f *figures, kind string, names [2]string, times []stats.Bounded
 		}
 		f.set(metric.Of(names[0], kind)+q.End, low)
 		f.set(metric.Of(names[1], kind)+q.End, high)
+	}
+}
+
+// ChangeParts is where the time of a kind of change went in one trial: means in ms over the changes whose parts are known.
+// Control plane and proxies count them themselves. They are a diagnosis, and part of no metric.
+type ChangeParts struct {
+	Kind    string       `json:"kind"`
+	Changes int          `json:"changes"`  // changes of the means
+	LeftOut int          `json:"left_out"` // changes left out: their parts are longer than the whole, or in no order
+	Parts   []ChangePart `json:"parts"`
+	// WholeMS is the time of the change that was observed, and ResolutionMS how much longer it may have been.
+	WholeMS      float64 `json:"whole_ms"`
+	ResolutionMS float64 `json:"resolution_ms"`
+}
+
+// ChangePart is a part of the time of a change.
+type ChangePart struct {
+	Name string  `json:"name"` // of [changePartNames], several joined by " + " if the instant between them is unknown
+	MS   float64 `json:"ms"`
+}
+
+// changePartNames are the parts of the time of a change, in their order. The last one ends with the effect that probes showed.
+var changePartNames = [4]string{"to the control plane", "control plane", "proxies", "workers"}
+
+// PartJoin joins the names of parts that are known together only.
+const PartJoin = " + "
+
+// clockTolerance is how much later than its effect a proxy may count a configuration, in ms: it counts whole ms.
+const clockTolerance = 1.0
+
+// changeParts returns the parts of the changes of a trial, by kind.
+func changeParts(r *result.Record) (all []ChangeParts) {
+	for _, kind := range metric.ChangeNames(nil) {
+		of := ChangeParts{Kind: kind}
+		var best [3]bool // which instants are known of the changes in the means
+		for i := range r.Changes {
+			c := &r.Changes[i]
+			span := c.Time()
+			if c.Kind != kind || c.Parts == nil || span == nil || span.BeforeMS == nil {
+				continue
+			}
+			at := [3]*float64{c.Parts.ReceivedMS, c.Parts.PushedMS, c.Parts.TakenMS}
+			known := [3]bool{at[0] != nil, at[1] != nil, at[2] != nil}
+			switch {
+			case contradicted(at, *span.BeforeMS):
+				of.LeftOut++
+				continue
+			case count(known) < count(best):
+				continue
+			case known != best:
+				of = ChangeParts{Kind: kind, LeftOut: of.LeftOut}
+				best = known
+			}
+			of.add(at, span.AfterMS, latestOf(span)-span.AfterMS)
+		}
+		if of.Changes+of.LeftOut > 0 {
+			all = append(all, of)
+		}
+	}
+	return all
+}
+
+func count(known [3]bool) (n int) {
+	for _, is := range known {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+// contradicted reports whether instants are in no order, or after the end of the change.
+func contradicted(at [3]*float64, end float64) bool {
+	last := 0.0
+	for _, ms := range at {
+		if ms == nil {
+			continue
+		}
+		if *ms < last-clockTolerance {
+			return true
+		}
+		last = max(last, *ms)
+	}
+	return last > end+clockTolerance
+}
+
+// add adds a change to the means.
+func (p *ChangeParts) add(at [3]*float64, whole, resolution float64) {
+	p.Changes++
+	mean := func(of *float64, v float64) { *of += (v - *of) / float64(p.Changes) }
+	mean(&p.WholeMS, whole)
+	mean(&p.ResolutionMS, resolution)
+	var names []string
+	from, n := 0.0, 0
+	for i, name := range changePartNames {
+		names = append(names, name)
+		to := whole
+		if i < len(at) {
+			if at[i] == nil {
+				continue
+			}
+			to = *at[i]
+		}
+		if n == len(p.Parts) {
+			p.Parts = append(p.Parts, ChangePart{Name: strings.Join(names, PartJoin)})
+		}
+		mean(&p.Parts[n].MS, to-from)
+		names, from, n = nil, to, n+1
+	}
+}
+
+// HandPhase is the part of a trial between two changes by hand. Nothing is compared with it.
+type HandPhase struct {
+	From    float64            `json:"from"` // seconds of the measure phase
+	To      float64            `json:"to"`
+	Changes []result.ByHand    `json:"changes,omitempty"` // that it begins with
+	Metrics map[string]float64 `json:"metrics"`           // known ones
+}
+
+// handGap is the time up to which changes belong together: the replicas of a service are changed one after another.
+const handGap = 1.0 // s
+
+// handPhases divides the measure phase of a trial at its changes by hand. path is its latency log.
+func handPhases(r *result.Record, path string) []HandPhase {
+	if len(r.ByHand) == 0 || r.Error != "" || r.Load == nil {
+		return nil
+	}
+	first, n := r.Load.Window()
+	phases, settled := []HandPhase{{}}, []float64{0} // settled is the time of the last change of each
+	for _, h := range r.ByHand {
+		at, last := h.At.Sub(r.Load.Start).Seconds(), len(phases)-1
+		switch {
+		case at >= float64(n):
+			continue
+		case at > 0 && (len(phases[last].Changes) == 0 || at > settled[last]+handGap):
+			phases[last].To = at
+			phases, settled = append(phases, HandPhase{From: at}), append(settled, at)
+			last++
+		}
+		phases[last].Changes, settled[last] = append(phases[last].Changes, h), max(0, at)
+	}
+	phases[len(phases)-1].To = float64(n)
+	seconds, err := expect.ReadSeconds(path, first, n)
+	for i := range phases {
+		from, to := int(math.Ceil(settled[i])), int(phases[i].To)
+		phases[i].Metrics = map[string]float64{}
+		if err == nil && to > from {
+			phases[i].measure(r, seconds[from:to], float64(from), float64(to))
+		}
+	}
+	return phases
+}
+
+// measure computes the figures of whole seconds of a phase.
+func (p *HandPhase) measure(r *result.Record, seconds []expect.Second, from, to float64) {
+	var right, wrong, other int64
+	for _, s := range seconds {
+		right, wrong, other = right+s.OK, wrong+s.Status, other+s.Other
+	}
+	rate := float64(right+wrong) / (to - from)
+	p.Metrics[metric.Rate] = rate
+	if ended := right + wrong + other; ended > 0 {
+		p.Metrics[metric.ErrorRatio] = float64(wrong+other) / float64(ended)
+	}
+	if h := expect.Latencies(seconds); h != nil {
+		for _, q := range quantiles {
+			if float64(h.TotalCount()) >= math.Round(tailSamples/(1-q.q)) {
+				p.Metrics[metric.Of(metric.Latency, q.part)] = float64(h.ValueAtPercentile(100*q.q)) / float64(time.Millisecond)
+			}
+		}
+	}
+	if r.Load.Slices != nil || rate == 0 {
+		return // counters have the slices of other treatments
+	}
+	for _, part := range metric.Parts() {
+		if cores, known := coresBetween(r, part, from, to); known {
+			p.Metrics[metric.Of(metric.CPUCores, part.Name)] = cores
+			p.Metrics[metric.Of(metric.CPUPerRequest, part.Name)] = cores / rate * 1e6
+		}
+	}
+}
+
+// coresBetween is the CPU of a part's tasks between the outermost readings of each within two seconds of the measure phase.
+func coresBetween(r *result.Record, part metric.Part, from, to float64) (cores float64, known bool) {
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if !isOf(part, t) {
+			continue
+		}
+		var a, b *result.MemoryReading
+		for k := range t.Memory {
+			if m := &t.Memory[k]; m.CPU > 0 && m.Seconds >= from && m.Seconds <= to {
+				if b = m; a == nil {
+					a = m
+				}
+			}
+		}
+		if a == b {
+			return 0, false
+		}
+		cores, known = cores+float64(b.CPU-a.CPU)/1e9/(b.Seconds-a.Seconds), true
+	}
+	return cores, known
+}
+
+// startFigures computes how long a pod took to start and to stop, and the requests that a stop lost.
+func startFigures(f *figures, r *result.Record) {
+	if len(r.Starts) == 0 {
+		return
+	}
+	lost := 0
+	for _, s := range r.Starts {
+		lost += s.Lost
+	}
+	f.set(metric.StopLost, float64(lost)/float64(len(r.Starts)))
+	for _, part := range metric.StartParts {
+		for base, of := range map[string]func(result.Start) map[string]float64{
+			metric.StartTime:  func(s result.Start) map[string]float64 { return s.FirstMS },
+			metric.StartLeast: func(s result.Start) map[string]float64 { return s.LeastMS },
+			metric.StopTime:   func(s result.Start) map[string]float64 { return s.GoneMS },
+		} {
+			var all []float64
+			for _, s := range r.Starts {
+				if ms, known := of(s)[part]; known {
+					all = append(all, ms)
+				}
+			}
+			if len(all) > 0 {
+				f.set(metric.Of(base, part), stats.Quantile(all, 0.5))
+			}
+		}
 	}
 }

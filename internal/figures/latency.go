@@ -1,15 +1,20 @@
 package figures
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -119,3 +124,165 @@ func checkCount(f *figures, l *result.Load, got int64) {
 }
 
 func whole(v float64) bool { return math.Abs(v-math.Round(v)) < 1e-3 }
+
+// ResponseTimes returns the response times of a trial's measure window in nanoseconds, nil if the load generator keeps none. A trial
+// without a latency log is an error that is fs.ErrNotExist.
+func ResponseTimes(d *result.Dir, r *result.Record) (*hdrhistogram.Histogram, error) {
+	if r.Load == nil {
+		return nil, nil
+	}
+	from := r.Load.WarmupSeconds
+	merged, err := readMeasured(d.TrialFile(r.ID, result.LatencyFile), hdrlog.Window{From: from, To: from + measureSeconds(r.Load)}, r.Load)
+	return hdrlog.Dense(merged[latencies[0].tag]), err
+}
+
+// readMeasured reads the window of the log at path. It uses the sums beside the log
+// if they hold as many answers as the load generator counted, else the log itself.
+func readMeasured(path string, w hdrlog.Window, l *result.Load) (hdrlog.Sums, error) {
+	want := cmp.Or(l.Recorded, l.Classes[string(load.OK)])
+	merged, err := hdrlog.ReadFile(filepath.Join(filepath.Dir(path), result.MeasuredFile), w, latencyTags)
+	if err == nil && want > 0 && answers(merged) == want {
+		return merged, nil
+	}
+	return hdrlog.ReadFile(path, w, latencyTags)
+}
+
+// answers counts the response times, or the service times of a generator without response times.
+func answers(m hdrlog.Sums) int64 {
+	if n := m.Total(latencies[0].tag); n > 0 {
+		return n
+	}
+	return m.Total(latencies[1].tag)
+}
+
+// byTheSecond are the metrics that take more than counts.
+var byTheSecond = slices.DeleteFunc(metric.From(metric.LatencyLog), func(name string) bool { return slices.Contains(latencyNames, name) })
+
+// failureFigures computes the number and the duration of failures. Without
+// failures it does not read the interval log.
+func failureFigures(f *figures, r *result.Record, path string) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	for name, n := range r.MeshCounters {
+		f.set(metric.MeshPrefix+name, float64(n))
+	}
+	all, lost := CountEnded(r.Load)
+	if all == 0 {
+		return
+	}
+	f.set(metric.RequestsLost, float64(lost))
+	if n, known := r.Load.Classes[string(load.Timeout)]; known {
+		f.set(metric.Timeouts, float64(n))
+	}
+	if lost == 0 {
+		f.set(metric.LongestOutage, 0)
+		if len(r.FaultTimes()) > 0 {
+			f.set(metric.Recovery, 0)
+		}
+		return
+	}
+	outages(f, r, path)
+}
+
+// ended counts the requests that ended in the measure window, and how many of these failed.
+func CountEnded(l *result.Load) (all, lost int64) {
+	for class, n := range l.Classes {
+		all += n
+		if class != string(load.OK) {
+			lost += n
+		}
+	}
+	return all, lost
+}
+
+// outages reads the seconds of the measure window.
+func outages(f *figures, r *result.Record, path string) {
+	if !whole(r.Load.WarmupSeconds) || !whole(r.Load.MeasureSeconds) {
+		f.warn("failures-unplaced", byTheSecond, "the measure window is not a whole number of seconds: the time of failures is unknown", "measure for whole seconds")
+		return
+	}
+	first, n := r.Load.Window()
+	seconds, err := expect.ReadSeconds(path, first, n)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.warn("failures-unplaced", byTheSecond, "the trial has no latency log: the time of failures is unknown", "use a load generator with a latency log")
+		return
+	case err != nil:
+		f.warn("failures-unplaced", byTheSecond, err.Error(), "restore the file")
+		return
+	}
+	trial := expect.Trial{Seconds: seconds, Faults: r.FaultTimes()}
+	f.set(metric.LongestOutage, trial.LongestOutage())
+	if len(trial.Faults) == 0 {
+		return
+	}
+	if v, ok := trial.Recovery(false); ok {
+		f.set(metric.Recovery, v)
+		return
+	}
+	f.warn("not-recovered", []string{metric.Recovery}, fmt.Sprintf("after at least one of %d faults requests still failed at the next fault or at the end", len(trial.Faults)),
+		"the time to recover is longer than the time measured between faults: see longest_outage_s, or leave more time between faults")
+}
+
+// Requests that a quantile needs: 10/(1-q), so that some lie above it.
+const (
+	needP50 = 20
+	needP90 = 100
+	needP99 = 1000
+)
+
+// requestFigures are the response times and errors by path or name of the request.
+func requestFigures(f *figures, r *result.Record) {
+	if r.Error != "" || r.Load == nil {
+		return
+	}
+	for name, t := range r.Load.Routes {
+		for _, q := range []struct {
+			base string
+			ms   float64
+			need int64
+		}{{metric.RequestP50, t.P50MS, needP50}, {metric.RequestP90, t.P90MS, needP90}, {metric.RequestP99, t.P99MS, needP99}} {
+			if q.ms > 0 && t.Requests >= q.need {
+				f.setRoute(q.base+"/", name, q.ms)
+			}
+		}
+		// Records from before the quantiles have no failures either: then zero would be wrong.
+		if ended := float64(t.Requests) + float64(t.Failed); ended > 0 && t.Failed >= 0 && (t.P50MS > 0 || t.Failed > 0) {
+			f.setRoute(metric.RequestErrors+"/", name, float64(t.Failed)/ended)
+		}
+	}
+}
+
+// streamFigures are the times of messages, of answers that stream.
+func streamFigures(f *figures, r *result.Record) {
+	if r.Error != "" || r.Load == nil || r.Load.Stream == nil {
+		return
+	}
+	s := r.Load.Stream
+	for _, x := range []struct {
+		base string
+		of   result.MessageTimes
+	}{{metric.FirstByte, s.FirstByteMS}, {metric.FirstMessage, s.FirstMessageMS}, {metric.MessageGap, s.GapMS}} {
+		for _, q := range []struct {
+			part string
+			ms   float64
+			need int64
+		}{{"mean", x.of.Mean, 1}, {"p50", x.of.P50, needP50}, {"p90", x.of.P90, needP90}, {"p99", x.of.P99, needP99}} {
+			if x.of.Count >= q.need {
+				f.set(metric.Of(x.base, q.part), q.ms)
+			}
+		}
+	}
+	if seconds := measureSeconds(r.Load); seconds > 0 {
+		f.set(metric.MessageRate, float64(s.Messages)*dilution(r.Load, seconds)/seconds)
+	}
+}
+
+// setRoute sets the metric of a route that has one.
+func (f *figures) setRoute(base, path string, v float64) {
+	name := base + strings.TrimPrefix(path, "/")
+	if _, ok := metric.Lookup(name); ok {
+		f.set(name, v)
+	}
+}

@@ -1,15 +1,24 @@
+// Package figures computes the metrics of each trial from its record, its latency log and its slices.
+// Unknown figures are absent, never zero, and so is every sum with them. Histograms are added up.
+// Percentiles are never averaged. What a trial lacks is among its warnings.
 package figures
 
 import (
+	"fmt"
+	"math"
 	"runtime"
 	"slices"
+	"time"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"golang.org/x/sync/errgroup"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // ForeignCPU is the metric of the CPU of other workloads on the cluster.
@@ -172,5 +181,293 @@ func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
 				s.Tasks[j] = attribute(s.Tasks[j])
 			}
 		}
+	}
+}
+
+// recorded are the warnings the run itself attached to the trial.
+func recorded(r *result.Record) []Warning {
+	var ws []Warning
+	for _, w := range r.Warnings {
+		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Withholds: w.Withholds, Metrics: w.Metrics})
+	}
+	return ws
+}
+
+// distrusted are the warnings about records that were changed or contradict
+// themselves, over all trials. Each names a trial.
+func Distrusted(trials []Measured) []Warning {
+	var t Tally
+	for _, trial := range trials {
+		for _, w := range trial.Warnings {
+			if slices.Contains([]string{result.RecordContradicts, result.RecordAltered, result.LatencyAltered}, w.Code) {
+				t.Add(trial.ID, w)
+			}
+		}
+	}
+	var ws []Warning
+	for _, code := range t.order {
+		e := t.seen[code]
+		others := ""
+		if e.Trials > 1 {
+			others = fmt.Sprintf(" and %d others", e.Trials-1)
+		}
+		w := e.Warning
+		w.Message = fmt.Sprintf("trial %s%s: %s", e.first, others, w.Message)
+		ws = append(ws, w)
+	}
+	return ws
+}
+
+// tally adds up warnings of trials: one entry a code, in order of appearance,
+// with the number of trials and the first message as the example.
+type Tally struct {
+	order []string
+	seen  map[string]*tallied
+}
+
+type tallied struct {
+	Warning
+	first  string // the trial of the message
+	differ bool   // other trials have other messages
+	last   string
+}
+
+// add counts w once a trial.
+func (t *Tally) Add(trial string, w Warning) {
+	if t.seen == nil {
+		t.seen = map[string]*tallied{}
+	}
+	e := t.seen[w.Code]
+	if e == nil {
+		e = &tallied{Warning: w, first: trial}
+		e.Metrics = slices.Clone(w.Metrics)
+		t.seen[w.Code] = e
+		t.order = append(t.order, w.Code)
+	}
+	if w.Message != e.Message {
+		e.differ = true
+	}
+	if severity(w) > severity(e.Warning) { // one code has several limits: the message is of the one that matters
+		e.Message, e.Hint, e.Withholds, e.Invalidates, e.first = w.Message, w.Hint, w.Withholds, w.Invalidates, trial
+	}
+	if len(w.Metrics) == 0 || len(e.Metrics) == 0 {
+		e.Metrics = nil
+	}
+	for _, m := range w.Metrics {
+		if e.Metrics != nil && !slices.Contains(e.Metrics, m) {
+			e.Metrics = append(e.Metrics, m)
+		}
+	}
+	if e.last != trial {
+		e.Trials++
+		e.last = trial
+	}
+}
+
+// severity orders the effects of a warning on its trial.
+func severity(w Warning) int {
+	switch {
+	case w.Invalidates:
+		return 2
+	case w.Withholds:
+		return 1
+	}
+	return 0
+}
+
+func (t *Tally) Warnings() []Warning {
+	ws := make([]Warning, 0, len(t.order))
+	for _, code := range t.order {
+		e := t.seen[code]
+		w := e.Warning
+		if e.differ {
+			w.Message = fmt.Sprintf("%s (trial %s, for one)", w.Message, e.first)
+		}
+		ws = append(ws, w)
+	}
+	return ws
+}
+
+// concerns reports whether w is about a metric. One about every metric is listed with
+// the treatment and is not repeated here.
+func Concerns(w Warning, name string) bool {
+	return len(w.Metrics) > 0 && NamesMetric(w.Metrics, name)
+}
+
+// about reports whether metrics, as base or full names, names the metric. An
+// empty list names every metric.
+func NamesMetric(metrics []string, name string) bool {
+	return len(metrics) == 0 || slices.Contains(metrics, name) || slices.Contains(metrics, metric.Base(name))
+}
+
+// union is a and the warnings of b with other codes.
+func UnionWarnings(a, b []Warning) []Warning {
+	out := slices.Clone(a)
+	for _, w := range b {
+		if !slices.ContainsFunc(out, func(o Warning) bool { return o.Code == w.Code }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// probeMetric is the calibration probe's time beside a trial. It describes the machine
+// and adjusts no other figure: a treatment that shifts the probe by a few percent would
+// be moved by as much itself, and six pairs cannot show so small a shift.
+const probeMetric = metric.ProbeTime
+
+// probeFigures adds the time of the fixed work: the mean of before and after the load.
+func probeFigures(f *figures, r *result.Record) {
+	if r.Probe == nil || r.Probe.Before == nil || r.Probe.After == nil || r.Probe.Before.Work != r.Probe.After.Work {
+		return
+	}
+	before, ok1 := r.Probe.Before.Microseconds()
+	after, ok2 := r.Probe.After.Microseconds()
+	if !ok1 || !ok2 {
+		f.warn("probe-damaged", []string{probeMetric}, "the readings of the calibration probe have no work or no time", "the record is damaged, or another process used the processor for the whole reading")
+		return
+	}
+	f.set(probeMetric, (before+after)/2)
+}
+
+// dropUnlikeProbes drops readings of different work: they cannot be compared.
+func dropUnlikeProbes(records []result.Record, trials []Measured) {
+	if ProbeWork(records) != "" {
+		return
+	}
+	for _, t := range trials {
+		delete(t.Metrics, probeMetric)
+	}
+}
+
+// probeWork is the work of every trial that was probed. Empty means that none was, or they differ.
+func ProbeWork(records []result.Record) string {
+	work := ""
+	for i := range records {
+		p := records[i].Probe
+		if p == nil || p.Before == nil {
+			continue
+		}
+		if work != "" && p.Before.Work != work {
+			return ""
+		}
+		work = p.Before.Work
+	}
+	return work
+}
+
+// executionMetrics are the figures of an execution, each in the unit of its metric. An import may lack times and peaks, and has no
+// output and no floor.
+var executionMetrics = []struct {
+	name  string
+	known func(execution.Reading) bool
+	of    func(execution.Reading) float64
+	net   bool // of the empty program
+}{
+	{metric.WallTime, timed, func(x execution.Reading) float64 { return float64(x.Wall) / 1e6 }, true},
+	{metric.CPUTime, timed, func(x execution.Reading) float64 { return float64(x.User+x.System) / 1e6 }, true},
+	{metric.UserTime, timed, func(x execution.Reading) float64 { return float64(x.User) / 1e6 }, true},
+	{metric.SystemTime, timed, func(x execution.Reading) float64 { return float64(x.System) / 1e6 }, true},
+	{metric.PeakOfExecution, func(x execution.Reading) bool { return x.Peak > 0 }, func(x execution.Reading) float64 { return float64(x.Peak) / mib }, false},
+	{metric.OutputSize, func(x execution.Reading) bool { return x.Floor > 0 }, func(x execution.Reading) float64 { return float64(x.Output) / 1024 }, false},
+}
+
+func timed(x execution.Reading) bool { return x.Wall > 0 }
+
+// shortExecution is the time of an execution below which the empty program's is subtracted: it is then a tenth of it or more.
+const shortExecution = 5 * time.Millisecond
+
+// NetOfEmpty reports whether the figures of a run have the empty program subtracted: if an execution in the first block with readings
+// is short. The shortest one counts, since other programs delay the others. Later blocks change nothing, so that all looks at a run have
+// the same metric.
+func NetOfEmpty(records []result.Record) bool {
+	first, shortest := 0, int64(math.MaxInt64)
+	for i := range records {
+		r := &records[i]
+		if len(r.Empty) == 0 || first != 0 && r.Block > first {
+			continue
+		}
+		for _, x := range r.Executions {
+			if x.Exit != 0 || !timed(x) {
+				continue
+			}
+			if r.Block != first {
+				first, shortest = r.Block, x.Wall
+			}
+			shortest = min(shortest, x.Wall)
+		}
+	}
+	return time.Duration(shortest) < shortExecution
+}
+
+// EmptyFigure is the mean of a figure over the executions of the empty program. It is not ok without any.
+func EmptyFigure(r *result.Record, name string) (mean float64, ok bool) {
+	for _, m := range executionMetrics {
+		if m.name == name && m.net && len(r.Empty) > 0 {
+			for _, x := range r.Empty {
+				mean += m.of(x) / float64(len(r.Empty))
+			}
+			return mean, true
+		}
+	}
+	return 0, false
+}
+
+// benchmarkMetrics are the figures of a Go benchmark, by its unit, and the scale to the unit of the metric.
+var benchmarkMetrics = []struct {
+	name, unit string
+	scale      float64
+}{{metric.BenchmarkTime, "sec/op", 1e9}, {metric.BenchmarkBytes, "B/op", 1}, {metric.BenchmarkAllocs, "allocs/op", 1}}
+
+// subtractEmpty makes figures those above the empty program's in the same block. Their spread between blocks then has the error of both.
+func (f *figures) subtractEmpty(r *result.Record) {
+	for _, m := range executionMetrics {
+		v, known := f.values[m.name]
+		empty, read := EmptyFigure(r, m.name)
+		switch {
+		case !known || !m.net:
+		case read:
+			f.set(m.name, v-empty)
+		default:
+			delete(f.values, m.name)
+		}
+	}
+}
+
+// executionFigures are the means over the executions of a trial that did not fail.
+func executionFigures(f *figures, r *result.Record) {
+	sums, benchmarks, n, hidden, floor := map[string]float64{}, map[string][]float64{}, 0.0, 0, int64(0)
+	for _, x := range r.Executions {
+		if x.Exit != 0 {
+			continue
+		}
+		n++
+		for _, m := range executionMetrics {
+			if m.known(x) {
+				sums[m.name] += m.of(x)
+			}
+		}
+		for name, units := range x.Benchmarks {
+			for _, b := range benchmarkMetrics {
+				if v, ok := units[b.unit]; ok {
+					benchmarks[metric.Of(b.name, name)] = append(benchmarks[metric.Of(b.name, name)], v*b.scale)
+				}
+			}
+		}
+		if x.Floor > 0 && x.Peak <= x.Floor {
+			hidden, floor = hidden+1, max(floor, x.Floor)
+		}
+	}
+	f.set(metric.ErrorRatio, 1-n/float64(len(r.Executions)))
+	if hidden > 0 {
+		delete(sums, metric.PeakOfExecution)
+		f.warn("peak-hidden", []string{metric.PeakOfExecution}, fmt.Sprintf("the peak of memory of %d of %d executions is below %d MiB, the memory of the program that starts them: it is unknown",
+			hidden, len(r.Executions), floor/mib), "a process has at least the memory of the one that starts it; larger inputs have larger peaks")
+	}
+	for name, sum := range sums {
+		f.set(name, sum/n)
+	}
+	for name, values := range benchmarks {
+		f.set(name, stats.Mean(values))
 	}
 }

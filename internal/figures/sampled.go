@@ -1,7 +1,9 @@
 package figures
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 
@@ -246,3 +248,248 @@ func (s *sampled) set(to map[string]float64, res sampledResource, part string, v
 		to[per.name+"/"+part] = v * s.seconds * per.scale / float64(s.load.Completed)
 	}
 }
+
+// publishedQuantiles are the last lines of wrk2's spectrum up to 50, 90 and 99 %.
+// wrk2 prints no line at 99 %, so a P99 published from it is the line at
+// 98.90625 %, and has that name here.
+var publishedQuantiles = []struct {
+	part string
+	q    float64
+}{{"p50", 0.5}, {"p90", 0.9}, {"p98.9", 0.9890625}}
+
+// publishedLatency is the mean over generators of each one's quantile, without
+// values beyond one population standard deviation. It is published so, although a
+// mean of the parts' quantiles is not a quantile of the whole.
+func publishedLatency(f *figures, l *result.Load) {
+	for _, p := range publishedQuantiles {
+		podMean(f, l, p.part, func(d result.Latency) (float64, bool) { return spectrumAt(d, p.q) })
+	}
+	if _, ok := f.values[metric.Latency+"/p98.9"]; ok {
+		f.warn("p99-is-p98.9", []string{metric.Latency + "/p98.9"}, "the source's P99 is the 98.90625 % line of wrk2's spectrum, which has no line at 99 %",
+			"the other methods have the quantile itself, as "+metric.Latency+"/p99")
+	}
+	if l.Generator != "oha" {
+		return
+	}
+	for _, q := range quantiles { // by their names, 99 % among them
+		podMean(f, l, q.part, func(d result.Latency) (float64, bool) { return published(d, q.q) })
+	}
+}
+
+// podMean sets the trimmed mean over generators, or nothing if one of them lacks it.
+func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (float64, bool)) {
+	var pods series
+	for _, d := range l.Published {
+		v, ok := of(d)
+		if !ok || d.Of != "response" {
+			return
+		}
+		pods = append(pods, v)
+	}
+	if len(pods) == 0 {
+		return
+	}
+	kept := keep(pods, func(x, mean, sd float64) bool { return math.Abs(x-mean) <= sd })
+	if len(kept) == 0 {
+		kept = pods
+	}
+	mean, _ := moments(kept)
+	f.set(metric.Latency+"/"+part, mean)
+}
+
+// spectrumAt is the value of the spectrum's line at q.
+func spectrumAt(d result.Latency, q float64) (float64, bool) {
+	total := int64(0)
+	for _, b := range d.Buckets {
+		total += b.Count
+	}
+	// A dozen equal steps up to the slowest request are too coarse.
+	if total == 0 || total != d.Count || len(d.Buckets) <= 24 {
+		return 0, false
+	}
+	need := int64(math.Ceil(q*float64(total) - 1e-9))
+	seen := int64(0)
+	for _, b := range d.Buckets {
+		if seen += b.Count; seen >= need {
+			return b.HighMS, true
+		}
+	}
+	return 0, false
+}
+
+// wordsOnly takes latencies from distributions that were published without a
+// log. It reports whether there were any.
+func wordsOnly(f *figures, l *result.Load) bool {
+	any := false
+	for _, k := range []struct{ of, base string }{{"response", metric.Latency}, {"service", metric.ServiceTime}} {
+		var ds []result.Latency
+		for _, d := range l.Published {
+			if d.Of == k.of {
+				ds = append(ds, d)
+			}
+		}
+		if len(ds) > 0 {
+			any = true
+			oneDistribution(f, k.base, ds)
+		}
+	}
+	return any
+}
+
+// oneDistribution takes the quantiles of one generator. Those of several do not
+// add up to one distribution, and are withheld.
+func oneDistribution(f *figures, base string, ds []result.Latency) {
+	worst := 0.0
+	for _, d := range ds {
+		if d.MaxMS != nil {
+			worst = math.Max(worst, *d.MaxMS)
+		}
+	}
+	if worst > 0 {
+		f.set(base+"/max", worst)
+	}
+	if len(ds) > 1 {
+		f.warn("quantiles-apart", []string{base}, fmt.Sprintf("%d generators published quantiles and no counts: they cannot be pooled", len(ds)),
+			"keep the generators' histograms, or run one generator")
+		return
+	}
+	if ds[0].MeanMS != nil {
+		f.set(base+"/mean", *ds[0].MeanMS)
+	}
+	for _, q := range quantiles {
+		if v, ok := published(ds[0], q.q); ok {
+			f.set(base+"/"+q.part, v)
+		}
+	}
+}
+
+// published is a quantile as its source printed it.
+func published(d result.Latency, q float64) (float64, bool) {
+	for _, p := range d.Quantiles {
+		if math.Abs(p.Q-q) < 1e-9 {
+			return p.MS, true
+		}
+	}
+	return 0, false
+}
+
+// SliceCosts are the CPU of each own slice per answered request, µs, in their order.
+type SliceCosts map[string][]float64 // by part
+
+// SliceParts are the parts whose noise is divided.
+var SliceParts = []string{"data", "total", "app"}
+
+// SpeedParts are the parts whose CPU per request shows the machine's speed. Their sum varies less than each: work moves
+// between the two ends of a connection.
+var SpeedParts = []string{"app", "load"}
+
+// sliceFigures are the costs of the slices of a trial of a round. Nil means that it has none.
+func sliceFigures(f *figures, t *sliced, unread error) SliceCosts {
+	if unread != nil {
+		message := unread.Error()
+		if errors.Is(unread, fs.ErrNotExist) {
+			message = fmt.Sprintf("the trial has no %s", result.SlicesFile)
+		}
+		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the noise between slices")
+	}
+	if t.rows == nil {
+		return nil
+	}
+	return t.costs()
+}
+
+// readRows reads the slices of a trial of a round. Nil means that it has none.
+func readRows(r *result.Record, path string) ([]result.Slice, error) {
+	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
+		return nil, nil
+	}
+	return result.ReadSlices(path)
+}
+
+// ReadSliceCosts reads the slices of a trial of a round from a file. Nil means that it has none. A cost is NaN without an
+// answer.
+func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
+	rows, err := readRows(r, path)
+	if err != nil || rows == nil {
+		return nil, err
+	}
+	return (&sliced{record: r, rows: rows}).costs(), nil
+}
+
+// costs of the own slices.
+func (t *sliced) costs() SliceCosts {
+	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
+	for _, name := range slices.Concat(SliceParts, SpeedParts) {
+		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.guards, t.atOnce)
+	}
+	return costs
+}
+
+// sliceCostsOf returns the cost of the planes in each own slice. CPU above the idle rate in the slices of others is
+// charged to the own slice before it, or to the first one. Of planes that work at once there is none. Each own slice has its part of
+// what guards take off. So the costs add up to the trial's cost.
+func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle, guards map[metric.Plane]float64, atOnce map[metric.Plane]bool) (costs []float64) {
+	own := 0.0
+	for _, s := range rows {
+		if s.Own {
+			own++
+		}
+	}
+	var answered []int64
+	early, used := 0.0, []float64{}
+	for _, s := range rows {
+		cpu := 0.0
+		for _, plane := range planes {
+			if !s.Own && atOnce[plane] {
+				continue
+			}
+			cpu += float64(s.CPU[plane])
+			if s.Own {
+				cpu -= guards[plane] / own
+			} else {
+				cpu -= idle[plane] * (s.End - s.Begin).Seconds()
+			}
+		}
+		switch {
+		case s.Own:
+			used, answered = append(used, early+cpu), append(answered, s.Answered)
+			early = 0
+		case len(used) == 0:
+			early += cpu
+		default:
+			used[len(used)-1] += cpu
+		}
+	}
+	for i, cpu := range used {
+		cost := math.NaN()
+		if answered[i] > 0 {
+			cost = cpu / float64(answered[i]) / 1e3
+		}
+		costs = append(costs, cost)
+	}
+	return costs
+}
+
+func partPlanes() map[string][]metric.Plane {
+	planes := map[string][]metric.Plane{}
+	for _, p := range metric.Parts() {
+		planes[p.Name] = p.Planes
+	}
+	return planes
+}
+
+// idlePerSecond is the idle rate of the planes of a trial of a round, ns a second. A plane with a task whose rate is
+// unknown is absent.
+func idlePerSecond(r *result.Record) map[metric.Plane]float64 {
+	own := ownSeconds(r.Load)
+	return planeSums(r.Tasks, func(t result.TaskUsage) (float64, bool) {
+		outside := t.End.At.Sub(t.Start.At).Seconds() - own
+		if t.IdleCPU == nil || outside <= 0 {
+			return 0, false
+		}
+		return float64(*t.IdleCPU) / outside, true
+	})
+}
+
+// ownSeconds is the length of a trial's own slices.
+func ownSeconds(l *result.Load) float64 { return float64(l.Slices.Count) * l.Slices.LengthSeconds }

@@ -102,7 +102,7 @@ func TestSteadyWorkInGuards(t *testing.T) {
 
 func TestTrendIsPerHour(t *testing.T) {
 	low, high := -0.5, 1.0
-	if got := perHour(stats.Interval{Estimate: 0.25, Low: &low, High: &high}); got.Estimate != 900 || *got.Low != -1800 || *got.High != 3600 {
+	if got := (stats.Interval{Estimate: 0.25, Low: &low, High: &high}).Times(3600); got.Estimate != 900 || *got.Low != -1800 || *got.High != 3600 {
 		t.Errorf("%v, %v to %v", got.Estimate, *got.Low, *got.High)
 	}
 }

@@ -2,14 +2,18 @@ package runner
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -235,4 +239,261 @@ func (m *measurement) warnGaps(from, to time.Time) {
 	}
 	m.journal.warn(result.Warning{Code: "meter-gap", Message: "the counters could not be read " + strings.Join(texts, "; ") + ". Counters are cumulative: later readings include that time",
 		Hint: "check that the API server and the kubelets are reachable", Metrics: cpus})
+}
+
+// offset is the distance of the readings from the edges, over all tasks.
+type offset struct {
+	before, after time.Duration // the greatest distances to begin and end, in either direction
+	fewest        int           // readings of a task from its first used to its last
+	used, unsure  float64       // CPU between the readings, and the part of it that is uncertain because of the distance, in ns
+}
+
+// add adds one task. The readings are shifted from the measure phase: they miss a part of it, and
+// include as much time outside it. The max error is that part, times the variation of the task's
+// CPU between refreshes under the same load.
+func (o *offset) add(readings []result.Reading, i, j int, s span) {
+	a, b := readings[i], readings[j]
+	o.before, o.after = max(o.before, s.begin.Sub(a.At).Abs()), max(o.after, s.end.Sub(b.At).Abs())
+	if n := j - i + 1; o.fewest == 0 || n < o.fewest {
+		o.fewest = n
+	}
+	covered := b.At.Sub(a.At)
+	if covered <= 0 {
+		return
+	}
+	mean := float64(b.CPU-a.CPU) / float64(covered)
+	differs := 0.0
+	for k := 1; k < len(readings); k++ {
+		was, is := readings[k-1], readings[k]
+		if was.At.Before(s.loaded) || is.At.After(b.At) {
+			continue
+		}
+		differs = max(differs, math.Abs(float64(is.CPU-was.CPU)/float64(is.At.Sub(was.At))-mean))
+	}
+	length := float64(s.end.Sub(s.begin))
+	beside := float64(s.begin.Sub(a.At).Abs() + s.end.Sub(b.At).Abs())
+	o.used += float64(b.CPU - a.CPU)
+	o.unsure += differs * min(beside, length) / length * float64(covered)
+}
+
+// text describes the distance and the error, false if the readings are at the edges.
+func (o offset) text() (string, bool) {
+	if o.used <= 0 || max(o.before, o.after) < promptly {
+		return "", false
+	}
+	round := func(d time.Duration) time.Duration { return d.Round(100 * time.Millisecond) }
+	return fmt.Sprintf(". The readings are up to %v from the beginning and %v from the end of the measure phase, under the same load. Each task has %d or more independent readings. The error of CPU is at most %.1f %%, by its variation between refreshes",
+		round(o.before), round(o.after), o.fewest, 100*o.unsure/o.used), true
+}
+
+const measureHint = "a longer measure phase reduces the error"
+
+// nodeRefreshText describes the refresh interval of the nodes' own counters.
+func nodeRefreshText(refresh time.Duration) string {
+	if refresh <= 0 {
+		return "the nodes' own counters are current"
+	}
+	return fmt.Sprintf("the nodes' own counters have a refresh interval of up to %v", refresh)
+}
+
+// refreshText describes the refresh interval of containers' counters.
+func refreshText(refresh time.Duration) string {
+	if refresh <= 0 {
+		return "containers' counters are current"
+	}
+	return fmt.Sprintf("the counter refresh interval is up to %v", refresh)
+}
+
+// NodeTail is the tail in which the nodes' own counters are refreshed twice under load. Like the
+// tail for containers it is one refresh interval or less. 0: the measure phase is
+// long enough, or shorter than one interval: most of the time between two refreshes
+// would then lie outside the phase, and the nodes are not measured.
+func NodeTail(x experiment.Phases, warmup, refresh time.Duration) time.Duration {
+	if refresh <= 0 || time.Duration(x.Measure) < refresh {
+		return 0
+	}
+	loaded := warmup - ramp + time.Duration(x.Measure)
+	return min(refresh, max(0, shortRefreshes*refresh+nodeReadings-loaded))
+}
+
+// ShortMeasure returns a sentence if the measure phase is too short for the refresh interval,
+// otherwise "".
+func ShortMeasure(x experiment.Phases, refresh time.Duration) string {
+	least := MinMeasure(refresh)
+	measure := time.Duration(x.Measure)
+	if measure >= least {
+		return ""
+	}
+	return fmt.Sprintf("the counter refresh interval is up to %v, and a measure phase of %v is short for it: the error of CPU per request is up to %.0f %%, and 2 %% or less with %v or more",
+		refresh, measure, 100*usualVariation*min(1, float64(refresh)/float64(measure)), least)
+}
+
+const (
+	// usualVariation is the relative difference of CPU between two refreshes under the same load.
+	usualVariation = 0.05
+	// maxError of CPU per request: with a larger one a measure phase counts as short.
+	maxError = 0.02
+)
+
+// MinMeasure is the measure phase with an error of CPU per request of 2 % or less. A reading is at
+// most half a refresh interval from each edge. One interval beside the phase is then measured, in
+// which CPU usually differs by 5 %. 0: any length is sufficient.
+func MinMeasure(refresh time.Duration) time.Duration {
+	return time.Duration(float64(refresh) * usualVariation / maxError).Round(time.Second)
+}
+
+// RefreshExtra is the approximate additional time of a trial whose counters are refreshed at an
+// interval.
+func RefreshExtra(x experiment.Phases, refresh time.Duration) time.Duration {
+	warmup, tail := PhasesForRefresh(x, refresh)
+	// The idle waits take two refreshes before the load, and two after it.
+	return warmup - time.Duration(x.Warmup) + tail + 4*refresh
+}
+
+const (
+	// warmupRefreshes is the minimum warm-up, in refresh intervals. One refresh then
+	// is under load and before the measure phase, with half an interval to spare.
+	warmupRefreshes = 1.5
+	// ramp is the time after its start in which the load reaches its rate.
+	ramp = time.Second
+	// readsPerRefresh is the number of readings between two refreshes.
+	readsPerRefresh = 4
+	// shortRefreshes is the length, in refresh intervals, below which a measure phase
+	// may contain no refresh. The load then continues until the next one.
+	shortRefreshes = 2
+	// nodeReadTime is the maximum time to read the counters of all nodes of a cluster.
+	nodeReadTime = time.Second
+	// nodeReadings is the time that the counters of a node's own control groups may be
+	// read later than the node's total: the kubelet meter reads them every 5 s.
+	nodeReadings = 5 * time.Second
+	// promptly is the distance from an edge up to which a reading counts as made at the edge.
+	promptly = 200 * time.Millisecond
+)
+
+// PhasesForRefresh returns the warm-up and the tail for counters with a refresh interval. It
+// extends the warm-up so that each counter is refreshed under load before the measure phase. A short measure phase gets a tail, so that each is refreshed again under the same load.
+func PhasesForRefresh(x experiment.Phases, refresh time.Duration) (warmup, tail time.Duration) {
+	warmup = max(time.Duration(x.Warmup), time.Duration(warmupRefreshes*float64(refresh)))
+	if time.Duration(x.Measure) < shortRefreshes*refresh {
+		tail = refresh
+	}
+	return warmup, tail + nodeReadTime
+}
+
+// sliceRefreshes is the least length of a slice in intervals between readings: two readings then lie within it,
+// however late the first one is.
+const sliceRefreshes = 3
+
+// slicesFitRefresh checks that slices are long enough for counters with a refresh interval.
+func (rd *round) slicesFitRefresh(members []*trial) error {
+	if rd.run.Meter.Follower() != nil {
+		return nil // it reads at every edge
+	}
+	length := rd.run.plan.Slices.Length
+	for _, t := range members {
+		if !t.sampler.refreshed() {
+			continue
+		}
+		if refresh := max(t.sampler.refresh(), t.sampler.period()); length < sliceRefreshes*refresh {
+			return hint.New(fmt.Sprintf("write slices: {length: %v} or longer, or platform: {meter: node-agent} on a disposable cluster", (sliceRefreshes*refresh+time.Second-1).Truncate(time.Second)),
+				"slices of %v are shorter than %d times the %v between two readings of a counter", length, sliceRefreshes, refresh)
+		}
+	}
+	return nil
+}
+
+// pace reads counters with a refresh interval until the last edge. Their readings lie beside the edges, so their
+// values there are estimated from those within each slice.
+func (r *sliceReader) pace(ctx context.Context) error {
+	due := r.due()
+	end := due[len(due)-1].Add(lastRead)
+	period := r.members[0].trial.sampler.period()
+	for done := false; !done; {
+		done = !time.Now().Before(end)
+		for _, m := range r.members {
+			if err := m.trial.sampler.look(ctx, meter.Counters); err != nil {
+				return err
+			}
+		}
+		if next := time.Now().Add(period); !done {
+			if next.After(end) {
+				next = end
+			}
+			if err := await(ctx, next); err != nil {
+				return err
+			}
+		}
+	}
+	for i, m := range r.members {
+		m.paced = true
+		for n, look := range m.atEdges(due) {
+			m.add(look, r.first+n-1, due[n].Sub(r.start), r.owner(r.first+n-1) == i)
+		}
+	}
+	return nil
+}
+
+// atEdges are the values of the counters of a member's tasks at the edges. Slices without two readings of a
+// counter are warned of.
+func (m *sliceMember) atEdges(due []time.Time) []meter.Look {
+	steady, looks := m.trial.setup.clock.steady, make([]meter.Look, len(due))
+	edges := make([]time.Time, len(due))
+	for n, at := range due {
+		edges[n], looks[n].Tasks = steady(at), map[string]result.Reading{}
+	}
+	few := 0
+	for _, task := range m.tasks {
+		values, short := valuesAt(m.trial.sampler.history.tasks[task.ID], edges)
+		if !ofNode(task) {
+			few = max(few, short)
+		}
+		for n, ns := range values {
+			looks[n].Tasks[task.ID] = result.Reading{At: due[n], CPU: ns}
+		}
+	}
+	if few > 0 {
+		m.trial.journal.warn(result.Warning{Code: "counters-paced", Metrics: cpus,
+			Message: fmt.Sprintf("%d of %d slices have fewer than two refreshes of a counter, and its CPU in them is that of the time around them", few, len(due)-1),
+			Hint:    "raise slices.length"})
+	}
+	return looks
+}
+
+// valuesAt are the values of a counter at the edges of slices, ns. In each slice it grows at the rate between the
+// first and the last reading within the slice: what lies between two readings around an edge belongs to two
+// slices in unknown parts. A slice with fewer than two readings has the interpolated growth. Their number is in
+// short. No reading: nil.
+func valuesAt(readings []result.Reading, edges []time.Time) (values []int64, short int) {
+	if len(readings) == 0 {
+		return nil, 0
+	}
+	value := interpolated(readings, edges[0])
+	values = append(values, int64(value))
+	for n, end := range edges[1:] {
+		begin := edges[n]
+		first := slices.IndexFunc(readings, func(r result.Reading) bool { return !r.At.Before(begin) })
+		last := sort.Search(len(readings), func(i int) bool { return readings[i].At.After(end) }) - 1
+		if first >= 0 && last > first {
+			a, b := readings[first], readings[last]
+			value += float64(b.CPU-a.CPU) * float64(end.Sub(begin)) / float64(b.At.Sub(a.At))
+		} else {
+			value += interpolated(readings, end) - interpolated(readings, begin)
+			short++
+		}
+		values = append(values, int64(value))
+	}
+	return values, short
+}
+
+// interpolated is the value of a counter between its readings and, beyond them, the value of the nearest one.
+func interpolated(readings []result.Reading, at time.Time) float64 {
+	i := sort.Search(len(readings), func(i int) bool { return readings[i].At.After(at) })
+	switch i {
+	case 0:
+		return float64(readings[0].CPU)
+	case len(readings):
+		return float64(readings[i-1].CPU)
+	}
+	a, b := readings[i-1], readings[i]
+	return float64(a.CPU) + float64(b.CPU-a.CPU)*float64(at.Sub(a.At))/float64(b.At.Sub(a.At))
 }

@@ -18,10 +18,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -352,5 +354,148 @@ func (r *run) send(e result.Event) {
 		for _, s := range r.sinks {
 			_ = s.Event(result.Event{Time: e.Time, Kind: result.KindLog, Message: "an output of events failed and is closed: " + err.Error()})
 		}
+	}
+}
+
+// journal keeps the record and the events of a trial.
+type journal struct {
+	setup  *setup
+	record result.Record
+	idle   map[string]int64        // resident memory of idle tasks before the load, bytes, by ID
+	memory memoryTraces            // resident memory over time
+	abort  context.CancelCauseFunc // ends the trial and the run: the directory cannot be written
+
+	mu   sync.Mutex
+	lost error // an event that was not written
+}
+
+// emit writes an event to the trial's directory and to every sink. If the directory cannot be
+// written the run ends.
+func (j *journal) emit(e result.Event) {
+	e.Trial = j.setup.of.ID
+	if e.Time.IsZero() {
+		e.Time = j.setup.clock.now()
+	}
+	if err := j.setup.dir.Event(e); err != nil {
+		j.mu.Lock()
+		j.lost = err
+		j.mu.Unlock()
+		j.abort(err)
+	}
+	j.setup.send(e)
+}
+
+func (j *journal) lostEvent() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
+// nodeUnread warns that the total of the machine is missing.
+func (j *journal) nodeUnread(why error) {
+	j.warn(result.Warning{Code: "node-unread", Message: fmt.Sprintf("the machine's total could not be read: %v", why), Metrics: []string{metric.NodeCPU}})
+}
+
+func (j *journal) warn(w result.Warning) { j.record.Warnings = append(j.record.Warnings, w) }
+
+// invalid is a trial that ran and whose figures cannot be used.
+type invalid struct {
+	hint.Hinted
+	warning result.Warning
+}
+
+func unusable(code, message, text string) error {
+	return &invalid{hint.Hinted{Err: errors.New(message), Text: text},
+		result.Warning{Code: code, Message: message, Hint: text, Invalidates: true}}
+}
+
+// clock is the time of one trial. It advances with the monotonic clock from the wall-clock time at
+// which the trial began. Differences between time stamps of a trial are correct even if the wall
+// clock is stepped.
+type clock struct {
+	wall   func() time.Time
+	began  time.Time // with its monotonic reading
+	anchor time.Time // the wall clock then
+}
+
+func newClock(wall func() time.Time) *clock {
+	return &clock{wall: wall, began: time.Now(), anchor: wall().Round(0)}
+}
+
+// drift is the distance of the wall clock from the monotonic clock since the trial began.
+func (c *clock) drift() time.Duration {
+	return c.wall().Round(0).Sub(c.now())
+}
+
+func (c *clock) now() time.Time { return c.steady(time.Now()) }
+
+// steady converts t to the trial's time. t has a monotonic reading, or is used unchanged.
+func (c *clock) steady(t time.Time) time.Time { return c.anchor.Add(t.Sub(c.began)) }
+
+// await waits until t. t has a monotonic reading. If ctx ends first, await returns the cause.
+func await(ctx context.Context, t time.Time) error { return wait.For(ctx, time.Until(t)) }
+
+// write checks the trial and writes its record. It is the last phase.
+func (t *trial) write(context.Context) error {
+	t.journal.memory.keep(t.journal.record.Tasks, t.sliced != nil)
+	t.journal.record.ByHand = t.setup.Services.end(t)
+	t.judge()
+	t.journal.record.Ended = t.setup.clock.now()
+	if err := t.journal.lostEvent(); err != nil {
+		return err
+	}
+	done := result.Event{Time: t.setup.clock.now(), Kind: result.KindDone, Trial: t.setup.of.ID, Total: t.journal.record.Total()}
+	if err := t.setup.dir.Event(done); err != nil {
+		return err
+	}
+	if err := t.setup.dir.Finish(t.journal.record); err != nil {
+		t.outcome = err // the record cannot be kept, so its outcome is lost
+		return err
+	}
+	t.recorded = true
+	t.count()
+	t.setup.send(done)
+	return nil
+}
+
+// judge sets the outcome in the record and emits it.
+func (t *trial) judge() {
+	bad, isInvalid := errors.AsType[*invalid](t.outcome)
+	switch {
+	case isInvalid:
+		t.journal.warn(bad.warning)
+	case t.outcome != nil:
+		t.journal.record.Error = printable.Translate(t.outcome.Error())
+		if h := hint.Of(t.outcome); h != "" {
+			t.journal.warn(result.Warning{Code: "failed", Message: "the trial failed", Hint: h, Invalidates: true})
+		}
+		t.journal.emit(result.Event{Kind: result.KindError, Message: t.journal.record.Error, Hint: hint.Of(t.outcome)})
+		return
+	case t.setup.Experiment.Batch != nil:
+		t.journal.record.Warnings = append(t.journal.record.Warnings, executed(&t.journal.record, t.setup.Experiment.Validity)...)
+	default:
+		if len(t.journal.record.Faults) > 0 || t.setup.Experiment.Changing() {
+			t.seen.seconds = t.judgedSeconds()
+		}
+		t.journal.record.Warnings = append(t.journal.record.Warnings, t.checked()...)
+		t.expect()
+	}
+	for _, w := range t.journal.record.Warnings {
+		if w.Invalidates {
+			t.journal.emit(result.Event{Kind: result.KindInvalid, Message: w.Message, Hint: w.Hint})
+			return
+		}
+	}
+	t.journal.record.Valid = true
+}
+
+func (t *trial) count() {
+	t.setup.learn(&t.journal.record)
+	t.setup.summary.Recorded++
+	switch {
+	case t.journal.record.Error != "":
+		t.setup.summary.Failed++
+	case !t.journal.record.Valid:
+		t.setup.summary.Invalid++
 	}
 }

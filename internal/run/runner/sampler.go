@@ -265,3 +265,215 @@ func (s *sampler) refresh() time.Duration {
 
 // refreshed reports whether counters are refreshed at an interval, with times of their own.
 func (s *sampler) refreshed() bool { return s.deployment.CounterRefresh != nil }
+
+// history is the readings of counters with a refresh interval: by task, oldest first,
+// each refresh once.
+type history struct {
+	tasks map[string][]result.Reading
+	node  []result.NodeReading
+	nodes map[string][]result.NodeReading // by name
+	gaps  []gap
+}
+
+// gap is a time without readings.
+type gap struct {
+	from, to time.Time // to is zero until it ends
+	why      error
+}
+
+// slowAnswer is the time of an answer above which it ends a gap: attempts that failed before it are repeated in silence.
+const slowAnswer = 10 * time.Second
+
+// add adds the new readings of l and returns them. asked and answered are the times of the
+// request and the answer.
+func (h *history) add(l meter.Look, asked, answered time.Time) (fresh map[string]result.Reading, nodes map[string]result.NodeReading) {
+	if h.tasks == nil {
+		h.tasks, h.nodes = map[string][]result.Reading{}, map[string][]result.NodeReading{}
+	}
+	if l.Gap != nil {
+		if n := len(h.gaps); n == 0 || !h.gaps[n-1].to.IsZero() {
+			h.gaps = append(h.gaps, gap{from: asked, why: l.Gap})
+		}
+		return nil, nil
+	}
+	if n := len(h.gaps); n > 0 && h.gaps[n-1].to.IsZero() {
+		h.gaps[n-1].to = answered
+	} else if took := answered.Sub(asked); took > slowAnswer {
+		h.gaps = append(h.gaps, gap{asked, answered, fmt.Errorf("the answer took %v", took.Round(time.Second))})
+	}
+	fresh, nodes = map[string]result.Reading{}, map[string]result.NodeReading{}
+	for id, r := range l.Tasks {
+		if all := h.tasks[id]; len(all) == 0 || r.At.After(all[len(all)-1].At) {
+			h.tasks[id] = append(all, r)
+			fresh[id] = r
+		}
+	}
+	if l.Node != nil {
+		h.node = addNode(h.node, *l.Node)
+	}
+	for _, m := range l.Nodes {
+		before := len(h.nodes[m.Name])
+		h.nodes[m.Name] = addNode(h.nodes[m.Name], m.Reading)
+		if len(h.nodes[m.Name]) > before {
+			nodes[m.Name] = m.Reading
+		}
+	}
+	return fresh, nodes
+}
+
+func addNode(to []result.NodeReading, r result.NodeReading) []result.NodeReading {
+	if n := len(to); n > 0 && !r.At.After(to[n-1].At) {
+		return to
+	}
+	return append(to, r)
+}
+
+// cores is the CPU of each plane between the last two refreshes of each of its tasks.
+func (h *history) cores(tasks []platform.Task) map[string]float64 {
+	cores := map[string]float64{}
+	for _, task := range tasks {
+		if all := h.tasks[task.ID]; len(all) > 1 {
+			was, is := all[len(all)-2], all[len(all)-1]
+			cores[string(task.Plane)] += float64(is.CPU-was.CPU) / float64(is.At.Sub(was.At))
+		}
+	}
+	return cores
+}
+
+// maxMemoryReadings bounds the readings of a task's resident memory in the record.
+const maxMemoryReadings = 64
+
+// memoryTraces has the readings of each task's resident memory since it was deployed, by task ID.
+type memoryTraces map[string]*memoryTrace
+
+// memoryTrace is a series of readings that are equally far apart. When it is full, every second one is dropped.
+type memoryTrace struct {
+	readings []result.Reading
+	stride   int // readings that were made for each one that is kept
+	made     int
+}
+
+// add adds readings of resident memory. Other readings have none.
+func (m memoryTraces) add(readings map[string]result.Reading) {
+	for id, r := range readings {
+		if r.RSS <= 0 {
+			continue
+		}
+		if m[id] == nil {
+			m[id] = &memoryTrace{stride: 1}
+		}
+		m[id].add(r)
+	}
+}
+
+// add keeps the reading if its turn is due. Twice as many are kept as the record has, because the warm-up and the tail
+// are left out later.
+func (t *memoryTrace) add(r result.Reading) {
+	if t.made++; t.made%t.stride != 0 {
+		return
+	}
+	t.readings = append(t.readings, r)
+	if len(t.readings) < 2*maxMemoryReadings {
+		return
+	}
+	t.readings, t.stride = everySecond(t.readings), 2*t.stride
+}
+
+// keep puts the readings between the two edges into the usage of each task. The last reading of an interleaved task has no
+// CPU: it was divided among the slices.
+func (m memoryTraces) keep(tasks []result.TaskUsage, interleaved bool) {
+	for i := range tasks {
+		u := &tasks[i]
+		if t := m[u.ID]; t != nil && u.Missing == "" && !u.Ended {
+			u.Memory = t.between(u.Start.At, u.End)
+			if u.End.Peak > 0 { // the kernel's peak begins again if a reload executes the program again, as HAProxy's does
+				u.End.Peak = max(u.End.Peak, u.Start.Peak)
+				for _, m := range u.Memory {
+					u.End.Peak = max(u.End.Peak, m.RSS)
+				}
+			}
+			if n := len(u.Memory); n > 0 && interleaved {
+				u.Memory[n-1].CPU = 0
+			}
+		}
+	}
+}
+
+// between returns the readings from the start to the end of the measure phase, with the last one.
+func (t *memoryTrace) between(start time.Time, end result.Reading) []result.MemoryReading {
+	var inside []result.Reading
+	for _, r := range t.readings {
+		if !r.At.Before(start) && r.At.Before(end.At) {
+			inside = append(inside, r)
+		}
+	}
+	for len(inside) >= maxMemoryReadings {
+		inside = everySecond(inside)
+	}
+	if end.RSS > 0 {
+		inside = append(inside, end)
+	}
+	var all []result.MemoryReading
+	for _, r := range inside {
+		all = append(all, result.MemoryReading{Seconds: r.At.Sub(start).Seconds(), RSS: r.RSS, CPU: r.CPU})
+	}
+	return all
+}
+
+func everySecond(readings []result.Reading) (kept []result.Reading) {
+	for i := 1; i < len(readings); i += 2 {
+		kept = append(kept, readings[i])
+	}
+	return kept
+}
+
+// memoryByPlane adds up the resident memory of readings, MiB. It is nil without any.
+func memoryByPlane(tasks []platform.Task, readings map[string]result.Reading) (sums map[string]float64) {
+	for _, t := range tasks {
+		if r := readings[t.ID]; r.RSS > 0 {
+			if sums == nil {
+				sums = map[string]float64{}
+			}
+			sums[string(t.Plane)] += float64(r.RSS) / (1 << 20)
+		}
+	}
+	return sums
+}
+
+// outside follows the CPU of this machine that no process of the run uses: of other programs, of the kernel, and of helpers that
+// a treatment has elsewhere. The kernel counts the machine's CPU in ticks, so that single slices are rough.
+type outside struct {
+	busy meter.Busy // nil: the meter reads no machine
+	last int64      // busy time of the machine less the CPU of all tasks, ns
+	any  bool
+}
+
+func newOutside(m meter.Meter) *outside {
+	busy, _ := m.(meter.Busy)
+	return &outside{busy: busy}
+}
+
+// since returns the CPU outside since the last call. It is not ok at the first call, and where a task or the machine was not read.
+func (o *outside) since(looks []meter.Look, tasks [][]platform.Task) (ns int64, ok bool) {
+	if o.busy == nil {
+		return 0, false
+	}
+	now, err := o.busy.Busy()
+	seen := map[int]bool{} // tare is a task of every trial
+	for i, all := range tasks {
+		for _, t := range all {
+			r, read := looks[i].Tasks[t.ID]
+			if !read {
+				o.any = false
+				return 0, false
+			}
+			if !seen[t.PID] {
+				now -= r.CPU
+			}
+			seen[t.PID] = true
+		}
+	}
+	ns, ok = now-o.last, o.any && err == nil
+	o.last, o.any = now, err == nil
+	return ns, ok
+}

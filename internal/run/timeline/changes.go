@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
@@ -325,4 +328,343 @@ func around(begin, middle, end Clocks) *result.ChangeCPU {
 		cpu.NS[plane] = [2]int64{middle.NS[plane] - ns, end.NS[plane] - middle.NS[plane]}
 	}
 	return cpu
+}
+
+const (
+	// waitSamples is the number of instants at which the waits of a change are read.
+	waitSamples = 16
+	// longestReference bounds the time before or after a change in which they are.
+	longestReference = 2 * time.Second
+)
+
+// addWaits adds to the effects of changes how long the connections of a worker did not show the configuration. Their requests come in
+// turns, so that a change falls on a random instant between two of them: see [stats.LatestBounds]. Connections of a worker take over a
+// change together. So the worst case is the worker with the fewest of them, or one connection if nothing is known of workers.
+func addWaits(changes []result.Change, connections map[int][]seen, end time.Duration, workers int) {
+	order := slices.Sorted(maps.Keys(connections))
+	if len(order) == 0 {
+		return
+	}
+	fewest := fewestTied(len(order), workers)
+	if workers == 1 && slices.ContainsFunc(changes, func(c result.Change) bool { return untied(&c) }) {
+		fewest = 1
+	}
+	turns := connections[order[0]]
+	if fewest == len(order) {
+		turns = slices.Concat(slices.Collect(maps.Values(connections))...)
+		slices.SortFunc(turns, bySent)
+	}
+	uneven := milliseconds(unevenness(changes, turns))
+	group := func(random *rand.Rand) []int { // random connections of a worker
+		if fewest == len(order) {
+			return order
+		}
+		var of []int
+		for _, i := range random.Perm(len(order))[:fewest] {
+			of = append(of, order[i])
+		}
+		return of
+	}
+	for i := range changes {
+		c := &changes[i]
+		kind, _ := metric.ChangeKindOf(c.Kind)
+		if kind.Shown == metric.Outage || kind.Shown == metric.Certificate {
+			continue
+		}
+		sent := nanoseconds(c.SentSeconds)
+		previous, next := int64(0), int64(end)
+		if i > 0 {
+			previous = nanoseconds(changes[i-1].SentSeconds)
+		}
+		if i+1 < len(changes) {
+			next = nanoseconds(changes[i+1].SentSeconds)
+		}
+		random := rand.New(rand.NewPCG(uint64(i), uint64(sent)))
+		c.Tied = fewest
+		before := bounds{max((previous+sent)/2, sent-int64(longestReference)), sent}
+		shown := func(a seen) bool { return a.counts(c) || a.ok }
+		if s := c.LastOld; s != nil {
+			of := shown
+			if kind.Shown == metric.Endpoint {
+				of = func(a seen) bool { old, _ := a.shows(c); return a.ok && old }
+			}
+			s.WaitsMS = sample(random, group, connections, before, of, sinceRequest, uneven)
+			if kind.Shown == metric.Endpoint && s.BeforeMS != nil && len(s.WaitsMS) > 0 { // other replicas answered before too
+				*s.BeforeMS = max(*s.BeforeMS, s.AfterMS+slices.Max(s.WaitsMS))
+			}
+		}
+		if s := c.FirstNew; s != nil && s.BeforeMS != nil {
+			of, reference := shown, before
+			if kind.Shown == metric.Endpoint {
+				from := sent + nanoseconds(*s.BeforeMS/1000)
+				of, reference = func(a seen) bool { _, added := a.shows(c); return a.ok && added }, bounds{from, min(next, from+int64(longestReference))}
+			}
+			s.WaitsMS = sample(random, group, connections, reference, of, untilAnswer, uneven)
+		}
+	}
+}
+
+// sinceRequest returns how long before an instant the last request of a connection was sent whose answer had come, of those with a
+// property.
+func sinceRequest(all []seen, at int64, of func(seen) bool) (int64, bool) {
+	for i := sort.Search(len(all), func(i int) bool { return all[i].sent > at }) - 1; i >= 0; i-- {
+		if all[i].end <= at && of(all[i]) {
+			return at - all[i].sent, true
+		}
+	}
+	return 0, false
+}
+
+// untilAnswer returns how long after an instant the answer to the next request of a connection came, of those with a property.
+func untilAnswer(all []seen, at int64, of func(seen) bool) (int64, bool) {
+	for i := sort.Search(len(all), func(i int) bool { return all[i].sent >= at }); i < len(all); i++ {
+		if of(all[i]) {
+			return all[i].end - at, true
+		}
+	}
+	return 0, false
+}
+
+// sample reads the shortest waits of groups of connections at random instants, in ms. Nil means that there are none.
+func sample(random *rand.Rand, group func(*rand.Rand) []int, connections map[int][]seen, within bounds, of func(seen) bool,
+	wait func([]seen, int64, func(seen) bool) (int64, bool), uneven float64) (ms []float64) {
+	if within.before <= within.after {
+		return nil
+	}
+	for range waitSamples * 4 { // some connections never had the endpoint
+		at := within.after + random.Int64N(within.before-within.after)
+		var shortest int64 = never
+		for _, conn := range group(random) {
+			if ns, known := wait(connections[conn], at, of); known {
+				shortest = min(shortest, ns)
+			}
+		}
+		if shortest != never {
+			ms = append(ms, math.Round(1e3*(milliseconds(shortest)+uneven))/1e3)
+		}
+		if len(ms) == waitSamples {
+			return ms
+		}
+	}
+	return nil
+}
+
+// fewestTied is the likely number of connections of the worker with the fewest, if workers accept them at random: 1 % have fewer.
+// workers 0: their number is unknown.
+func fewestTied(connections, workers int) int {
+	switch workers {
+	case 0:
+		return 1
+	case 1:
+		return connections
+	}
+	mean := float64(connections) / float64(workers)
+	return max(1, int(mean-2.6*math.Sqrt(mean*(1-1/float64(workers)))))
+}
+
+// untied reports whether a connection showed the old configuration by a request that was sent after another had shown the new one.
+// With one worker that cannot be.
+func untied(c *result.Change) bool {
+	kind, _ := metric.ChangeKindOf(c.Kind)
+	if kind.Shown == metric.Endpoint || c.FirstNew == nil || c.LastOld == nil || c.FirstNew.BeforeMS == nil {
+		return false
+	}
+	return c.LastOld.AfterMS > *c.FirstNew.BeforeMS
+}
+
+// unevenness is the part of the time between two requests of a connection in which no change fell, beyond what is likely at
+// random, ns. Changes at a multiple of that time would always fall on the same part of it.
+func unevenness(changes []result.Change, all []seen) int64 {
+	var places []float64
+	turn := 0.0
+	for i := range changes {
+		sent := nanoseconds(changes[i].SentSeconds)
+		next := sort.Search(len(all), func(k int) bool { return all[k].sent > sent })
+		if next == 0 || next == len(all) {
+			continue
+		}
+		gap := float64(all[next].sent - all[next-1].sent)
+		places, turn = append(places, float64(sent-all[next-1].sent)/gap), turn+gap
+	}
+	n := float64(len(places))
+	if n == 0 {
+		return 0
+	}
+	slices.Sort(places)
+	widest := places[0] + 1 - places[len(places)-1]
+	for i := 1; i < len(places); i++ {
+		widest = max(widest, places[i]-places[i-1])
+	}
+	if widest <= (math.Log(n)+math.Log(100))/n { // 1 % of random places have a wider one
+		return 0
+	}
+	return int64(widest * turn / n)
+}
+
+const (
+	// handshakeEvery is the time between TLS handshakes while a certificate is renewed.
+	handshakeEvery = 5 * time.Millisecond
+	// handshakeShare of the time since the change is the least time between them too, so that a long wait costs little CPU.
+	handshakeShare = 0.01
+	// handshakesAfter is the least time of handshakes after the first with the new certificate.
+	handshakesAfter = 50 * time.Millisecond
+	// maxHandshakes is the number of them under way.
+	maxHandshakes = 64
+)
+
+// readSerials reads the certificates of all endpoints, if one of them is renewed.
+func (c *Changes) readSerials(ctx context.Context) error {
+	for _, next := range c.plan {
+		if next.described.Shown != metric.Certificate || c.serials[next.Endpoint] != "" {
+			continue
+		}
+		if c.deployment.Serial == nil {
+			return fmt.Errorf("change %s: %w by the platform", next.Kind, errors.ErrUnsupported)
+		}
+		if err := c.readSerial(ctx, next.Endpoint); err != nil {
+			return fmt.Errorf("change %s: %w", next.Kind, err)
+		}
+	}
+	return nil
+}
+
+func (c *Changes) readSerial(ctx context.Context, endpoint string) error {
+	serial, err := c.deployment.Serial(ctx, endpoint)
+	if err != nil {
+		return fmt.Errorf("read the certificate of %s: %w", endpoint, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.serials[endpoint] = serial
+	return nil
+}
+
+// handshake is one TLS handshake. Its instants are from the change.
+type handshake struct {
+	sent, end time.Duration
+	serial    string // empty: it failed
+}
+
+// renew changes a certificate, while handshakes at a fixed rate show which one is in use. They end when the new one was seen for as
+// long as it took, or after half of the time to the next change, or before it without a new one.
+func (c *Changes) renew(ctx context.Context, change change, sent time.Time, made *result.Change) error {
+	c.mu.Lock()
+	old := c.serials[change.Endpoint]
+	c.mu.Unlock()
+	accepted := make(chan error, 1)
+	var prepared time.Duration // of the change, until it was sent
+	change.Sending = sync.OnceFunc(func() { prepared = time.Since(sent) })
+	go routine.Guarded(func() {
+		err := c.deployment.Changer.Change(ctx, change.Change)
+		made.AcceptedSeconds = made.SentSeconds + seconds(time.Since(sent))
+		accepted <- err
+	})()
+	var mu sync.Mutex
+	var all []handshake
+	seen := time.Duration(math.MaxInt64) // when the new one was seen first
+	latest := time.Duration(0)           // when a handshake was sent last
+	probing, stop := context.WithTimeout(ctx, change.next*3/4-time.Since(sent))
+	defer stop()
+	wait.Every(probing, handshakeEvery, maxHandshakes, func() {
+		h := handshake{sent: time.Since(sent)}
+		mu.Lock()
+		over := seen != math.MaxInt64 && (h.sent-seen > max(seen, handshakesAfter) || h.sent >= change.next/2-clockLead)
+		due := float64(h.sent-latest) >= handshakeShare*float64(h.sent)
+		if due {
+			latest = h.sent
+		}
+		mu.Unlock()
+		if over {
+			stop()
+		}
+		if over || !due {
+			return
+		}
+		serial, err := c.deployment.Serial(ctx, change.Endpoint)
+		h.end = time.Since(sent)
+		mu.Lock()
+		defer mu.Unlock()
+		if err == nil {
+			if h.serial = serial; serial != old {
+				seen = min(seen, h.end)
+			}
+		}
+		all = append(all, h)
+	})
+	if err := <-accepted; err != nil {
+		return err
+	}
+	made.SentSeconds += seconds(prepared)
+	all = since(all, prepared)
+	c.mu.Lock()
+	c.serials[change.Endpoint] = presented(all, old, made)
+	c.mu.Unlock()
+	return c.repeat(ctx, change, sent.Add(prepared), all)
+}
+
+// since counts the instants of handshakes from a later one. Handshakes that ended before it show nothing.
+func since(all []handshake, later time.Duration) (after []handshake) {
+	for _, h := range all {
+		if h.sent, h.end = max(0, h.sent-later), h.end-later; h.end > 0 {
+			after = append(after, h)
+		}
+	}
+	return after
+}
+
+// repeat makes the handshakes of a change again in the second half of the time to the next, after one for the reading before it. That
+// half has the level of CPU without a change, so that no handshake of tare is in the CPU of the change.
+func (c *Changes) repeat(ctx context.Context, change change, sent time.Time, all []handshake) error {
+	for _, h := range append([]handshake{{}}, all...) {
+		if h.sent >= change.next/2-clockLead { // late, or the clocks were read before
+			continue
+		}
+		if err := wait.For(ctx, time.Until(sent.Add(change.next/2+h.sent))); err != nil {
+			return err
+		}
+		_, _ = c.deployment.Serial(ctx, change.Endpoint) // only its CPU counts
+	}
+	return nil
+}
+
+// presented adds to a change what handshakes show of it, and returns the certificate after it.
+func presented(all []handshake, old string, made *result.Change) (serial string) {
+	first, serial := handshake{end: math.MaxInt64}, old
+	for _, h := range all {
+		if h.serial != "" && h.serial != old && h.end < first.end {
+			first, serial = h, h.serial
+		}
+	}
+	var before, last time.Duration // when the last handshakes with the old one were sent, before the first new one and at all
+	for _, h := range all {
+		switch h.serial {
+		case "":
+			made.Failed++
+			continue
+		case old:
+			last = max(last, h.sent)
+			if h.sent < first.sent || first.end == math.MaxInt64 {
+				before = max(before, h.sent)
+			}
+			if h.sent > first.end {
+				made.Flaps++
+			}
+		}
+		made.Probes++
+	}
+	none, known := bounds{0, never}, bounds{int64(before), int64(first.end)}
+	made.FirstNew, made.LastOld = none.span(0), none.span(0)
+	if first.end == math.MaxInt64 {
+		made.FirstNew.AfterMS, made.LastOld.AfterMS = milliseconds(int64(last)), milliseconds(int64(last))
+		return serial
+	}
+	made.FirstNew = known.span(0)
+	after := bounds{int64(last), never}
+	for _, h := range all {
+		if h.serial == serial && h.sent > last {
+			after.before = min(after.before, int64(h.end))
+		}
+	}
+	made.LastOld = after.span(0)
+	return serial
 }

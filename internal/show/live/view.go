@@ -4,9 +4,13 @@
 package live
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -213,5 +217,326 @@ func (v *View) wipe() {
 	if v.drawn {
 		fmt.Fprint(v.w, "\r\x1b[K")
 		v.drawn = false
+	}
+}
+
+// news is an event, or the headline of the trials so far.
+type news struct {
+	event    *result.Event
+	headline *Headline
+}
+
+// queue has the news that the screen has not drawn. The runner never waits for the screen.
+type queue struct {
+	mu  sync.Mutex
+	all []news
+}
+
+func (q *queue) put(n news) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = append(q.all, n)
+}
+
+func (q *queue) drain() []news {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.all
+	q.all = nil
+	return all
+}
+
+// screen is the model of Bubble Tea. It draws at each tick, not at each event: the cost of the
+// screen does not grow with the number of events.
+type screen struct {
+	board   *Board
+	queue   *queue
+	clock   func() time.Time
+	player  *Player // of a replay, nil for none
+	plain   bool    // without color
+	look    look
+	at      time.Time // of the frame
+	pending []news    // while paused
+	ending  bool      // by a key
+}
+
+type tick struct{}
+
+func (s *screen) Init() tea.Cmd { return s.next() }
+
+// Update folds news in at each tick, and follows keys and the size of the terminal.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tick:
+		s.refresh()
+		return s, s.next()
+	case tea.WindowSizeMsg:
+		s.look.width, s.look.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		return s, s.key(msg.String())
+	}
+	return s, nil
+}
+
+// next is the next tick. In a measure phase there is one a second, as there are figures.
+func (s *screen) next() tea.Cmd {
+	period := redraw
+	if slices.ContainsFunc(s.board.running, func(t *Trial) bool { return t.Phase == measurePhase }) {
+		period = time.Second
+	}
+	return tea.Tick(period, func(time.Time) tea.Msg { return tick{} })
+}
+
+func (s *screen) View() tea.View {
+	v := tea.NewView(strings.Join(frame(s.board, s.look, s.plain, s.at), "\n"))
+	v.AltScreen = true
+	v.WindowTitle = "tare " + clean(s.board.run.Experiment)
+	return v
+}
+
+// key acts on a key.
+func (s *screen) key(key string) tea.Cmd {
+	switch key {
+	case "q", "ctrl+c":
+		s.ending = true
+		return tea.Quit
+	case "space", "p":
+		s.look.paused = !s.look.paused
+		if s.player != nil {
+			s.player.pause(s.look.paused)
+		}
+		s.refresh()
+	case "l":
+		s.turnTo(logPage)
+	case "c":
+		s.turnTo(clusterPage)
+	case "enter":
+		s.turnTo(trialPage)
+	case "?", "h":
+		s.look.help = !s.look.help
+	case "esc":
+		if s.look.help {
+			s.look.help = false
+			return nil
+		}
+		if s.look.page == overview {
+			s.look.follow = true
+		}
+		s.look.page, s.look.scroll = overview, 0
+	case "s":
+		s.look.order = (s.look.order + 1) % orders
+	case "+", "=", "-":
+		if s.player != nil {
+			s.player.faster(map[string]float64{"+": 2, "=": 2, "-": 0.5}[key])
+			s.look.speed = s.player.words()
+		}
+	default:
+		s.move(key)
+	}
+	return nil
+}
+
+// refresh brings the board up to date, unless it is paused.
+func (s *screen) refresh() {
+	s.pending = append(s.pending, s.queue.drain()...)
+	if s.look.paused {
+		return
+	}
+	for _, n := range s.pending {
+		if n.event != nil {
+			s.board.Apply(*n.event)
+		}
+		if n.headline != nil {
+			s.board.Answer(n.headline)
+		}
+	}
+	s.pending, s.at = nil, s.clock()
+	if s.player != nil {
+		s.look.speed = s.player.words()
+	}
+}
+
+func (s *screen) turnTo(p page) {
+	if s.look.page == p {
+		p = overview
+	}
+	s.look.page, s.look.scroll = p, 0
+}
+
+// move scrolls a page, or chooses another trial.
+func (s *screen) move(key string) {
+	step, ok := map[string][2]int{
+		"up": {-1, 0}, "k": {-1, 0}, "down": {1, 0}, "j": {1, 0}, "left": {0, -1}, "right": {0, 1},
+		"pgup": {-10, 0}, "pgdown": {10, 0}, "home": {-1 << 20, 0}, "end": {1 << 20, 0},
+	}[key]
+	if !ok {
+		return
+	}
+	switch s.look.page {
+	case trialPage:
+		s.scroll(step[0], len(drawing{painter{true}, s.board, s.look, s.at}.trialLines(s.board.grid[s.look.cell(s.board)])))
+	case clusterPage:
+		d := drawing{painter{true}, s.board, s.look, s.at}
+		s.scroll(step[0], len(d.clusterLines(d.chosen())))
+	case logPage: // from the end
+		s.scroll(-step[0], len(drawing{painter{true}, s.board, s.look, s.at}.messageLines(s.look.width)))
+	default:
+		s.choose(step[0], step[1])
+	}
+}
+
+func (s *screen) scroll(by, lines int) {
+	s.look.scroll = min(max(0, s.look.scroll+by), max(0, lines-max(0, s.look.height-2)))
+}
+
+// choose moves the choice by rows and blocks, and stops following the run.
+func (s *screen) choose(rows, blocks int) {
+	all := sortedRows(s.board, s.look.order)
+	if len(all) == 0 {
+		return
+	}
+	at := s.look.cell(s.board)
+	i := slices.IndexFunc(all, func(t plan.Treatment) bool { return t.ID == at.treatment })
+	i = min(max(0, i+rows), len(all)-1)
+	s.look.follow = false
+	s.look.treatment, s.look.block = all[i].ID, min(max(1, at.block+blocks), max(1, s.board.Blocks()))
+}
+
+// cell is the chosen cell.
+func (l look) cell(b *Board) cell { return drawing{painter{true}, b, l, time.Time{}}.chosenCell() }
+
+// longestGap between two events of a replay. The rest is skipped, such as the time between an
+// interrupt and the resumed run.
+const longestGap = 10 * time.Second
+
+// Player is the clock of a replay: it runs at a multiple of real time, and stops while paused.
+type Player struct {
+	mu     sync.Mutex
+	speed  float64 // 0: without waiting
+	at     time.Time
+	since  time.Time // real time at which the clock was at
+	paused bool
+	woken  chan struct{} // closed by a change
+}
+
+// NewPlayer returns a clock of the given speed. 0 does not wait.
+func NewPlayer(speed float64) *Player { return &Player{speed: speed, woken: make(chan struct{})} }
+
+// Now is the time of the replay.
+func (p *Player) Now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now()
+}
+
+func (p *Player) faster(by float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set(p.now())
+	p.speed = min(max(p.speed*by, 0.125), 1024)
+}
+
+func (p *Player) pause(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set(p.now())
+	p.paused = on
+}
+
+func (p *Player) words() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%gx", p.speed)
+}
+
+// Play gives the events of a stored run to a view, at the player's speed.
+func (p *Player) Play(ctx context.Context, events iter.Seq2[result.Event, error], v result.Sink) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		if err := p.until(ctx, e.Time); err != nil {
+			return err
+		}
+		if err := v.Event(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits until the clock is at t.
+func (p *Player) until(ctx context.Context, t time.Time) error {
+	for {
+		p.mu.Lock()
+		now := p.now()
+		if p.at.IsZero() || p.speed == 0 || t.Sub(now) > longestGap {
+			p.set(t)
+			now = t
+		}
+		left, paused, woken := t.Sub(now), p.paused, p.woken
+		real := time.Duration(float64(left) / max(p.speed, 0.001))
+		p.mu.Unlock()
+		if !paused && left <= 0 {
+			return ctx.Err()
+		}
+		var due <-chan time.Time
+		if !paused {
+			due = time.After(real)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-due:
+		case <-woken:
+		}
+	}
+}
+
+func (p *Player) now() time.Time {
+	if p.paused || p.speed == 0 || p.since.IsZero() {
+		return p.at
+	}
+	return p.at.Add(time.Duration(float64(time.Since(p.since)) * p.speed))
+}
+
+// set moves the clock.
+func (p *Player) set(at time.Time) {
+	p.at, p.since = at, time.Now()
+	close(p.woken)
+	p.woken = make(chan struct{})
+}
+
+// Follow gives the events of a run that another process writes to a view, until the run ends.
+func Follow(ctx context.Context, d *result.Dir, v result.Sink) error {
+	follower := result.Follow(d)
+	next := time.NewTicker(redraw)
+	defer next.Stop()
+	for quiet := 0; ; {
+		events, err := follower.Next()
+		if err != nil {
+			return err
+		}
+		for _, e := range events {
+			if err := v.Event(e); err != nil {
+				return err
+			}
+		}
+		ended, err := d.Ended()
+		if err != nil {
+			return err
+		}
+		// The last events may be newer than the follower's cut.
+		if quiet++; !ended || len(events) > 0 {
+			quiet = 0
+		}
+		if quiet > 1 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-next.C:
+		}
 	}
 }

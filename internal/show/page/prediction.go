@@ -1,10 +1,15 @@
 package page
 
 import (
+	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
@@ -74,4 +79,137 @@ func WritePrediction(w io.Writer, p Prediction) error {
 		d.Provenance = append(d.Provenance, entry{Name: f.Name, Text: f.Text})
 	}
 	return d.fill(w, predictionContent{headOf(p.Name), p.Curves}, p.Text)
+}
+
+// mostLinked is the largest number of curves in the contents. With more, only curves of CPU are there.
+const mostLinked = 6
+
+// WriteForecasts writes the page of tare forecast.
+func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
+	p := Prediction{
+		Name: "tare forecast", Tare: tare, Schema: f.Schema, Command: "tare forecast", Steps: f.Next,
+		Text: func(w io.Writer) error { return report.ForecastsForms()[0].Write(w, f) },
+	}
+	for _, x := range f.Forecasts {
+		part := Part{Title: report.ForecastFor(f, x), Facts: report.ForecastFacts(f, x)}
+		if table := report.ForecastServices(x); len(table.Rows) > 0 {
+			part.Table = &table
+		}
+		p.Parts = append(p.Parts, part)
+		for _, u := range x.Curves {
+			drawn := usedCurve(u)
+			drawn.Unlinked = len(x.Curves) > mostLinked && u.Kind != predict.CPU
+			if len(f.Forecasts) > 1 {
+				drawn.Title = x.Mesh + ", " + drawn.Title
+			}
+			p.Curves = append(p.Curves, drawn)
+		}
+		if x.Refused != "" {
+			continue
+		}
+		p.Facts = append(p.Facts, report.Fact{Name: "Results of " + x.Mesh, Text: strings.Join(x.From, ", ")})
+	}
+	return WritePrediction(w, p)
+}
+
+// usedCurve draws a curve at the sizes of messages of its busiest place, with the services on it.
+func usedCurve(u predict.Used) Curve {
+	unit, scale := "CPU, thousandths of a core", 1000.0
+	switch u.Kind {
+	case predict.Memory:
+		unit, scale = "Memory, MiB", 1
+	case predict.Latency:
+		unit, scale = "Share of the median response, ms", 1
+	}
+	busiest := u.Places[0]
+	for _, p := range u.Places {
+		if p.Rate > busiest.Rate {
+			busiest = p
+		}
+	}
+	drawn := drawnCurve(u.Curve, busiest.At, unit, scale)
+	drawn.Title = u.Of + ", " + u.Protocol
+	for i, axis := range u.Curve.Axes[1:] {
+		if axis.Levels > 1 {
+			drawn.Title += fmt.Sprintf(", %s %s", axis.Name, report.LevelWords(axis.Name, busiest.At[i+1]))
+		}
+	}
+	for _, p := range u.Places {
+		b := bandOf(p.At[0], p.Band, scale)
+		b.Name = p.Service
+		if u.Curve.Axes[0].Name == experiment.RateFactor && p.Rate > 0 && p.Rate < p.At[0] {
+			b.Name += fmt.Sprintf(", whose %.3g requests per second are below the curve", p.Rate)
+		}
+		drawn.Wanted = append(drawn.Wanted, b)
+	}
+	return drawn
+}
+
+// WriteSizes writes the page of tare size.
+func WriteSizes(w io.Writer, s report.Sizes, tare string) error {
+	p := Prediction{
+		Name: "tare size", Tare: tare, Schema: s.Schema, Command: "tare size",
+		Facts: []report.Fact{{Name: "Results", Text: s.From}}, Steps: s.Next,
+		Text: func(w io.Writer) error { return report.SizesForms()[0].Write(w, s) },
+	}
+	for _, size := range s.Sizes {
+		p.Parts = append(p.Parts, Part{Title: report.SizedFor(s, size), Facts: report.SizeFacts(s, size)})
+		if len(size.Place) == 0 {
+			continue // the mean has no axis
+		}
+		name := report.SizedName(s, size)
+		p.Curves = append(p.Curves, curveOf(size, size.Curve, name, "CPU, thousandths of a core", 1000), curveOf(size, size.MemoryCurve, name, "Memory, MiB", 1))
+	}
+	return WritePrediction(w, p)
+}
+
+// intervals of a drawn curve.
+const intervals = 40
+
+// curveOf draws a curve over its first axis, at the wanted levels of the others.
+func curveOf(size report.Sized, c *predict.Curve, title, unit string, scale float64) Curve {
+	drawn := drawnCurve(c, size.Place, unit, scale)
+	drawn.Title = title
+	if b, err := c.At(size.Place...); err == nil {
+		drawn.Wanted = []Band{bandOf(size.Place[0], b, scale)}
+	}
+	return drawn
+}
+
+func bandOf(x float64, b predict.Band, scale float64) Band {
+	return Band{X: x, Estimate: b.Estimate * scale, Low: b.Low * scale, High: b.High * scale, NewLow: b.NewLow * scale, NewHigh: b.NewHigh * scale}
+}
+
+// drawnCurve draws a curve over its first axis, at the levels of the others at a place.
+func drawnCurve(c *predict.Curve, place []float64, unit string, scale float64) Curve {
+	axis := c.Axes[0]
+	drawn := Curve{X: axis.Name, Y: unit, About: c.Reason}
+	if axis.Name == experiment.RateFactor {
+		drawn.X = "requests per second through one proxy"
+	}
+	var others []string
+	for _, other := range c.Axes[1:] {
+		if other.Levels > 1 {
+			others = append(others, other.Name)
+		}
+	}
+	if others != nil {
+		drawn.About += ". Marks are at all measured levels of " + printable.And(others)
+	}
+	place = slices.Clone(place)
+	for i := range intervals + 1 {
+		share := float64(i) / intervals
+		x := axis.From + (axis.To-axis.From)*share
+		if axis.From > 0 {
+			x = min(axis.To, axis.From*math.Pow(axis.To/axis.From, share))
+		}
+		place[0] = x
+		if b, err := c.At(place...); err == nil {
+			drawn.Line = append(drawn.Line, bandOf(x, b, scale))
+		}
+	}
+	for _, p := range c.Points {
+		drawn.Points = append(drawn.Points, [2]float64{p.At[0], p.Cost * scale})
+	}
+	return drawn
 }

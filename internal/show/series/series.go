@@ -8,16 +8,22 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 )
 
 // Series is one gauge over time.
@@ -248,3 +254,186 @@ func Count(all []Series) string {
 	}
 	return fmt.Sprintf("%d series with %s", len(all), printable.Counted(points, "value"))
 }
+
+// figures adds the figures of a report at one instant. The part of a metric's name is the label part, and the label
+// stat is estimate, low or high: an unknown interval has only the estimate. Differences from the baseline and ratios
+// to it have names of their own.
+func (c *collector) figures(r *answer.Report, at time.Time) {
+	for _, t := range r.Treatments {
+		c.add("tare_trials", "valid trials of a treatment", figureLabels(t.ID, t.Factors, t.Control, ""), []Point{{at, float64(t.N)}})
+		for _, m := range metric.Known(t.Metrics) {
+			help := m.Doc
+			if m.Unit != "" {
+				help += ", " + m.Unit
+			}
+			c.interval(seriesName(m.Name), help, figureLabels(t.ID, t.Factors, t.Control, m.Name), t.Metrics[m.Name].Interval, at)
+		}
+	}
+	for _, x := range r.Comparisons {
+		labels := figureLabels(x.Treatment, x.Factors, x.Control, x.Metric)
+		labels["against"] = x.Baseline
+		if x.Difference != nil {
+			c.interval(seriesName(x.Metric)+"_difference", "difference to the baseline, "+x.Unit, labels, *x.Difference, at)
+		}
+		if x.Ratio != nil {
+			c.interval(seriesName(x.Metric)+"_over_baseline", "ratio to the baseline", labels, *x.Ratio, at)
+		}
+	}
+}
+
+func (c *collector) interval(name, help string, labels map[string]string, i stats.Interval, at time.Time) {
+	add := func(stat string, v float64) {
+		of := maps.Clone(labels)
+		of["stat"] = stat
+		c.add(name, help, of, []Point{{at, v}})
+	}
+	add("estimate", i.Estimate)
+	if i.Known() {
+		add("low", *i.Low)
+		add("high", *i.High)
+	}
+}
+
+// figureLabels are the labels of a metric of a treatment.
+func figureLabels(treatment string, factors plan.Factors, control bool, metricName string) map[string]string {
+	labels := map[string]string{"treatment": treatment}
+	for name, level := range factors {
+		if name != plan.ControlFactor {
+			labels["factor_"+nameChars(name)] = report.Level(level)
+		}
+	}
+	if control {
+		labels[plan.ControlFactor] = "true"
+	}
+	if _, part, ok := strings.Cut(metricName, "/"); ok {
+		labels["part"] = part
+	}
+	return labels
+}
+
+func seriesName(metricName string) string { return "tare_" + nameChars(metric.Base(metricName)) }
+
+// nameChars replaces the characters that a name of a series or label cannot have.
+func nameChars(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '_'
+	}, s)
+}
+
+// Protocol is how a receiver takes series.
+type Protocol string
+
+// The protocols.
+const (
+	RemoteWrite Protocol = "remote-write"
+	OTLP        Protocol = "otlp"
+)
+
+// Protocols are all of them.
+func Protocols() []string { return []string{string(RemoteWrite), string(OTLP)} }
+
+// endings of paths, by which a protocol is recognised.
+var endings = []struct {
+	path string
+	of   Protocol
+}{
+	{"/api/v1/write", RemoteWrite}, {"/api/v1/push", RemoteWrite}, {"/api/v1/receive", RemoteWrite}, {"/v1/metrics", OTLP},
+}
+
+// Target is a receiver.
+type Target struct {
+	URL      *url.URL
+	Protocol Protocol
+	Header   http.Header // secrets: in no message
+	// Retrying is called before each repetition, unless it is nil.
+	Retrying func(why string)
+}
+
+// ParseTarget checks a URL. An empty protocol is recognised by the path.
+func ParseTarget(address string, protocol Protocol) (*Target, error) {
+	u, err := printable.ParseURL(address)
+	switch {
+	case err != nil:
+		return nil, hint.New("write it as http://127.0.0.1:9090/api/v1/write", "the URL is not valid: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return nil, hint.New("write it as http://127.0.0.1:9090/api/v1/write", "the URL has to begin with http:// or https:// and a host")
+	case u.User != nil:
+		return nil, hint.New(byHeader, "the URL has a password, which other users of this machine can read")
+	}
+	t := &Target{URL: u, Protocol: protocol}
+	for _, e := range endings {
+		if t.Protocol == "" && strings.HasSuffix(strings.TrimSuffix(u.Path, "/"), e.path) {
+			t.Protocol = e.of
+		}
+	}
+	if protocol != "" && !slices.Contains(Protocols(), string(protocol)) {
+		return nil, hint.New("protocols: "+strings.Join(Protocols(), ", "), "unknown protocol %q", protocol)
+	}
+	if t.Protocol == "" {
+		return nil, hint.New("add --push-protocol "+strings.Join(Protocols(), " or --push-protocol "), "the path %q is of no known protocol", u.Path)
+	}
+	return t, nil
+}
+
+// String is the URL without its query, which may have a secret.
+func (t *Target) String() string {
+	u := *t.URL
+	u.RawQuery, u.Fragment = "", ""
+	return u.String()
+}
+
+// byHeader is the hint of requests that need authorization.
+const byHeader = `add --push-header "Authorization: Bearer ${env:TOKEN}"`
+
+// cures are for answers that databases give.
+var cures = []struct {
+	texts []string
+	cure  string
+}{
+	{[]string{"out of bounds", "too old", "out of order", "out-of-order"}, "the run is older than the database accepts, or was pushed before: set out_of_order_time_window (Prometheus: storage.tsdb)"},
+	{[]string{"duplicate sample"}, "the run was pushed before with other figures, such as by an older tare: delete its series first"},
+	{[]string{"401 Unauthorized", "403 Forbidden"}, byHeader},
+	{[]string{"404 Not Found", "405 Method Not Allowed"}, "check the path; Prometheus needs --web.enable-remote-write-receiver or --web.enable-otlp-receiver"},
+	{[]string{"415 Unsupported Media Type"}, "check the protocol: --push-protocol"},
+	{[]string{"301 Moved", "302 Found", "303 See", "307 Temporary", "308 Permanent"}, "redirects are not followed: write the final URL"},
+	{[]string{"connection refused"}, "start the receiver, or check host and port"},
+	{[]string{"no such host"}, "check the host"},
+	{[]string{"certificate"}, "set SSL_CERT_FILE to the file of the certificate authority"},
+}
+
+const mostText = 500 // bytes of others' text in a message
+
+// Problem is an error without secrets, with a cure where one is known.
+func (t *Target) Problem(err error) error {
+	text := err.Error()
+	hide := []string{t.URL.RawQuery}
+	for _, of := range []map[string][]string{t.Header, t.URL.Query()} {
+		for _, values := range of {
+			for _, v := range values {
+				hide = append(append(hide, v), strings.Fields(v)...)
+			}
+		}
+	}
+	for _, secret := range hide {
+		if len(secret) >= shortestSecret {
+			text = strings.ReplaceAll(text, secret, "…")
+		}
+	}
+	text = strings.TrimSpace(printable.Line(text))
+	cure := ""
+	for _, c := range cures {
+		if cure == "" && slices.ContainsFunc(c.texts, func(s string) bool { return strings.Contains(text, s) }) {
+			cure = c.cure
+		}
+	}
+	if len(text) > mostText {
+		text = strings.ToValidUTF8(text[:mostText], "") + "…"
+	}
+	return hint.Wrap(fmt.Errorf("push to %s: %s", t, text), cure)
+}
+
+// shortestSecret in bytes: "Bearer" is none.
+const shortestSecret = 8

@@ -1,16 +1,34 @@
 package serve
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
+	"os"
+	"path"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
+	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/live"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // row is a run in the list.
@@ -163,4 +181,415 @@ func sparkline(values []float64) string {
 		points = append(points, fmt.Sprintf("%.1f,%.1f", 1+float64(i)/float64(len(values)-1)*(sparkWidth-2), 1+(high-v)/(high-low)*(sparkHeight-2)))
 	}
 	return strings.Join(points, " ")
+}
+
+const (
+	deepest     = 3     // levels below a directory given at which runs are found
+	mostEntries = 50000 // of a scan
+	maxList     = 64 << 20
+)
+
+// index finds runs below the directories given. It opens them as roots: names that lead out of them
+// fail, with `..` or by a link.
+type index struct {
+	roots    []root
+	releases []func()
+}
+
+type root struct {
+	*os.Root
+	path   string
+	prefix string // of identifiers, where several directories were given
+}
+
+// run is a results directory below a root.
+type run struct {
+	ID   string
+	path string // for tare's own readers, after contained
+	root root
+	name string // within the root
+}
+
+func openIndex(dirs []string) (*index, error) {
+	x := &index{}
+	taken := map[string]bool{}
+	for _, dir := range dirs {
+		absolute, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		opened, err := os.OpenRoot(absolute)
+		if err != nil {
+			return nil, errors.Join(hint.Wrap(err, "give the directory that tare run printed, or one with several of them"), x.close())
+		}
+		x.releases = append(x.releases, regular.Confine(opened))
+		r := root{Root: opened, path: absolute}
+		if len(dirs) > 1 {
+			name := filepath.Base(absolute)
+			for n := 2; taken[name]; n++ {
+				name = fmt.Sprintf("%s-%d", filepath.Base(absolute), n)
+			}
+			taken[name], r.prefix = true, name
+		}
+		x.roots = append(x.roots, r)
+	}
+	return x, nil
+}
+
+func (x *index) close() error {
+	for _, release := range x.releases {
+		release()
+	}
+	var errs []error
+	for _, r := range x.roots {
+		errs = append(errs, r.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// runs lists the results directories. Links are not followed.
+func (x *index) runs() ([]run, error) {
+	var all []run
+	left := mostEntries
+	for _, r := range x.roots {
+		found, err := r.find(".", 0, &left)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+func (r root) find(dir string, depth int, left *int) ([]run, error) {
+	if info, err := r.Lstat(path.Join(dir, result.PlanFile)); err == nil && info.Mode().IsRegular() {
+		id := path.Join(r.prefix, dir)
+		if id == "." {
+			id = filepath.Base(r.path)
+		}
+		return []run{{ID: id, path: filepath.Join(r.path, filepath.FromSlash(dir)), root: r, name: dir}}, nil
+	}
+	if depth == deepest {
+		return nil, nil
+	}
+	entries, err := fs.ReadDir(r.FS(), dir)
+	if err != nil {
+		if depth > 0 {
+			return nil, nil // removed since, or not readable
+		}
+		return nil, fmt.Errorf("list %s: %w", r.path, err)
+	}
+	var all []run
+	for _, e := range entries {
+		if *left--; *left < 0 {
+			return all, nil
+		}
+		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		found, err := r.find(path.Join(dir, e.Name()), depth+1, left)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// contained returns an error for a run with a link in it. A link that is made later is not followed out of the
+// root either (regular.Confine).
+func (r run) contained() error {
+	return fs.WalkDir(r.root.FS(), r.name, func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil // a run under way renames its files
+		case err != nil:
+			return err
+		case e.Type()&fs.ModeSymlink != 0:
+			return hint.New("copy the file itself into the results directory", "%s is a link, and links are not followed", name)
+		}
+		return nil
+	})
+}
+
+// digest of the list of the directory's files, which has the digests of all others. It is "" if there is none.
+func (r run) digest() string {
+	name, _ := r.list()
+	if name == "" {
+		return ""
+	}
+	f, err := r.root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%s\x00", r.path) // the list of one run may be copied into another
+	if _, err := io.Copy(hash, io.LimitReader(f, maxList)); err != nil {
+		return ""
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// stamp identifies the content of the list of the directory's files without reading it. It is "" if there is
+// none, because the run is under way or was killed.
+func (r run) stamp() string {
+	name, info := r.list()
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
+}
+
+// list is the name of the list of the directory's files, "" without one.
+func (r run) list() (string, fs.FileInfo) {
+	for _, of := range []string{result.SumsFile, result.ManifestFile} {
+		name := path.Join(r.name, of)
+		if info, err := r.root.Lstat(name); err == nil && info.Mode().IsRegular() {
+			return name, info
+		}
+	}
+	return "", nil
+}
+
+// summary is a run in the list. It is kept by the digest of the run's manifest.
+type summary struct {
+	Experiment string    `json:"experiment"`
+	Began      time.Time `json:"began"`
+	Machine    string    `json:"machine"`
+	Tare       string    `json:"tare,omitempty"`
+	Meshes     []string  `json:"meshes"`
+	Planned    int       `json:"planned"`
+	Used       int       `json:"used"`
+	Missing    int       `json:"missing,omitempty"` // trials that an interrupted run did not make
+	Warnings   int       `json:"warnings"`
+	Answer     string    `json:"answer,omitempty"` // the first sentence of the report
+	Gates      string    `json:"gates,omitempty"`  // their outcome in a sentence, empty without gates
+	// Decided is the outcome of all gates together.
+	Decided compare.Outcome `json:"decided,omitempty"`
+	// Headline is the difference of the first treatment that is compared, for the history.
+	Metric   string   `json:"metric,omitempty"`
+	Unit     string   `json:"unit,omitempty"`
+	Headline *float64 `json:"headline,omitempty"`
+	Error    string   `json:"error,omitempty"` // the report could not be made
+}
+
+// summaries are made one at a time in the background, and kept in a file.
+type summaries struct {
+	file string
+	stop chan struct{}
+	wake chan struct{}
+	done chan struct{}
+	once sync.Once
+
+	mu       sync.Mutex
+	byDigest map[string]summary
+	digests  map[string]string  // by stamp, so that an unchanged manifest is not read again
+	briefs   map[string]summary // by path and time of the plan
+	due      map[string]run     // by digest
+}
+
+// cacheSchema of the file. Another one is not read.
+const cacheSchema = "tare.summaries/v3"
+
+type cacheFile struct {
+	Schema    string             `json:"schema"`
+	Summaries map[string]summary `json:"summaries"`
+}
+
+const maxCache = 64 << 20
+
+func newSummaries(file string) *summaries {
+	s := &summaries{file: file, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
+		byDigest: map[string]summary{}, digests: map[string]string{}, briefs: map[string]summary{}, due: map[string]run{}}
+	var kept cacheFile
+	if text, err := regular.ReadFile(file, maxCache); err == nil && json.Unmarshal(text, &kept) == nil && kept.Schema == cacheSchema {
+		maps.Copy(s.byDigest, kept.Summaries)
+	}
+	go routine.Guarded(s.work)()
+	return s
+}
+
+// close may be called again.
+func (s *summaries) close() {
+	s.once.Do(func() { close(s.stop) })
+	<-s.done
+}
+
+// summaryOf returns the summary of a run, as far as it is made.
+func (s *summaries) summaryOf(r run) (_ summary, complete, ended bool) {
+	stamp := r.stamp()
+	if stamp == "" {
+		return s.briefly(r), true, false
+	}
+	s.mu.Lock()
+	digest, known := s.digests[stamp]
+	s.mu.Unlock()
+	if !known {
+		digest = r.digest()
+	}
+	if digest == "" {
+		return summary{Experiment: r.ID, Error: "the list of its files cannot be read"}, true, true
+	}
+	s.mu.Lock()
+	s.digests[stamp] = digest
+	found, ok := s.byDigest[digest]
+	if !ok {
+		s.due[digest] = r
+	}
+	s.mu.Unlock()
+	if ok {
+		return found, true, true
+	}
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+	return s.briefly(r), false, true
+}
+
+// briefly reads the plan and the environment once.
+func (s *summaries) briefly(r run) summary {
+	info, err := r.root.Lstat(filepath.ToSlash(filepath.Join(r.name, result.PlanFile)))
+	if err != nil {
+		return summary{Error: err.Error()}
+	}
+	key := fmt.Sprintf("%s %d", r.path, info.ModTime().UnixNano())
+	s.mu.Lock()
+	found, ok := s.briefs[key]
+	s.mu.Unlock()
+	if ok {
+		return found
+	}
+	made := summary{Experiment: r.ID}
+	if err := r.contained(); err != nil {
+		made.Error = err.Error()
+	} else if d, err := result.Open(r.path); err != nil {
+		made.Error = err.Error()
+	} else {
+		made = brief(d)
+		_ = d.Close()
+	}
+	s.mu.Lock()
+	s.briefs[key] = made
+	s.mu.Unlock()
+	return made
+}
+
+// work makes the summaries that are due.
+func (s *summaries) work() {
+	defer close(s.done)
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-s.wake:
+		}
+		made := false
+		for {
+			s.mu.Lock()
+			var digest string
+			var r run
+			for digest, r = range s.due {
+				break
+			}
+			s.mu.Unlock()
+			if digest == "" {
+				break
+			}
+			var sum summary
+			if err := r.contained(); err != nil {
+				sum = summary{Experiment: r.ID, Error: err.Error()}
+			} else {
+				sum = summarize(r.path)
+			}
+			s.mu.Lock()
+			s.byDigest[digest] = sum
+			delete(s.due, digest)
+			s.mu.Unlock()
+			made = true
+			select {
+			case <-s.stop:
+				s.keep()
+				return
+			default:
+			}
+		}
+		if made {
+			s.keep()
+		}
+	}
+}
+
+// summarize analyses a run.
+func summarize(path string) summary {
+	d, err := result.Open(path)
+	if err != nil {
+		return summary{Error: err.Error()}
+	}
+	defer d.Close()
+	s := brief(d)
+	r, err := answer.Analyze(d, compare.Options{})
+	if err != nil {
+		s.Error = err.Error()
+		return s
+	}
+	s.Used, s.Planned, s.Missing, s.Warnings = r.Count.Used, r.Count.Planned, r.Count.Missing, len(r.Warnings)
+	h := live.HeadlineOf(r)
+	if len(h.Answer) > 0 {
+		s.Answer = h.Answer[0]
+	}
+	if len(r.Decisions) > 0 {
+		s.Gates, s.Decided = report.OutcomesInWords(r.Decisions), r.Decided()
+	}
+	for _, t := range r.Treatments {
+		if of, ok := h.Of[t.ID]; ok && !of.Control {
+			s.Metric, s.Unit, s.Headline = h.Title, h.Unit, &of.Estimate
+			break
+		}
+	}
+	return s
+}
+
+// brief is the part that needs no analysis.
+func brief(d *result.Dir) summary {
+	e, p := d.Environment(), d.Plan()
+	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Tare: e.Tare, Planned: len(p.Trials)}
+	cpus := printable.Counted(e.CPUs, "CPU")
+	if e.CPUs == 0 { // an import
+		cpus = "CPUs unknown"
+	}
+	s.Machine = strings.TrimPrefix(e.CPUModel+", "+cpus, ", ")
+	if e.Platform != "" && e.Platform != "local" {
+		s.Machine += ", " + e.Platform
+	}
+	meshes := map[string]bool{}
+	for _, t := range p.Treatments {
+		if t.Levels.Mesh != "" {
+			meshes[t.Levels.Mesh] = true
+		} else if m, ok := t.Factors[experiment.MeshFactor].(string); ok {
+			meshes[m] = true
+		}
+	}
+	s.Meshes = slices.Sorted(maps.Keys(meshes))
+	return s
+}
+
+// keep writes the file. A failure costs the next start some time.
+func (s *summaries) keep() {
+	if s.file == "" {
+		return
+	}
+	s.mu.Lock()
+	made := maps.Clone(s.byDigest)
+	s.mu.Unlock()
+	maps.DeleteFunc(made, func(_ string, of summary) bool { return of.Error != "" }) // the next start may have no such error
+	text, err := json.Marshal(cacheFile{cacheSchema, made})
+	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o700) != nil {
+		return
+	}
+	partial := s.file + ".partial"
+	if os.WriteFile(partial, text, 0o600) == nil {
+		_ = os.Rename(partial, s.file)
+	}
 }

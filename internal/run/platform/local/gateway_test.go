@@ -252,7 +252,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[1])), Server).serve_f
 			d := must.Get(New(Options{AgentPath: agent, FetchProgram: onPath}).Deploy(t.Context(), spec))(t)
 			t.Cleanup(func() { _ = d.Remove(context.Background()) })
 			found := ""
-			for _, c := range must.Get(platformtest.Checks(d.Verifier.Verify(t.Context(), platform.Probe{})))(t) {
+			for _, c := range must.Get(platformtest.Checks(d.Verify(t.Context(), platform.Probe{})))(t) {
 				if strings.HasPrefix(c.Name, arrivedThrough) {
 					t.Log(c.Detail)
 					found += c.Caution

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -339,4 +341,172 @@ func (p *pod) admits(status int) error {
 		return nil
 	}
 	return statusError(status)
+}
+
+// forwarders are programs that listen for another process: the application does not use their CPU.
+var forwarders = []string{"docker-proxy", "rootlessport", "sshd", "ssh", "kubectl", "slirp4netns", "pasta", "gvproxy"}
+
+// listening lists the addresses on which a process or one of its descendants listens. It is empty
+// where that cannot be read.
+func listening(pid int) []netip.AddrPort {
+	all, err := listeningSockets()
+	if err != nil {
+		return nil
+	}
+	pids := []int{pid}
+	below, err := descendants([]platform.Task{{PID: pid}}, func(map[int]bool) {})
+	if err == nil {
+		for _, d := range below {
+			pids = append(pids, d.task.PID)
+		}
+	}
+	var found []netip.AddrPort
+	for _, pid := range pids {
+		for _, name := range descriptorsOf(pid) {
+			if at, ok := all[name]; ok && !slices.Contains(found, at) {
+				found = append(found, at)
+			}
+		}
+	}
+	slices.SortFunc(found, netip.AddrPort.Compare)
+	return found
+}
+
+// listeners finds the processes that listen on an address: of several that share the socket, only
+// the ancestors of the others.
+func listeners(at netip.AddrPort) ([]int, error) {
+	all, err := listeningSockets()
+	if err != nil {
+		return nil, err
+	}
+	wanted := map[string]bool{}
+	for inode, socket := range all {
+		if socket.Port() == at.Port() && (socket.Addr() == at.Addr() || socket.Addr().IsUnspecified()) {
+			wanted[inode] = true
+		}
+	}
+	procs, err := procfs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
+	parents := map[int]int{}
+	for _, p := range procs {
+		if !slices.ContainsFunc(descriptorsOf(p.PID), func(name string) bool { return wanted[name] }) {
+			continue
+		}
+		stat, err := p.Stat()
+		if err != nil {
+			continue // it has ended
+		}
+		if slices.ContainsFunc(forwarders, func(name string) bool { return strings.HasPrefix(stat.Comm, name) }) {
+			return nil, fmt.Errorf("%s (process %d) forwards connections to another process, whose CPU is unknown", stat.Comm, p.PID)
+		}
+		parents[p.PID] = stat.PPID
+	}
+	var found []int
+	for pid, parent := range parents {
+		if _, shared := parents[parent]; !shared {
+			found = append(found, pid)
+		}
+	}
+	if len(found) == 0 {
+		return nil, errors.New("no process of this user, and of this network namespace, has the socket")
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+func descriptorsOf(pid int) []string {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return nil
+	}
+	names, err := p.FileDescriptorTargets()
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+// listeningSockets returns the addresses of the listening TCP sockets of this network namespace, by socket.
+func listeningSockets() (map[string]netip.AddrPort, error) {
+	listening, err := sockets(tcpListen)
+	all := map[string]netip.AddrPort{}
+	for _, l := range listening {
+		all[l.socket] = l.from
+	}
+	return all, err
+}
+
+// container is a container of a pod, over all of its restarts.
+type container struct {
+	id      string // of its first process
+	pod     *pod
+	name    string                      // app, sidecar, control, or of the process beside a program
+	again   func(context.Context) error // restarts it at its address
+	lives   int
+	process *process // current or last, nil before the first
+	frozen  bool
+}
+
+// incarnation is the task ID of the current process. Each process has its own, so that their usage
+// is not mixed.
+func (v *container) incarnation() string {
+	if v.lives == 1 {
+		return v.id
+	}
+	return fmt.Sprintf("%s.%d", v.id, v.lives)
+}
+
+func (v *container) up() bool { return v.process != nil && !exited(v.process.Process) }
+
+// begin finds or adds a container and counts the start of a process in it.
+func (ps *processes) begin(p *pod, name string, again func(context.Context) error) *container {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	id := p.name + "/" + name
+	v := ps.find(id)
+	if v == nil {
+		v = &container{id: id, pod: p, name: name}
+		ps.containers = append(ps.containers, v)
+	}
+	v.again = again
+	v.lives++
+	return v
+}
+
+func (ps *processes) setProcess(v *container, p *process) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	v.process, v.frozen = p, false
+}
+
+type restartKey struct{}
+
+func restarted(ctx context.Context) bool { return ctx.Value(restartKey{}) != nil }
+
+// alive returns a container and its process. The process is nil if it has ended.
+func (ps *processes) alive(id string) (*container, *process, error) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	v := ps.find(id)
+	switch {
+	case ps.removed:
+		return nil, nil, errRemoved
+	case v == nil:
+		return nil, nil, fmt.Errorf("task %s does not exist", id)
+	case !v.up():
+		return v, nil, nil
+	}
+	return v, v.process, nil
+}
+
+// find returns a container, or nil. ps.mu is held.
+func (ps *processes) find(id string) *container {
+	for _, v := range ps.containers {
+		if v.id == id {
+			return v
+		}
+	}
+	return nil
 }

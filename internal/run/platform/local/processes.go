@@ -13,7 +13,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
+
+	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
@@ -282,4 +286,215 @@ func exited(p *proc.Process) bool {
 	default:
 		return false
 	}
+}
+
+// deployed are the deployments of this process, of all its platforms: their processes are its descendants.
+var deployed neighbours
+
+// neighbours are the deployments that exist at the same time. Each lists only its own processes.
+type neighbours struct {
+	mu  sync.Mutex
+	all map[*processes]bool
+	// commands are processes that end by themselves while a deployment is made, such as the bootstrap of a sidecar:
+	// tasks of none. A deployment beside it may have listed one that ended since, so each stays for forgotten.
+	commands map[*proc.Process]time.Time
+}
+
+const forgotten = time.Minute
+
+// start starts a process that ends by itself.
+func (n *neighbours) start(start func() (*proc.Process, error)) (*proc.Process, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p, err := start()
+	if err != nil {
+		return nil, err
+	}
+	if n.commands == nil {
+		n.commands = map[*proc.Process]time.Time{}
+	}
+	n.commands[p] = time.Now()
+	return p, nil
+}
+
+func (n *neighbours) enter(ps *processes) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.all == nil {
+		n.all = map[*processes]bool{}
+	}
+	n.all[ps] = true
+}
+
+// leave is for a removed deployment. It may be called more than once.
+func (n *neighbours) leave(ps *processes) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.all, ps)
+}
+
+// pids adds the processes of all other deployments, and of no deployment, to a set.
+func (n *neighbours) pids(of *processes, all map[int]bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for p, started := range n.commands {
+		all[p.PID] = true
+		select {
+		case <-p.Done():
+			if time.Since(started) > forgotten {
+				delete(n.commands, p)
+			}
+		default:
+		}
+	}
+	for ps := range n.all {
+		if ps == of {
+			continue
+		}
+		ps.mu.Lock()
+		for _, p := range ps.started {
+			all[p.PID] = true
+		}
+		ps.mu.Unlock()
+	}
+}
+
+// descendant is an unlisted process, with the task of its nearest listed ancestor.
+type descendant struct {
+	task platform.Task // PID is the descendant's own
+	name string
+}
+
+// descendants finds the descendants of the known processes, without others and their descendants.
+// The function add puts these others into a set: processes from before the listing, and
+// processes that started meanwhile.
+func descendants(known []platform.Task, add func(others map[int]bool)) ([]descendant, error) {
+	others := map[int]bool{}
+	add(others)
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, fmt.Errorf("list processes: %w", err)
+	}
+	type node struct {
+		parent int
+		name   string
+	}
+	tree := map[int]node{}
+	for _, p := range all {
+		stat, err := p.Stat()
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has ended
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read process %d: %w", p.PID, err)
+		}
+		if stat.State != "Z" {
+			tree[p.PID] = node{stat.PPID, stat.Comm}
+		}
+	}
+	add(others)
+	tasks := map[int]platform.Task{}
+	for _, t := range known {
+		tasks[t.PID] = t
+	}
+	var found []descendant
+	for _, p := range all {
+		n, alive := tree[p.PID]
+		if _, listed := tasks[p.PID]; listed || !alive || others[p.PID] {
+			continue
+		}
+		// At most as many steps as processes: the tree is read while it changes.
+		for at, steps := n.parent, 0; at > 1 && !others[at] && steps < len(tree); at, steps = tree[at].parent, steps+1 {
+			if ancestor, ok := tasks[at]; ok {
+				found = append(found, descendant{platform.Task{Task: ancestor.Task, PID: p.PID, Parent: ancestor.Parent}, n.name})
+				break
+			}
+		}
+	}
+	return found, nil
+}
+
+// limits are the control groups of the sidecars, one for each pod.
+type limits struct {
+	of cgroup.Limits // of a sidecar
+
+	mu     sync.Mutex
+	groups map[string]*cgroup.Group // by pod
+}
+
+// group makes the group of a pod's sidecar, or returns it if the sidecar is restarted. It is nil without limits.
+func (l *limits) group(w *workspace, pod string) (*cgroup.Group, error) {
+	if l.of == (cgroup.Limits{}) {
+		return nil, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g := l.groups[pod]; g != nil {
+		return g, nil
+	}
+	g, err := cgroup.Make(filepath.Base(w.runtime.path)+"-"+pod, l.of)
+	if err != nil {
+		return nil, fmt.Errorf("limit the sidecar of %s: %w", pod, err)
+	}
+	if l.groups == nil {
+		l.groups = map[string]*cgroup.Group{}
+	}
+	l.groups[pod] = g
+	return g, nil
+}
+
+// explain adds to the error of a pod's sidecar that it was killed at its memory limit.
+func (l *limits) explain(pod string, err error) error {
+	l.mu.Lock()
+	g := l.groups[pod]
+	l.mu.Unlock()
+	if err == nil || g == nil {
+		return err
+	}
+	if c, failed := g.Counts(); failed != nil || c.OOMKills == 0 {
+		return err
+	}
+	return hint.Wrap(fmt.Errorf("the sidecar of %s was OOMKilled: it needs more than its memory limit of %d MiB: %w", pod, l.of.Memory>>20, err),
+		"raise resources.limits.memory of the mesh, or measure without it what it needs")
+}
+
+// remove removes all groups, whose processes have ended.
+func (l *limits) remove() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var failed []error
+	for _, g := range l.groups {
+		failed = append(failed, g.Remove())
+	}
+	return errors.Join(failed...)
+}
+
+// prober implements [platform.Deployment.Probe].
+type prober struct{ cpus map[string]string } // pinned, by plane
+
+// Probe implements [platform.Deployment.Probe] in this process. It runs on the processors of application and
+// data plane, or on all if one of them is not pinned.
+func (p prober) Probe(ctx context.Context) (probe.Reading, error) {
+	cpus, err := probedCPUs(p.cpus)
+	if err != nil {
+		return probe.Reading{}, err
+	}
+	return probe.Local{CPUs: cpus}.Probe(ctx)
+}
+
+func probedCPUs(pinned map[string]string) ([]int, error) {
+	var all []int
+	for _, plane := range []metric.Plane{metric.App, metric.Data} {
+		list := pinned[string(plane)]
+		if list == "" {
+			return nil, nil
+		}
+		cpus, err := proc.ParseCPUs(list)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, cpus...)
+	}
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }

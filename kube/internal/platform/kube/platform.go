@@ -28,19 +28,25 @@ package kube
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/agents"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/guard"
+	"github.com/tare-mesh/tare/kube/internal/leftover"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
 )
 
@@ -283,3 +289,174 @@ func checkSupported(spec platform.Spec) error {
 	}
 	return nil
 }
+
+// leftovers finds and removes objects of other runs.
+type leftovers struct{ *Options }
+
+// sweep removes the objects of dead runs. An existing namespace must then hold no object of another run: names of
+// services would collide.
+func (l leftovers) sweep(ctx context.Context) error {
+	namespace := l.Namespace
+	if l.InPlace { // meshes and other trials of a run in place are elsewhere in the cluster
+		namespace = ""
+	}
+	swept, err := leftover.DeleteDead(ctx, l.Cluster, namespace, l.Report)
+	if err != nil {
+		return err
+	}
+	for _, s := range swept {
+		l.Report(fmt.Sprintf("removed leftovers of run %s from the cluster", s.ID))
+	}
+	if !l.existing() {
+		return nil
+	}
+	all, err := l.inNamespace(ctx)
+	for _, other := range all {
+		if other.ID != l.Run {
+			return hint.New("wait until it ends; if it has, remove them: `tare cluster cleanup --namespace "+l.Namespace+" --run "+other.ID+"`",
+				"namespace %s holds objects of run %s: %s", l.Namespace, other.ID, refNames(other.Objects))
+		}
+	}
+	return err
+}
+
+// ownRun deletes the objects of an interrupted trial of this run.
+func (l leftovers) ownRun(ctx context.Context) error {
+	all, err := l.inNamespace(ctx)
+	if err != nil {
+		return err
+	}
+	for _, found := range all {
+		if found.ID == l.Run {
+			// The run's Lease remains until its end.
+			found.Objects = slices.DeleteFunc(found.Objects, func(r cluster.Ref) bool { return r.Kind.Kind == "Lease" })
+			return leftover.Delete(ctx, l.Cluster, l.Report, found)
+		}
+	}
+	return nil
+}
+
+// inNamespace lists the objects of runs in the existing namespace. A kind that cannot be listed there cannot be created
+// there, so it is skipped.
+func (l leftovers) inNamespace(ctx context.Context) ([]leftover.Run, error) {
+	all, err := leftover.Find(ctx, l.Cluster, l.Namespace)
+	if _, ok := errors.AsType[*cluster.Unlisted](err); ok {
+		err = nil
+	}
+	return all, err
+}
+
+func refNames(refs []cluster.Ref) string {
+	return strings.Join(printable.Texts(refs, cluster.Ref.String), ", ")
+}
+
+// checkMeshAllowed refuses a mesh in an existing namespace.
+func (o *Options) checkMeshAllowed(m mesh.Definition) error {
+	if !o.existing() || o.InPlace || m.Kubernetes == nil {
+		return nil
+	}
+	return hint.New("remove platform.namespace: a mesh needs cluster-wide RBAC permissions",
+		"mesh %s labels its namespaces, and %s is an existing namespace", m.Name, o.Namespace)
+}
+
+// inotifyOfSidecar is about how many inotify instances a sidecar takes. The sidecars of a node have the same user, who may have 128 by
+// default: the forty-third does not start.
+const inotifyOfSidecar = 3
+
+// noteInotify reports, once in a run, that the nodes permit fewer inotify instances than the sidecars of a trial take. Only node agents
+// can read the setting.
+func (p *Platform) noteInotify(ctx context.Context, t *trial) {
+	k := t.spec.Mesh.Kubernetes
+	if p.options.Agents == nil || t.cluster.DryRun() || k == nil || !slices.ContainsFunc(k.Proxies, func(x mesh.Proxy) bool { return x.In == mesh.InPod }) {
+		return
+	}
+	sidecars := 0
+	for _, s := range t.agentServices() {
+		sidecars += max(1, s.Replicas)
+	}
+	limits := map[string]int64{}
+	for _, a := range p.options.Agents.All() {
+		if r, err := a.Read(ctx, nodeagent.Query{}); err == nil && r.Node != nil && r.Node.Inotify > 0 {
+			limits[a.Node.Name] = r.Node.Inotify
+		}
+	}
+	if text := fewInotify(sidecars, limits); text != "" {
+		p.fewInotify.Do(func() { p.options.Report(text) })
+	}
+}
+
+// fewInotify is the message about nodes whose inotify instances do not suffice for sidecars, "" if they do.
+func fewInotify(sidecars int, limits map[string]int64) string {
+	var all, least int64
+	for _, limit := range limits {
+		all += limit
+		if least == 0 || limit < least {
+			least = limit
+		}
+	}
+	if len(limits) == 0 || int64(sidecars)*inotifyOfSidecar <= all {
+		return ""
+	}
+	needed := int64(sidecars) * inotifyOfSidecar / int64(len(limits))
+	enough := int64(1024)
+	for enough < 2*needed {
+		enough *= 2
+	}
+	return fmt.Sprintf("the nodes permit a user %d inotify instances, and %d sidecars take about %d on each: pods will fail with \"too many open files\". Raise it on each node: sysctl -w fs.inotify.max_user_instances=%d",
+		least, sidecars, needed, enough)
+}
+
+// Labels of a trial's objects, beside the labels of every object of tare.
+const (
+	labelTrial   = "tare.dev/trial"
+	labelService = "tare.dev/service"
+	// labelBackground is the background service of a pod on a simulated node.
+	labelBackground = "tare.dev/background"
+	labelApp        = "app" // the common label of meshes and dashboards
+)
+
+// Ports of the containers.
+const (
+	servicePort = 8080
+	adminPort   = 9090
+	workerPort  = 9095
+)
+
+// Names of containers, and of objects that exist once in a namespace.
+const (
+	appContainer  = "app"
+	loadContainer = "load"
+	tokenName     = "tare-token"
+	tokenKey      = "token"
+	configKey     = "service.json"
+)
+
+// serviceSuffix ends the DNS names of Services. The search list of pods adds the cluster's domain, whatever it is.
+const serviceSuffix = "svc"
+
+// Length limits of a namespace's name, which is a DNS label, and of the run's name in it.
+const (
+	maxLabel   = 63
+	maxRunName = 24
+)
+
+// RunID makes a run's label from its name and its results directory. It is the same when the run is resumed.
+func RunID(name, directory string) string {
+	sum := sha256.Sum256([]byte(directory))
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	name = cmp.Or(strings.Trim(name[:min(len(name), maxRunName)], "-"), "run")
+	return name + "-" + hex.EncodeToString(sum[:4])
+}
+
+func namespaceOf(run string, spec platform.Spec) string {
+	name := namespacePrefix(run) + fmt.Sprint(spec.Trial.Ordinal)
+	return strings.Trim(name[:min(len(name), maxLabel)], "-")
+}
+
+// namespacePrefix begins the names of the namespaces of a run's trials.
+func namespacePrefix(run string) string { return "tare-" + run + "-" }

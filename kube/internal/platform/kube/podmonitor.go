@@ -1,14 +1,22 @@
 package kube
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
 
 // podMonitor reports a pod of the trial that is deleted or whose container ends or restarts.
@@ -160,3 +168,199 @@ func describeEnd(event string, t *corev1.ContainerStateTerminated) (reason, advi
 
 // killedStatus is the exit status that container runtimes report for SIGKILL: 128 + 9.
 const killedStatus = 137
+
+// nodeMonitor reports the loss of a node that has a pod of the trial. Kubernetes keeps the pods of such a node for
+// minutes, unchanged but for their readiness, so that their own state does not show it.
+type nodeMonitor struct {
+	*trial
+	pods *trialPods
+	stop func() // nil: nodes are not followed
+	// forbidden reports that nodes are not followed, once in a run.
+	forbidden func()
+
+	mu   sync.Mutex
+	lost error
+	down map[string]bool // nodes that were not ready when the trial began
+}
+
+// nodesNotFollowed is reported if a role from before a new version of tare lacks a verb.
+const nodesNotFollowed = "nodes are not followed without the permission to list and watch them: apply the role of `tare cluster rbac` again"
+
+// start follows the nodes with a watch. Without permission to list or watch nodes it follows none.
+func (m *nodeMonitor) start(ctx context.Context) error {
+	if len(m.nodes) == 0 {
+		return nil
+	}
+	nodes := m.cluster.Typed().CoreV1().Nodes()
+	m.down = map[string]bool{}
+	err := m.cluster.Retry(ctx, "follow nodes", func(ctx context.Context) error {
+		list, err := nodes.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, n := range list.Items {
+			m.down[n.Name] = !cluster.IsReady(n)
+		}
+		// The informer would repeat a watch that is not permitted, and list all nodes each time.
+		w, err := nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+		if err == nil {
+			w.Stop()
+		}
+		return err
+	})
+	if cluster.IsForbidden(err) {
+		m.forbidden()
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	informer := cache.NewSharedIndexInformer(listWatch(nodes), &corev1.Node{}, 0, cache.Indexers{})
+	m.stop, err = follow(ctx, "nodes", informer, m.changed)
+	return err
+}
+
+func (m *nodeMonitor) close() {
+	if m.stop != nil {
+		m.stop()
+	}
+}
+
+// changed checks a node that appeared, changed or was deleted.
+func (m *nodeMonitor) changed(node *corev1.Node, deleted bool) {
+	if !deleted && cluster.IsReady(*node) || !m.pods.onNode(node.Name) {
+		return
+	}
+	why := "was removed from the cluster"
+	if !deleted {
+		why = "is not ready" + conditionText(node)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost == nil {
+		m.lost = hint.New("see `kubectl describe node "+node.Name+"`; the next trial uses the nodes that are left", "node %s %s", node.Name, why)
+	}
+}
+
+// isDown reports whether a node was lost before the trial. Its containers cannot be read, and no load reaches them.
+func (m *nodeMonitor) isDown(node string) bool { return m != nil && m.down[node] }
+
+// conditionText is the kubelet's or the controller's reason why a node is not ready.
+func conditionText(n *corev1.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Reason != "" {
+			return ": " + c.Reason + ", " + c.Message
+		}
+	}
+	return ""
+}
+
+// Err implements [platform.Deployment.Broken].
+func (m *nodeMonitor) Err() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.lost == nil {
+		return nil
+	}
+	return &platform.Lost{Hinted: hint.Hinted{Err: m.lost, Text: hint.Of(m.lost)}, Code: "node-lost"}
+}
+
+// maxVisits bounds the kept visits of one trial: a pod that restarts all the time makes many.
+const maxVisits = 1000
+
+// visitors finds containers of other pods, on the nodes of the trial, that are started and ended while it runs. It
+// follows the watch: no list at two moments shows them.
+type visitors struct {
+	pods  *trialPods
+	since time.Time // containers that ended before are ignored
+
+	mu     sync.Mutex
+	known  map[containerID]*life
+	visits []visit
+}
+
+type containerID struct {
+	pod  types.UID
+	name string
+}
+
+// life is the known lifetime of a container.
+type life struct {
+	starts  int32     // since the pod began
+	running bool      // at the last change
+	began   time.Time // the present or last process was first observed
+}
+
+// visit is one process of a container, from start to end.
+type visit struct {
+	platform.Visitor
+	node string
+}
+
+// changed follows a pod that appeared, changed or was deleted.
+func (v *visitors) changed(pod *corev1.Pod, deleted bool) {
+	if v.pods.owns(pod) {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil {
+		v.known = map[containerID]*life{}
+	}
+	now := time.Now()
+	for _, s := range statuses(pod) {
+		id := containerID{pod.UID, s.Name}
+		l := v.known[id]
+		if l == nil {
+			l = &life{}
+			v.known[id] = l
+			if t := s.State.Terminated; t != nil && t.FinishedAt.Time.Before(v.since) {
+				l.starts = starts(s)
+			}
+		}
+		v.follow(l, pod, s, deleted, now)
+		if deleted {
+			delete(v.known, id)
+		}
+	}
+}
+
+func starts(s corev1.ContainerStatus) int32 {
+	if s.State.Running != nil || s.State.Terminated != nil {
+		return s.RestartCount + 1
+	}
+	return s.RestartCount
+}
+
+// follow updates the life of a container and keeps a process that was started and has ended.
+func (v *visitors) follow(l *life, pod *corev1.Pod, s corev1.ContainerStatus, deleted bool, now time.Time) {
+	running := s.State.Running != nil && !deleted
+	started := starts(s) > l.starts
+	if started {
+		l.starts, l.began = starts(s), now
+	}
+	if (started || l.running) && !running && len(v.visits) < maxVisits {
+		v.visits = append(v.visits, visit{platform.Visitor{Name: pod.Namespace + "/" + pod.Name + "/" + s.Name, Began: l.began, Ended: now,
+			System: cluster.IsSystem(pod) || v.pods.ofOthers(pod)}, pod.Spec.NodeName})
+	}
+	l.running = running
+}
+
+// Visitors implements [platform.Deployment.Visitors].
+func (v *visitors) Visitors(from, to time.Time) []platform.Visitor {
+	nodes := v.nodes()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var all []platform.Visitor
+	for _, one := range v.visits {
+		if slices.Contains(nodes, one.node) && one.Began.After(from) && one.Ended.Before(to) {
+			all = append(all, one.Visitor)
+		}
+	}
+	return all
+}
+
+// nodes are the nodes of the trial's pods.
+func (v *visitors) nodes() []string {
+	return printable.Texts(v.pods.all(), func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+}

@@ -2,8 +2,11 @@ package kube
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -11,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/kube/internal/meshes"
 )
 
 // countsAtOnce is the number of pods that are read in parallel.
@@ -175,4 +179,244 @@ func (rc *requestCounters) task(pod *corev1.Pod, container string) balance.Count
 		}
 	}
 	return c
+}
+
+// Reasons why a proxy that services share has no equations.
+const (
+	// The mesh redirects only its own pods to waypoints.
+	outsideWaypoint = "the load is outside the mesh, and its requests may bypass the waypoint"
+	pooledWaypoint  = "waypoints open connections of their own"
+	pooledGateway   = "the gateway opens connections of its own"
+)
+
+// waypoints read the proxies that have pods of their own in the namespace.
+func (rc *requestCounters) waypoints() (reads []func(context.Context) []alternative) {
+	if rc.spec.Mesh.Kubernetes == nil {
+		return nil
+	}
+	place := balance.Place{Service: balance.WaypointName, Point: balance.Waypoint, Unit: balance.Requests}
+	unknown := ""
+	if !rc.enrolment.loadInside {
+		unknown = outsideWaypoint
+	}
+	for _, x := range rc.spec.Mesh.Kubernetes.Proxies {
+		reads = append(reads, rc.receivers(x, place, unknown)...)
+	}
+	return reads
+}
+
+// gateways read the ingress gateway, if the load goes through it.
+func (rc *requestCounters) gateways() []func(context.Context) []alternative {
+	if rc.enrolment.gateway == nil {
+		return nil
+	}
+	return rc.receivers(*rc.enrolment.gateway.Proxy, balance.Place{Service: balance.LoadName, Point: balance.Gateway, To: rc.spec.Entry().Name, Unit: balance.Requests}, "")
+}
+
+// receivers read the requests that a proxy in the namespace receives.
+func (rc *requestCounters) receivers(x mesh.Proxy, place balance.Place, unknown string) (reads []func(context.Context) []alternative) {
+	x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool { return !receives(c) })
+	for _, pod := range rc.selected(x) {
+		reads = append(reads, func(ctx context.Context) []alternative {
+			all := rc.proxy(ctx, pod, x, func(mesh.Counter) balance.Place { return place })
+			for i := range all {
+				if unknown != "" {
+					all[i].count.Unknown = unknown
+				}
+			}
+			return all
+		})
+	}
+	return reads
+}
+
+// receives reports whether a counter counts requests that a proxy receives.
+func receives(c mesh.Counter) bool { return c.Proves == mesh.ProvesL7 && c.Way() == mesh.WayIn }
+
+// nodePoints are the counters of a node's proxy, by direction of the mesh's definition.
+var nodePoints = map[string]balance.Point{mesh.WayIn: balance.NodeIn, mesh.WayOut: balance.NodeOut}
+
+// nodeProxies read the proxies that the pods of a node share, on the nodes of the trial's pods.
+func (rc *requestCounters) nodeProxies() (reads []func(context.Context) []alternative) {
+	k := rc.spec.Mesh.Kubernetes
+	if k == nil {
+		return nil
+	}
+	for _, x := range k.Proxies {
+		if x.Counters = rc.connections(x); len(x.Counters) == 0 {
+			continue
+		}
+		for _, pod := range rc.pods.inCluster() {
+			if pod.Namespace == k.Namespace && x.Selects(pod.Labels) && rc.pods.onNode(pod.Spec.NodeName) {
+				reads = append(reads, func(ctx context.Context) []alternative { return rc.nodeProxy(ctx, x, pod) })
+			}
+		}
+	}
+	return reads
+}
+
+// connections are the counters of a node's proxy, one for each service and direction in which it has connections.
+func (rc *requestCounters) connections(x mesh.Proxy) (all []mesh.Counter) {
+	for _, c := range x.Connections {
+		for _, s := range rc.spec.Topology.Services {
+			if c.Way() == mesh.WayIn || slices.ContainsFunc(s.Calls, func(call app.Call) bool { return call.Service != "" }) {
+				all = append(all, c.Of(rc.namespace, s.Name))
+			}
+		}
+		if c.Way() == mesh.WayOut && rc.enrolment.loadInside {
+			all = append(all, c.Of(rc.namespace, loadService))
+		}
+	}
+	return all
+}
+
+// nodeProxy reads one proxy of a node. Each service is a direction of its own: one that the verification's requests did
+// not move has no counter.
+func (rc *requestCounters) nodeProxy(ctx context.Context, x mesh.Proxy, pod *corev1.Pod) []alternative {
+	all := rc.proxy(ctx, pod, x, func(c mesh.Counter) balance.Place {
+		return balance.Place{Service: c.Labels[c.Workload], Point: nodePoints[c.Way()], Unit: balance.Connections}
+	})
+	for i := range all {
+		a := &all[i]
+		a.index, a.way = 0, a.way+" of "+a.count.Service
+		switch {
+		case a.count.Point != balance.NodeIn:
+		case rc.enrolment.gateway != nil && a.count.Service == rc.spec.Entry().Name:
+			a.count.Unknown = pooledGateway
+		case slices.ContainsFunc(rc.spec.Mesh.Kubernetes.Proxies, func(p mesh.Proxy) bool { return len(rc.selected(p)) > 0 }):
+			a.count.Unknown = pooledWaypoint
+		}
+	}
+	return all
+}
+
+// selected are the pods of a proxy in the trial's namespace.
+func (rc *requestCounters) selected(x mesh.Proxy) []*corev1.Pod {
+	return slices.DeleteFunc(rc.pods.all(), func(pod *corev1.Pod) bool { return x.In != mesh.InNamespace || !x.Selects(pod.Labels) })
+}
+
+// callGraph finds the calls between services of an application whose file does not declare them. It reads the sidecars'
+// counters after the probes of the verification.
+type callGraph struct {
+	*trial
+	pods *trialPods
+}
+
+// seenCall is a call between two services.
+type seenCall struct{ caller, service string }
+
+// find lists the calls, by caller. Services of a mesh without sidecars, or whose counters have no destinations, have none.
+func (g *callGraph) find(ctx context.Context) (calls []seenCall) {
+	if g.spec.Mesh.Kubernetes == nil {
+		return nil
+	}
+	var names []string
+	for _, s := range g.spec.Topology.Services {
+		names = append(names, s.Name)
+	}
+	for _, s := range g.spec.Topology.Services {
+		for _, pod := range g.pods.ofService(s.Name) {
+			for _, to := range g.destinations(ctx, pod, names) {
+				if c := (seenCall{s.Name, to}); to != s.Name && !slices.Contains(calls, c) {
+					calls = append(calls, c)
+				}
+			}
+		}
+	}
+	return calls
+}
+
+// destinations are the Services that a pod's sidecars have counted calls to. Unreadable counters count none.
+func (g *callGraph) destinations(ctx context.Context, pod *corev1.Pod, names []string) (all []string) {
+	for _, x := range g.spec.Mesh.Kubernetes.Proxies {
+		if x.In != mesh.InPod {
+			continue
+		}
+		x.Counters = slices.DeleteFunc(slices.Clone(x.Counters), func(c mesh.Counter) bool { return c.Way() != mesh.WayOut })
+		values, err := meshes.LabelValues(ctx, g.cluster, x, pod)
+		if err != nil {
+			continue
+		}
+		for _, name := range names {
+			if slices.ContainsFunc(values, func(v string) bool { return addressed(v, name, g.namespace) }) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// addressed reports whether a label's value is a Service, or its name in the namespace: "outbound|80||api.shop.svc…".
+func addressed(value, service, namespace string) bool {
+	before, after, found := strings.Cut(value, service+"."+namespace)
+	if !found {
+		return value == service
+	}
+	starts := before == "" || strings.ContainsAny(before[len(before)-1:], "|/:;,")
+	return starts && (after == "" || strings.ContainsAny(after[:1], ".|:/;,"))
+}
+
+// text is the calls as application.services takes them.
+func (g *callGraph) text(calls []seenCall) string {
+	var lines []string
+	for _, s := range g.spec.Topology.Services {
+		var to []string
+		for _, c := range calls {
+			if c.caller == s.Name {
+				to = append(to, c.service)
+			}
+		}
+		if len(to) > 0 {
+			lines = append(lines, fmt.Sprintf("{name: %s, calls: [%s]}", s.Name, strings.Join(to, ", ")))
+		}
+	}
+	return strings.Join(lines, ", ")
+}
+
+// callsFound reports the calls, as text has them, and what they are for.
+func callsFound(text string) string {
+	return "the proxies saw calls between services: add application: {services: [" + text + "]} to the file, and requests are counted along them"
+}
+
+// adminTimeout bounds one request to a service's REST interface.
+const adminTimeout = 15 * time.Second
+
+// serviceAPI returns the REST interface of a service that tare-agent plays in a pod, through the API server and not through the
+// mesh. close ends its connections.
+func (t *trial) serviceAPI(pod *corev1.Pod) (api platform.ServiceAPI, close func()) {
+	forward := t.cluster.Forward(pod.Namespace, pod.Name, adminPort)
+	api = platform.ServiceAPI{Root: "http://" + pod.Name, Token: t.token, Timeout: adminTimeout, Dial: forward.DialContext}
+	return api, func() { forward.Close() }
+}
+
+// configurer changes the configuration of running services.
+type configurer struct{ pods *trialPods }
+
+// Configure implements [platform.Configurer].
+func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
+	err = c.with(id, func(api platform.ServiceAPI) error {
+		undo, err = api.Configure(ctx, patch)
+		return err
+	})
+	return undo, err
+}
+
+// Configuration implements [platform.Configurer].
+func (c *configurer) Configuration(ctx context.Context, id string) (config []byte, err error) {
+	err = c.with(id, func(api platform.ServiceAPI) error {
+		config, err = api.Configuration(ctx)
+		return err
+	})
+	return config, err
+}
+
+// with calls the REST interface of a service by the ID of its task.
+func (c *configurer) with(id string, call func(platform.ServiceAPI) error) error {
+	pod, err := c.pods.find(id)
+	if err != nil {
+		return err
+	}
+	api, done := c.pods.serviceAPI(pod)
+	defer done()
+	return call(api)
 }

@@ -5,10 +5,12 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	_ "embed" // generators.yaml
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,13 +18,17 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load/worker"
+	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
@@ -334,4 +340,347 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 		return 0, io.ErrShortBuffer
 	}
 	return b.to.Write(p)
+}
+
+// stopGrace is the grace period of a load process of this machine when its trial is removed.
+const stopGrace = 2 * time.Second
+
+// localLoad is load from this machine: its processes.
+type localLoad struct {
+	archive archive
+	dryRun  bool
+	lost    func() error // the reason why the trial can no longer be measured
+
+	mu        sync.Mutex
+	processes []localProcess
+	closed    bool
+}
+
+type localProcess struct {
+	*proc.Process
+	task platform.Task
+}
+
+// StartLoad implements [platform.Running].
+func (l *localLoad) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+	if l.dryRun {
+		return endedCommand(), nil // kubectl has no command for it
+	}
+	p, err := l.start(ctx, cmd)
+	if err != nil {
+		return nil, fmt.Errorf("start the load generator: %w", err)
+	}
+	return p, nil
+}
+
+func (l *localLoad) start(ctx context.Context, cmd proc.Command) (*proc.Process, error) {
+	lost := l.lost()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case lost != nil:
+		return nil, lost
+	case l.closed:
+		return nil, errRemoved
+	}
+	id := loadService + "/" + loadContainer
+	if n := len(l.processes); n > 0 {
+		id = fmt.Sprintf("%s-%d", id, n+1)
+	}
+	if l.archive.Enabled() {
+		cmd.Log = l.archive.Path(filepath.Base(id) + "-outside.log")
+	}
+	if err := l.archive.Command("on this machine, "+id, cmd.String()); err != nil {
+		return nil, err
+	}
+	p, err := proc.Start(ctx, cmd)
+	if err != nil {
+		return nil, err
+	}
+	task := platform.Task{PID: p.PID, Task: mesh.Task{ID: id, Pod: loadService, Service: loadService, Container: loadContainer, Plane: metric.Load}}
+	l.processes = append(l.processes, localProcess{p, task})
+	return p, nil
+}
+
+// starters implements loadSource.
+func (l *localLoad) starters() []starter { return []starter{l.StartLoad} }
+
+// tasks implements loadSource.
+func (l *localLoad) tasks() (tasks []platform.Task) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.processes {
+		select {
+		case <-p.Done():
+		default:
+			tasks = append(tasks, p.task)
+		}
+	}
+	return tasks
+}
+
+// stop implements loadSource.
+func (l *localLoad) stop(ctx context.Context) error {
+	l.mu.Lock()
+	l.closed = true
+	processes := slices.Clone(l.processes)
+	l.mu.Unlock()
+	var failed []error
+	for _, p := range processes {
+		failed = append(failed, p.Stop(ctx, stopGrace))
+	}
+	return errors.Join(failed...)
+}
+
+const (
+	// stopMargin is the time to stop a command beyond its grace period: request and response.
+	stopMargin = 30 * time.Second
+	// tailBytes and tailLines bound the command output in an error.
+	tailBytes = 16 << 10
+	tailLines = 20
+)
+
+// remoteCommand is a command that a load worker runs. It implements [platform.Process].
+type remoteCommand struct {
+	run     *worker.Run
+	command proc.Command // as it runs in the pod
+	tail    tail
+	ctx     context.Context // ends when the command is abandoned
+	cancel  context.CancelCauseFunc
+	done    chan struct{}
+	err     error // set before done is closed
+}
+
+func newRemoteCommand(ctx context.Context, run *worker.Run, command proc.Command) *remoteCommand {
+	c := &remoteCommand{run: run, command: command, done: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	return c
+}
+
+// endedCommand is the command of a dry run.
+func endedCommand() *remoteCommand {
+	c := &remoteCommand{done: make(chan struct{})}
+	close(c.done)
+	return c
+}
+
+// follow copies the command's output until it ends, and then its files.
+func (c *remoteCommand) follow(cmd proc.Command, logPath string) (err error) {
+	log, err := os.OpenFile(logPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("keep the load generator's log: %w", err)
+	}
+	defer func() {
+		if closed := log.Close(); err == nil && closed != nil {
+			err = fmt.Errorf("keep the load generator's log: %w", closed)
+		}
+	}()
+	errOut := io.MultiWriter(log, &c.tail)
+	out := cmd.Stdout
+	if out == nil {
+		out = errOut
+	}
+	var copying errgroup.Group
+	copying.Go(routine.Guarded(func() error { return c.run.Copy(c.ctx, worker.Stdout, out) }))
+	copying.Go(routine.Guarded(func() error { return c.run.Copy(c.ctx, worker.Stderr, errOut) }))
+	if err := copying.Wait(); err != nil {
+		return orCause(c.ctx, err)
+	}
+	if cmd.Dir != "" {
+		if err := c.copyFiles(cmd.Dir); err != nil {
+			return orCause(c.ctx, err)
+		}
+	}
+	s, err := c.run.Status(c.ctx)
+	if err != nil {
+		return orCause(c.ctx, err)
+	}
+	if s.Exit == 0 {
+		return nil
+	}
+	return &proc.ExitError{Name: path.Base(c.command.Path), Command: c.command.String(), State: s.State, Log: c.tail.lines(), Stopped: s.Stopped}
+}
+
+// orCause is the cause of ctx's end if it has ended, else err.
+func orCause(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
+// copyFiles copies the command's files into dir. A name that leads out of dir is an error.
+func (c *remoteCommand) copyFiles(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("copy the load generator's files: %w", err)
+	}
+	defer root.Close()
+	return c.run.Files(c.ctx, func(name string, content io.Reader) error {
+		if err := root.MkdirAll(filepath.Dir(filepath.FromSlash(name)), 0o755); err != nil {
+			return err
+		}
+		f, err := root.OpenFile(filepath.FromSlash(name), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, content)
+		if closed := f.Close(); err == nil {
+			err = closed
+		}
+		return err
+	})
+}
+
+// Wait implements [platform.Process].
+func (c *remoteCommand) Wait() error {
+	<-c.done
+	return c.err
+}
+
+// Stop implements [platform.Process].
+func (c *remoteCommand) Stop(ctx context.Context, grace time.Duration) error {
+	select {
+	case <-c.done:
+		return nil
+	default:
+	}
+	ctx, cancel := context.WithTimeout(ctx, grace+stopMargin)
+	defer cancel()
+	stopped := make(chan error, 1)
+	go routine.Guarded(func() { stopped <- c.run.Stop(ctx, grace) })()
+	for {
+		select {
+		case <-c.done:
+			return nil
+		case err := <-stopped:
+			if err != nil {
+				c.cancel(err)
+				<-c.done
+				return err
+			}
+			stopped = nil
+		case <-ctx.Done():
+			c.cancel(context.Cause(ctx))
+			<-c.done
+			return fmt.Errorf("stop the load generator: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// tail keeps the last tailBytes written to it.
+type tail struct {
+	mu   sync.Mutex
+	last []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = append(t.last, b...)
+	if over := len(t.last) - tailBytes; over > 0 {
+		t.last = append(t.last[:0], t.last[over:]...)
+	}
+	return len(b), nil
+}
+
+// lines are the last tailLines lines.
+func (t *tail) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	text := strings.TrimRight(string(bytes.ToValidUTF8(t.last, nil)), "\n")
+	if text == "" {
+		return nil
+	}
+	all := strings.Split(text, "\n")
+	return all[max(0, len(all)-tailLines):]
+}
+
+//go:embed generators.yaml
+var generatorImages []byte
+
+// GeneratorImage is the image of a load generator that is not part of tare.
+type GeneratorImage struct {
+	Image  string `json:"image"`
+	Digest string `json:"digest,omitempty"` // sha256:…, "" if unknown
+	Path   string `json:"path"`             // of the program in the image, "" for its own name in /
+	User   int64  `json:"user,omitempty"`   // user ID it runs as, 0 for the default
+}
+
+// Reference is the image reference for the kubelet, with the digest if it is known.
+func (g GeneratorImage) Reference() string {
+	if g.Digest == "" {
+		return g.Image
+	}
+	return g.Image + "@" + g.Digest
+}
+
+// GeneratorImages are the images shipped with tare, by generator.
+func GeneratorImages() (map[string]GeneratorImage, error) {
+	var known map[string]GeneratorImage
+	if err := yaml.UnmarshalStrict(generatorImages, &known); err != nil {
+		return nil, fmt.Errorf("read the images of load generators: %w", err)
+	}
+	return known, nil
+}
+
+// In a load worker that runs a generator's image, tare-agent is copied to agentDir by the init container copyContainer.
+const (
+	agentDir      = "/opt/tare"
+	copyContainer = "agent"
+)
+
+// generatorImage is the image that the load workers of a trial run.
+type generatorImage struct{ *trial }
+
+// command is cmd in the image. tare-agent starts it at cmd.At, if that is set.
+func (g generatorImage) command(cmd proc.Command) (program string, args []string) {
+	program = g.path(cmd.Path)
+	if cmd.At.IsZero() {
+		return program, cmd.Args
+	}
+	return g.path(agentProgram), append([]string{"at", cmd.At.UTC().Format(time.RFC3339Nano), "--", program}, cmd.Args...)
+}
+
+// path is the path in the load workers' image of a program of this machine.
+func (g generatorImage) path(program string) string {
+	name := filepath.Base(program)
+	image, separate := g.separate()
+	switch {
+	case !separate:
+		return path.Join("/", name)
+	case name == agentProgram:
+		return path.Join(agentDir, name)
+	case image.Path != "":
+		return image.Path
+	}
+	return path.Join("/", name)
+}
+
+// addTo changes a load worker's pod to the image of the trial's generator. The init container first copies tare-agent
+// to a volume of both.
+func (g generatorImage) addTo(pod *corev1.PodSpec, first corev1.Container) {
+	image, ok := g.separate()
+	if !ok {
+		return
+	}
+	mount := corev1.VolumeMount{Name: "agent", MountPath: agentDir}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: mount.Name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	first.Args = []string{"copy", path.Join(agentDir, agentProgram)}
+	first.VolumeMounts = append(first.VolumeMounts, mount)
+	pod.InitContainers = append(pod.InitContainers, first)
+	load := &pod.Containers[0]
+	load.Image, load.ImagePullPolicy = image.Reference(), pullPolicy(image.Image)
+	load.Command = []string{path.Join(agentDir, agentProgram)}
+	mount.ReadOnly = true
+	load.VolumeMounts = append(load.VolumeMounts, mount)
+	if image.User != 0 {
+		load.SecurityContext.RunAsUser = &image.User
+	}
+}
+
+// separate is the image of the trial's generator, or false if the generator is in tare-agent's image.
+func (g generatorImage) separate() (GeneratorImage, bool) {
+	image, ok := g.options.Generators[g.spec.Treatment.Levels.Generator]
+	return image, ok && image.Image != ""
 }

@@ -1,20 +1,174 @@
 package local
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
+
+// issuer issues the identities of a deployment: tare's own authority, or the mesh's.
+type issuer interface {
+	// identity is the SPIFFE ID of a service.
+	identity(service string) (string, error)
+	// certificate is a certificate of the service, for probes.
+	certificate(ctx context.Context, service string) (tls.Certificate, error)
+	// roots are the authorities that must have signed the mesh's certificates.
+	roots(ctx context.Context) (*x509.CertPool, error)
+}
+
+func (px *proxies) issuer() issuer {
+	if local := px.layout.spec.Mesh.Local; local != nil && local.Certificates != nil {
+		return meshIssuer{px.control, px.workspace.secrets, *local.Certificates}
+	}
+	return ownIssuer{px.authority}
+}
+
+// ownIssuer is tare's own authority, nil without mTLS, where identities are names only.
+type ownIssuer struct{ authority *authority }
+
+func (o ownIssuer) identity(service string) (string, error) { return identityOf(service), nil }
+
+func (o ownIssuer) certificate(_ context.Context, service string) (tls.Certificate, error) {
+	pair, err := o.authority.issue(service)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return pair.TLS(), nil
+}
+
+func (o ownIssuer) roots(context.Context) (*x509.CertPool, error) {
+	pool := x509.NewCertPool()
+	pool.AddCert(o.authority.Certificate)
+	return pool, nil
+}
+
+// meshIssuer requests certificates from the mesh's control plane, and keeps none.
+type meshIssuer struct {
+	control    *controlPlane
+	secrets    *secrets
+	definition mesh.Certificates
+}
+
+func (m meshIssuer) identity(service string) (string, error) {
+	return m.definition.IdentityOf(m.templates(service))
+}
+
+func (m meshIssuer) certificate(ctx context.Context, service string) (tls.Certificate, error) {
+	fail := func(err error) (tls.Certificate, error) {
+		return tls.Certificate{}, fmt.Errorf("get a certificate of %s: %w", service, err)
+	}
+	answer, err := m.control.request(ctx, m.definition.Issue, m.templates(service))
+	if err != nil {
+		return fail(err)
+	}
+	chain, err := field(answer, m.definition.Chain)
+	if err != nil {
+		return fail(err)
+	}
+	key, err := field(answer, m.definition.Key)
+	if err != nil {
+		return fail(err)
+	}
+	c, err := tls.X509KeyPair([]byte(chain), []byte(key))
+	if err != nil {
+		return fail(err)
+	}
+	return c, nil
+}
+
+func (m meshIssuer) roots(ctx context.Context) (*x509.CertPool, error) {
+	answer, err := m.control.request(ctx, m.definition.Roots, m.templates(""))
+	pool := x509.NewCertPool()
+	if err == nil && !pool.AppendCertsFromPEM(answer) {
+		err = errors.New("the answer has no certificate in PEM")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get the roots of the mesh's authority: %w", err)
+	}
+	return pool, nil
+}
+
+func (m meshIssuer) templates(service string) mesh.CertificateContext {
+	return mesh.CertificateContext{Service: service, Control: m.control.contexts(), Secrets: m.secrets.get}
+}
+
+// trustDomain of the identities of a local trial.
+const trustDomain = "tare.local"
+
+// identityOf is the SPIFFE ID of a service, in the format of meshes on Kubernetes.
+func identityOf(service string) string {
+	return "spiffe://" + trustDomain + "/ns/default/sa/" + service
+}
+
+// authority is the certificate authority of one deployment. Its key remains in memory.
+type authority struct{ *certificate.Pair }
+
+func newAuthority() (*authority, error) {
+	t := certificate.Authority("tare trial CA")
+	t.URIs = []*url.URL{{Scheme: "spiffe", Host: trustDomain}}
+	pair, err := certificate.New(t, nil)
+	return &authority{pair}, err
+}
+
+// issue makes a certificate for clients and servers of a service: its SPIFFE ID, and for proxies that do not read it the
+// service's name as common name and as host name.
+func (a *authority) issue(service string) (*certificate.Pair, error) {
+	uri, err := url.Parse(identityOf(service))
+	if err != nil {
+		return nil, fmt.Errorf("issue a certificate to %s: %w", service, err)
+	}
+	t := certificate.Leaf(service)
+	t.URIs, t.DNSNames = []*url.URL{uri}, []string{service}
+	return certificate.New(t, a.Pair)
+}
+
+// secrets are the random values in a mesh's templates, by name. They are written to the
+// deployment's runtime directory only, and removed with it.
+type secrets struct {
+	mu     sync.Mutex
+	values map[string]string
+}
+
+func newSecrets() *secrets { return &secrets{values: map[string]string{}} }
+
+// get is a UUID of 122 random bits (RFC 9562, version 4), the same for the same name.
+func (s *secrets) get(name string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.values[name] == "" {
+		var b [16]byte
+		_, _ = rand.Read(b[:]) // it never fails
+		b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+		s.values[name] = fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+	}
+	return s.values[name]
+}
+
+func (s *secrets) redact(text []byte) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(s.values)) {
+		text = bytes.ReplaceAll(text, []byte(s.values[name]), []byte("SECRET-"+name))
+	}
+	return text
+}
 
 const tlsHint = "the mesh declares mutual TLS, but the connections lack it; see the proxies' configurations and logs in the trial's provenance directory"
 
