@@ -89,9 +89,6 @@ rates, between the lowest and the highest one of the file, and the blocks
 			for _, missing := range s.MissingPrograms(cmd.Context()) {
 				c.Notef("%v: %s", missing, hint.Of(missing))
 			}
-			if busy := s.Busy(); busy != "" {
-				c.Notef("times are of an idle machine%s", busy)
-			}
 			return report.Write(c.Out, s, planForms, format)
 		},
 	}

@@ -292,8 +292,8 @@ func cutsOf(rows []result.QuietRow) (all []cut) {
 	return all
 }
 
-// probedPart is the part of the readings before the load that has more CPU than the rest, by more than its error: probes verify a
-// deployment shortly before, and defer work as the requests of the load do. -1 if no part is shown to have it.
+// probedPart is the part of the readings before the load that has more CPU than the rest, by more than its error. -1 if there is none.
+// Probes verify a deployment shortly before, and defer work as the requests of the load do.
 func probedPart(trials []*sliced, plane metric.Plane) int {
 	part, most := -1, 0.0
 	for i := range cutsOf(nil) {
