@@ -243,7 +243,6 @@ var documented = map[string]done{
 	"tare run examples/findings/mtls-negligible.yaml":     {instead: "tare plan examples/findings/mtls-negligible.yaml"},
 	"tare run examples/findings/envoy-over-rate.yaml": {instead: "tare plan examples/findings/envoy-over-rate.yaml"},
 	"tare run examples/findings/opentelemetry-python.yaml": {instead: "tare plan examples/findings/opentelemetry-python.yaml"},
-	"tare run examples/findings/envoy-extensions.yaml": {instead: "tare plan examples/findings/envoy-extensions.yaml"},
 	"go run ./test/findings":                              {not: "TestPagesHaveTheRuns does it"},
 	"make proxies VERSIONS='nginx=/opt/nginx/sbin/nginx'": {not: "measures for minutes"},
 
