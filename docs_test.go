@@ -116,7 +116,7 @@ var generated = regexp.MustCompile(`(?s)<!-- (?:glossary|packages|layers|metrics
 // hand-written words below docs, without the dated observations and findings, the generated cli.md and generated parts.
 const mostWords = 25300
 
-// mostOfAll bounds the words below docs, with observations, findings and generated parts.
+// mostOfAll bounds the words below docs, with observations, generated parts, and findings without their tables of runs, which grow.
 const mostOfAll = 60000
 
 // mostOfFinding bounds the words of a finding: it fits on a screen.
@@ -125,6 +125,9 @@ const mostOfFinding = 250
 func TestWordsOfDocs(t *testing.T) {
 	sum, parts, all := 0, 0, 0
 	for name, page := range pages(t) {
+		if strings.HasPrefix(name, findings) {
+			page = generated.ReplaceAllString(page, "")
+		}
 		if strings.HasPrefix(name, "docs/") {
 			all += len(strings.Fields(page))
 		}
