@@ -131,7 +131,7 @@ func TestWeighOfVariants(t *testing.T) {
 	stdout, _, code := tareIn(t, dir, "weigh", "--plain", "--time", "10s", "--out", "run", "--keep", "kept.yaml",
 		"--env", "WORK=5000", "--prefix", "nice -n 0", "--beside", python+" burner.py", "--", python, "server.py", "{port}")
 	const name = "nice-burner-work"
-	answer := name + " uses " // the process beside the program, and then what requests cost it
+	answer := name + " uses "       // the process beside the program, and then what requests cost it
 	if code == console.Incomplete { // on a busy machine there may be no verdict
 		answer = name
 	}
