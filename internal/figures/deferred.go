@@ -328,7 +328,7 @@ func (t *sliced) ofProbes(s signs) float64 {
 		before = max(before, u.NS)
 	}
 	share := float64(probes) / float64(max(1, t.record.Load.Completed)) * s.outside / (float64(before) / 1e9)
-	if share >= 1 {
+	if !(share < 1) { // or no readings before the load
 		return s.idle
 	}
 	return share / (1 - share) * (s.all - s.idle) * (s.outside + t.time(true)) / s.outside
