@@ -132,8 +132,8 @@ type Report struct {
 
 	// Messages counts the messages of answers with any status: of gRPC, and of answers that stream events, lines or chunks.
 	// FirstMessageMS is the time from the send to the end of the first message, in ms, of 2xx answers. MessageGapMS is the time
-	// between two messages of an answer, in ms, of messages that arrived in the measure window. Messages of one read arrive
-	// together.
+	// between two messages of an answer, in ms, of messages that arrived in the measure window. They are timed when the
+	// kernel had them, with TLS or HTTP/2 when they were read: messages of one read arrive together.
 	Messages       int64     `json:"messages,omitempty"`
 	FirstMessageMS Quantiles `json:"first_message_ms,omitzero"`
 	MessageGapMS   Quantiles `json:"message_gap_ms,omitzero"`

@@ -124,7 +124,7 @@ func (cn *connector) connect(c *conn) load.Failure {
 	if errno != 0 {
 		return failureOf(errno)
 	}
-	c.fd = int32(fd)
+	c.fd, c.stamped = int32(fd), false
 	return load.FailureNone
 }
 

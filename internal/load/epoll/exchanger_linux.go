@@ -10,8 +10,9 @@ import (
 
 // exchanger sends requests and reads answers on connections of HTTP/1.1 and echoes.
 type exchanger struct {
-	w      *Worker
-	expect check.Expectation
+	w       *Worker
+	expect  check.Expectation
+	streams bool // an answer has had messages
 }
 
 // send writes the request. Bytes that do not fit follow when the socket has room.
@@ -20,6 +21,9 @@ func (x *exchanger) send(c *conn) {
 	if c.messages != nil {
 		x.w.messages.send(c)
 		return
+	}
+	if x.streams {
+		c.stamp()
 	}
 	what := c.what
 	c.parser.Served = c.served
@@ -92,21 +96,58 @@ func (x *exchanger) read(c *conn) {
 // feed gives bytes to the parser and acts when the response is complete. True
 // means that the request has ended.
 func (x *exchanger) feed(c *conn, b []byte) bool {
-	if !c.parser.Started() {
-		c.first = x.w.now
+	for fed := 0; fed < len(b); {
+		next, started, messages := b[fed:], c.parser.Started(), c.parser.Stream.Messages
+		if c.stamped {
+			next = next[:piece(next, started)]
+		}
+		used, done, k := c.parser.Feed(next)
+		if fed += used; fed == len(b) || used < len(next) || done || !started || c.parser.Stream.Messages > messages {
+			at := x.came(c, b[:fed])
+			if !started {
+				c.first = at
+			}
+			if x.arrive(c, c.parser.Stream.Messages, at); c.arrived.Messages > 0 && !c.stamped {
+				x.streams = true
+				c.stamp()
+			}
+			b, fed = b[fed:], 0
+		}
+		switch {
+		case k != load.FailureNone:
+			x.fail(c, k)
+			return true
+		case done && len(b) > 0:
+			x.fail(c, c.parser.Extra())
+			return true
+		case done:
+			return x.whole(c)
+		}
 	}
-	used, done, k := c.parser.Feed(b)
-	x.arrive(c, c.parser.Stream.Messages)
-	switch {
-	case k != load.FailureNone:
-		x.fail(c, k)
-		return true
-	case !done:
-		return false
-	case used < len(b):
-		x.fail(c, c.parser.Extra())
-		return true
+	return false
+}
+
+// came returns when bytes of the answer on c came, which are taken.
+func (x *exchanger) came(c *conn, b []byte) (at int64) {
+	if !c.stamped {
+		return x.w.now
 	}
+	age := c.take(b)
+	x.w.tick()
+	return max(x.w.now-age, c.sent)
+}
+
+// arrive notes the messages of the answer on c, now that it has n.
+func (x *exchanger) arrive(c *conn, n int, at int64) {
+	for c.arrived.Messages < n {
+		if gap := c.arrived.Arrive(at); gap >= 0 {
+			x.w.rec.MessageGap(at, gap)
+		}
+	}
+}
+
+// whole ends the request of c, whose response is complete.
+func (x *exchanger) whole(c *conn) bool {
 	if c.secure != nil { // the end of the connection may have come with the answer
 		switch c.checkIdle(&x.w.io) {
 		case load.FailureNone:
@@ -119,15 +160,6 @@ func (x *exchanger) feed(c *conn, b []byte) bool {
 	}
 	x.answered(c)
 	return true
-}
-
-// arrive notes the messages of the answer on c, now that it has n.
-func (x *exchanger) arrive(c *conn, n int) {
-	for c.arrived.Messages < n {
-		if gap := c.arrived.Arrive(x.w.now); gap >= 0 {
-			x.w.rec.MessageGap(x.w.now, gap)
-		}
-	}
 }
 
 // ended handles the end of the stream.

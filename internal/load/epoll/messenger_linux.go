@@ -81,7 +81,7 @@ func (m *messenger) read(c *conn) {
 			k = c.messages.EndReason()
 		case receivedBytes:
 			done, k = c.messages.Feed(b, m.w.now)
-			m.w.exchanges.arrive(c, c.messages.Messages)
+			m.w.exchanges.arrive(c, c.messages.Messages, m.w.now)
 		}
 		switch {
 		case c.state == connUpgrade && k == load.FailureNone && c.messages.Open:

@@ -17,6 +17,7 @@ type socket struct {
 	peerEnded bool    // the peer will send no more
 	deaf      bool    // the peer takes no more
 	drained   bool    // the last read took all that had arrived
+	stamped   bool    // what is received is only peeked, and then taken with its instant
 	secure    *secure // nil: plaintext, or no socket
 }
 
@@ -89,7 +90,7 @@ func (c *socket) receive(b *buffers) ([]byte, received, load.Failure) {
 		return nil, receivedNothing, load.FailureNone
 	}
 	for {
-		n, errno := sysRead(c.fd, b.raw)
+		n, errno := c.read(b.raw)
 		switch {
 		case errno == unix.EINTR:
 			continue
@@ -103,6 +104,13 @@ func (c *socket) receive(b *buffers) ([]byte, received, load.Failure) {
 		c.drained = n < len(b.raw) && !c.peerEnded
 		return b.raw[:n], receivedBytes, load.FailureNone
 	}
+}
+
+func (c *socket) read(b []byte) (int, unix.Errno) {
+	if c.stamped {
+		return sysPeek(c.fd, b)
+	}
+	return sysRead(c.fd, b)
 }
 
 func (c *socket) receiveTLS(b *buffers) ([]byte, received, load.Failure) {

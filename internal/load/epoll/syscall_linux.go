@@ -21,6 +21,11 @@ func sysRead(fd int32, b []byte) (int, unix.Errno) {
 	return int(n), errno
 }
 
+func sysPeek(fd int32, b []byte) (int, unix.Errno) {
+	n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_PEEK, 0, 0)
+	return int(n), errno
+}
+
 func sysWrite(fd int32, b []byte) (int, unix.Errno) {
 	n, _, errno := unix.RawSyscall(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
 	return int(n), errno

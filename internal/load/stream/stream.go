@@ -40,8 +40,10 @@ type Times struct {
 	latest   int64
 }
 
-// Arrive notes a message that is whole at an instant. It returns the time since the message before, negative for the first.
-func (t *Times) Arrive(now int64) (gap int64) {
+// Arrive notes a message that is whole at an instant, or at that of the message before if it was noted later. It returns the time
+// between them, negative for the first.
+func (t *Times) Arrive(at int64) (gap int64) {
+	now := max(at, t.latest)
 	gap = now - t.latest
 	if t.Messages == 0 {
 		t.Message, gap = now, -1
