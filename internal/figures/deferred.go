@@ -105,6 +105,15 @@ func (all uses) cores(id string) float64 {
 	return 0
 }
 
+// seconds is the longest time of a task, s.
+func (all uses) seconds() float64 {
+	ns := int64(0)
+	for _, u := range all {
+		ns = max(ns, u.NS)
+	}
+	return float64(ns) / 1e9
+}
+
 // rate is the rate of the tasks of a plane, in cores.
 func (all uses) rate(tasks []result.TaskUsage, plane metric.Plane) (sum float64) {
 	for _, t := range tasks {
@@ -323,11 +332,7 @@ func (t *sliced) ofProbes(s signs) float64 {
 	for _, a := range t.record.Answers {
 		probes += a.Probes
 	}
-	before := int64(0)
-	for _, u := range t.before {
-		before = max(before, u.NS)
-	}
-	share := float64(probes) / float64(max(1, t.record.Load.Completed)) * s.outside / (float64(before) / 1e9)
+	share := float64(probes) / float64(max(1, t.record.Load.Completed)) * s.outside / t.before.seconds()
 	if !(share < 1) { // or no readings before the load
 		return s.idle
 	}
@@ -566,10 +571,11 @@ func (t *sliced) divide(plane metric.Plane, s signs, ratio float64, idle func(id
 	}
 }
 
-// Bursts beyond burstShare of the cost withhold it if they are in fewer blocks than minBlocks.
+// Bursts beyond burstShare of the cost withhold it if they are in fewer blocks than minBlocks, and in less than mostBlocks of them.
 const (
 	burstShare = 0.1
 	minBlocks  = 8
+	mostBlocks = 0.7
 )
 
 // fewBursts withholds the CPU of the parts of which the work of a plane without requests is a large share, and came in too few
@@ -578,8 +584,10 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 	var sum, squares, own float64
 	cost := map[metric.Plane]float64{} // s of CPU in own slices
 	for _, t := range trials {
-		s := at[t]
-		sum, squares = sum+s.all, squares+s.all*s.all
+		quiet := t.before.plus(t.after)
+		cpu, time := quiet.rate(t.record.Tasks, plane)*quiet.seconds(), at[t].outside+quiet.seconds()
+		cpu += at[t].all
+		sum, squares = sum+cpu, squares+cpu*cpu
 		inside := 0.0
 		for _, row := range t.rows {
 			if row.Own {
@@ -589,12 +597,12 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 				}
 			}
 		}
-		if s.outside > 0 {
-			own += s.all / s.outside * inside
+		if time > 0 {
+			own += cpu / time * inside
 		}
 	}
 	n := float64(len(trials))
-	if n < stats.MinN || squares == 0 || sum*sum/squares >= min(minBlocks, n/2) {
+	if n < stats.MinN || squares == 0 || sum*sum/squares >= min(minBlocks, mostBlocks*n) {
 		return nil
 	}
 	var of []string

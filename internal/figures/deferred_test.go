@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -32,6 +33,7 @@ type planted struct {
 	poll     float64 // s without a request, after which and as often again a burst follows
 	beside   float64 // factor of steady work and bursts while others have the load
 	starting float64 // cores more, before the load
+	blocks   int     // 0: 20
 }
 
 // want is the cost of a request, s, as of the program alone at a rate.
@@ -206,7 +208,7 @@ func (p planted) run(r *rand.Rand, blocks int) (low, mean, high float64, withhel
 	return *e.Low - limit.Below, e.Estimate, *e.High + limit.Above, divided[0].withheld != nil
 }
 
-// Each program is measured in 20 blocks, again and again. The interval with its limits holds the cost of the program alone.
+// Each program is measured in 20 blocks, or as many as it has, again and again. The interval with its limits holds the cost of the program alone.
 func TestPlantedWork(t *testing.T) {
 	const us, ms = 1e-6, 1e-3
 	plain := planted{request: 300 * us, beside: 1}
@@ -231,6 +233,8 @@ func TestPlantedWork(t *testing.T) {
 		with("1000 ms each 11 s", func(p *planted) { p.burst, p.every = 1, 11 }),
 		with("1000 ms each 5 s", func(p *planted) { p.burst, p.every = 1, 5 }),
 		with("1000 ms each 30 s", func(p *planted) { p.burst, p.every = 1, 30 }),
+		with("1000 ms each 11 s, in 10 blocks", func(p *planted) { p.burst, p.every, p.blocks = 1, 11, 10 }),
+		with("720 ms each 8.9 s, in 10 blocks", func(p *planted) { p.burst, p.every, p.blocks = 0.72, 8.9, 10 }),
 		with("1 ms each 2.3 s", func(p *planted) { p.burst, p.every = 1*ms, 2.3 }),
 		with("idle only after 230 ms", func(p *planted) { p.idle, p.after = 0.25, 0.23 }),
 		with("idle only after 150 ms, in steps", func(p *planted) { p.idle, p.after, p.carried = 0.3, 0.15, 0.7*ms }),
@@ -258,7 +262,7 @@ func TestPlantedWork(t *testing.T) {
 			rounds, covered, means, width, withheld := statstest.Rounds(t, 40, 400), 0, 0.0, 0.0, 0
 			want := p.want(simRate)
 			for range rounds {
-				low, mean, high, none := p.run(r, 20)
+				low, mean, high, none := p.run(r, cmp.Or(p.blocks, 20))
 				if none {
 					withheld++
 					continue

@@ -26,37 +26,43 @@ func TestCPUBetweenReadings(t *testing.T) {
 }
 
 // Of ten trials some have bursts of 2 s in the 4 s of others. So k equal bursts have a sum of 2k and squares of 4k, and count
-// as k. In own slices of 1 s, with 1 s of CPU each, they have k/20 of the cost.
+// as k. In own slices of 1 s, with 1 s of CPU each, they have k/20 of the cost. Bursts in the 4 s after the load count likewise.
 func TestFewBurstsAreCounted(t *testing.T) {
-	of := func(bursts int, cpu int64) *Warning {
+	of := func(bursts, afterwards int, cpu int64) *Warning {
 		at := map[*sliced]signs{}
 		var trials []*sliced
 		for i := range 10 {
-			trial := &sliced{rows: []result.Slice{{Own: true, Begin: seconds(3), End: seconds(4), CPU: map[metric.Plane]int64{metric.App: cpu}}}}
+			trial := &sliced{record: &result.Record{Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}}}}, rows: []result.Slice{{Own: true, Begin: seconds(3), End: seconds(4), CPU: map[metric.Plane]int64{metric.App: cpu}}}}
 			trials, at[trial] = append(trials, trial), signs{outside: 4}
 			if i < bursts {
 				at[trial] = signs{outside: 4, all: 2}
+			}
+			if i >= 10-afterwards {
+				trial.after = uses{"app": {NS: 4e9, CPU: 2e9}}
 			}
 		}
 		return fewBursts(trials, at, metric.App)
 	}
 	for _, c := range []struct {
-		bursts int
-		cpu    int64
-		want   string // empty: no warning
+		bursts, afterwards int
+		cpu                int64
+		want               string // empty: no warning
 	}{
-		{3, 1e9, "used 6 s of CPU without requests, in bursts in about 3 of 10 blocks: an interval needs 8 blocks"},
-		{4, 2e9, "used 8 s of CPU without requests, in bursts in about 4 of 10 blocks: an interval needs 8 blocks"}, // exactly a tenth
-		{3, 2e9, ""}, // 1.5 of 20 s
-		{5, 1e9, ""}, // half of the blocks
-		{0, 1e9, ""},
+		{3, 0, 1e9, "used 6 s of CPU without requests, in bursts in about 3 of 10 blocks: an interval needs 8 blocks"},
+		{4, 0, 2e9, "used 8 s of CPU without requests, in bursts in about 4 of 10 blocks: an interval needs 8 blocks"}, // exactly a tenth
+		{3, 0, 2e9, ""}, // 1.5 of 20 s
+		{6, 0, 1e9, "in about 6 of 10 blocks"},
+		{7, 0, 1e9, ""}, // 0.7 of the blocks
+		{3, 3, 1e9, "used 12 s of CPU without requests, in bursts in about 6 of 10 blocks"}, // after the load too
+		{3, 4, 1e9, ""},
+		{0, 0, 1e9, ""},
 	} {
-		got := of(c.bursts, c.cpu)
+		got := of(c.bursts, c.afterwards, c.cpu)
 		if (got != nil) != (c.want != "") || got != nil && !strings.Contains(got.Message, c.want) {
-			t.Errorf("%d bursts, %d ns: %+v, want %q", c.bursts, c.cpu, got, c.want)
+			t.Errorf("%d bursts, %d afterwards, %d ns: %+v, want %q", c.bursts, c.afterwards, c.cpu, got, c.want)
 		}
 	}
-	if hint := of(3, 1e9).Hint; !strings.Contains(hint, "3 times") { // 8/3, rounded up
+	if hint := of(3, 0, 1e9).Hint; !strings.Contains(hint, "3 times") { // 8/3, rounded up
 		t.Errorf("hint %q", hint)
 	}
 }
