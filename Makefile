@@ -48,7 +48,7 @@ MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/ge
 RUNNING    := ./internal/cli ./test/load
 # Those of the other packages wait.
 WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
-# $(call part,NAME): the tests that package internal/base/part has in a part, in the command that follows.
+# $(call part,NAME): the tests that package test/part has in a part, in the command that follows.
 part        = export TARE_TEST_PART=$(1);
 # Meshes that are built from source.
 BUILT       = istio$(if $(TARE_TEST_ALL),$(comma)contour$(comma)envoy-gateway)

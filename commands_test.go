@@ -17,8 +17,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
-	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
+	"github.com/tare-mesh/tare/test/debatetest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // isCommand matches the first line of a block of commands. Other blocks are files or output.
@@ -124,7 +124,7 @@ var documented = map[string]done{
 	"go test ./kube/internal/…":        {not: "make test does it"},
 	"go tool -modfile=tools/go.mod gotestsum tool slowest --jsonfile bin/tests/e2e-others.json --threshold 20s": {not: "needs a report of make e2e"},
 
-	"go install github.com/tare-mesh/tare/cmd/tare@latest":                                         {by: "TestGoInstallAlone"},
+	"go install github.com/tare-mesh/tare/cmd/...@latest":                                          {by: "TestGoInstallAlone"},
 	"kubectl krew install --manifest=tare-krew.yaml":                                               {not: "needs krew and a release; TestKrew reads the manifest"},
 	"sudo apt install ./tare_0.1.0_amd64.deb":                                                      {by: "TestPackageOnDebian"},
 	"minisign -Vm SHA256SUMS -P KEY":                                                               {by: "TestSignature"},

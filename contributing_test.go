@@ -14,8 +14,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/clitest"
 )
 
 const contributing = "CONTRIBUTING.md"

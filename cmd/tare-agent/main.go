@@ -16,7 +16,7 @@ import (
 )
 
 // commands are in the order of the help output.
-var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newNodeCommand, newProbeCommand, newExecuteCommand, newProxyCommand, newSinkCommand, newCompletionsCommand, newControlCommand, newProxiesCommand, newObjectsCommand, newCopyCommand, newAtCommand, newFilesCommand}
+var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newNodeCommand, newProbeCommand, newExecuteCommand, newProxyCommand, newSinkCommand, newCompletionsCommand, newControlCommand, newProxiesCommand, newCopyCommand, newAtCommand, newFilesCommand}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // The interface matches its description, for generated requests that conform to

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/answertest"
 )
 
 // slower makes the data plane of envoy more expensive, by a factor for each block.

@@ -3,8 +3,8 @@ package answer_test
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/answertest"
 )
 
 // wandering is a machine whose speed wanders by 4 % from trial to trial.

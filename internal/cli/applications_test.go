@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // plantedServer burns the CPU time of its second argument, or of the variable WORK, for each request, µs.

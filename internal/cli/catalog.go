@@ -34,7 +34,6 @@ var commands = []func(*CommandLine) *cobra.Command{
 	kubernetesCommand("mesh", "Install, verify and uninstall a mesh in a Kubernetes cluster"),
 	newListCommand,
 	newSchemaCommand,
-	newReferenceCommand,
 }
 
 // importSources are the sources of `tare import`: published studies, then load generators.

@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // Known delays of a control plane are recovered: each is the difference to the same mesh without a delay.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -20,7 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// pathWithIstiod returns PATH with etcd, kube-apiserver and istiod, from the cache of the test cluster.
+// pathWithIstiod returns PATH with etcd, kube-apiserver and istiod, from the cache of the test cluster, and istiod-objects.
 func pathWithIstiod(t *testing.T) string {
 	t.Helper()
 	cache := must.Get(os.UserCacheDir())(t)
@@ -32,7 +33,11 @@ func pathWithIstiod(t *testing.T) string {
 		}
 		path += string(os.PathListSeparator) + filepath.Dir(found[len(found)-1])
 	}
-	return path
+	objects := t.TempDir()
+	if out, err := exec.Command("go", "build", "-o", filepath.Join(objects, "istiod-objects"), "../../examples/istiod/objects").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path + string(os.PathListSeparator) + objects
 }
 
 // istiodCounts are istiod's own counters.

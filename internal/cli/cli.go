@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/base/companion"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -76,7 +75,6 @@ func New(on console.Console, kubernetes *Kubernetes) *CommandLine {
 	}
 	c.program = session.NewProgram(console.Version(), libraries)
 	c.program.Note = func(line string) { c.Notef("%s", line) }
-	c.program.Download = c.download
 	return c
 }
 
@@ -134,10 +132,7 @@ result is a difference with an interval and a verdict.`,
 		if format := cmd.Flags().Lookup("format"); slices.Contains([]string{"plan", "doctor", "size", "forecast"}, cmd.Name()) && (format == nil || !format.Changed) {
 			c.Out, c.endOut = console.Folded(c.Out)
 		}
-		if !startsAgent(cmd) {
-			return nil
-		}
-		return companion.Install(cmd.Context(), "tare-agent", func(line string) { c.Notef("%s", line) })
+		return nil
 	}
 	root.SetFlagErrorFunc(flagError)
 	for _, newCommand := range commands {
@@ -163,16 +158,6 @@ func asPlugin(program string) map[string]string {
 		return nil
 	}
 	return map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl tare"}
-}
-
-// startsAgent reports whether a command starts tare-agent, or puts it into an image.
-func startsAgent(cmd *cobra.Command) bool {
-	for ; cmd.HasParent(); cmd = cmd.Parent() {
-		if slices.Contains([]string{"run", "weigh", "ab", "load", "doctor", "image"}, cmd.Name()) {
-			return true
-		}
-	}
-	return false
 }
 
 // UsageArgs makes a wrong number of arguments a usage error.

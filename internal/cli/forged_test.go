@@ -19,9 +19,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/test/clitest"
 )
 
 // object is a value of JSON.

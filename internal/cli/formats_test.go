@@ -16,8 +16,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/cli/clitest"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/clitest"
 )
 
 // Results directories of released formats, as tar.gz, each with the shape, the estimates and the verdicts of its version's report.

@@ -9,7 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
-	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
+	"github.com/tare-mesh/tare/test/debatetest"
 )
 
 // Names of files and directories may be another's, as of an unpacked archive. No command passes on their terminal

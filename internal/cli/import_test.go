@@ -16,7 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
+	"github.com/tare-mesh/tare/test/debatetest"
 )
 
 // imported imports sources and returns the results directory.

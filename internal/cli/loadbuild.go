@@ -137,27 +137,14 @@ func (f *loadFlags) readTargets(p *load.Profile) error {
 		defer file.Close()
 		in, name = file, f.targets
 	}
-	base := ""
-	if len(p.Targets) == 1 {
-		base = p.Targets[0]
-	}
-	read, err := calls.Open(in, name, base)
+	read, err := calls.Open(in, name)
 	if err != nil {
 		return err
-	}
-	if note := read.Note(); note != "" {
-		f.notef("left out of %s: %s", name, note)
-	}
-	if note := read.HostNote(); note != "" {
-		f.notef("%s: %s", name, note)
-	}
-	if read.Log { // the URL is only the host of the requests
-		p.Targets = nil
 	}
 	before := len(p.Targets)
 	p.Calls = make([]load.Call, before)
 	weights := slices.Repeat([]int{1}, before)
-	for _, c := range read.Calls {
+	for _, c := range read {
 		p.Targets, p.Calls = append(p.Targets, c.URL), append(p.Calls, c.Call)
 		weights = append(weights, c.Weight)
 	}

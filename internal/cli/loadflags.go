@@ -79,7 +79,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var(&f.warmup, "warmup", "load before the measurement")
 	registerRequest(flags, &f.profile.Method, &f.data, &f.profile.Headers)
-	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, JSON lines, or an access log; - is standard input")
+	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, or JSON lines; - is standard input")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")

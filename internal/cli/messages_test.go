@@ -31,7 +31,7 @@ var malformed = map[string]string{
 	"empty": "", "zeros": "\x00\x01\x02", "text": "once upon a time\n", "list.yaml": "- a\n- b\n", "brace.yaml": "a: {b: [c\n", "tab.yaml": "a:\n\tb: c\n",
 	"types.yaml":  "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nblocks: {min: abc}\nphases: {warmup: 5, measure: 10x}\nfactors: {rate: [abc], mesh: 3}\nload: {timeout: []}\n",
 	"fortio.json": `{"DurationHistogram": {"Count": "many"}}`, "oha.json": `{"summary": 7, "latencyPercentiles": []}`, "vegeta.json": `{"latencies": "slow", "timestamp": 7}` + "\n",
-	"k6.json": `{"metrics": {"http_reqs": 3}}`, "nighthawk.json": `{"results": 3, "benchmark_http_client": 1}`,
+	"k6.json":   `{"metrics": {"http_reqs": 3}}`,
 	"table.csv": "response-time,DNS\nx,y\n", "har.har": `{"log": {"entries": "none"}}`, "manifest.yaml": "kind: [Service\n",
 	"plan/plan.json": `{"schema": 3}`, "run/plan.json": `{"schema": "tare.plan/v1", "treatments": "x"}`, "run/environment.json": `{`, "run/trials/a/record.json": `[`,
 	"pem": "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
@@ -106,7 +106,7 @@ func TestMessagesForPeople(t *testing.T) {
 					call(append(append([]string{}, path...), name)...)
 					continue
 				}
-				for _, source := range []string{"fortio", "oha", "vegeta", "wrk2", "wrk", "k6", "nighthawk", "hey", "great-sidecar-debate", "uds-core"} {
+				for _, source := range []string{"fortio", "oha", "vegeta", "wrk2", "wrk", "k6", "great-sidecar-debate", "uds-core"} {
 					call("import", source, name, "--out", "out")
 				}
 			case "load":

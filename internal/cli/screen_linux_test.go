@@ -12,8 +12,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/base/programtest"
-	"github.com/tare-mesh/tare/internal/cli/clitest"
+	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // multiplexer is a tmux server of one test.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/tare-mesh/tare/internal/answer/answertest"
-	"github.com/tare-mesh/tare/internal/base/part"
-	"github.com/tare-mesh/tare/internal/cli/clitest"
+	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/part"
 )
 
 // Tests that judge a measured cost run alone on the machine, in make e2e-all. A gate is decided alone too, in every make e2e.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -18,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/push"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/show/series"
+	"github.com/tare-mesh/tare/test/answertest"
 )
 
 // Rates come from a real Prometheus with the counters of Istio's proxies, and the rest from the cluster. The busiest minute counts, of the

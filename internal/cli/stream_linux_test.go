@@ -63,14 +63,13 @@ var outputs = map[string][]string{
 
 // silent are the commands that are not called here, with the reason.
 var silent = map[string]string{
-	"tare ab":             "it prints the report of a run, as tare run does",
-	"tare forecast":       "it needs a run of several rates, and writes as tare report does",
-	"tare size":           "it needs a run of several rates, and writes as tare report does",
-	"tare plot":           "it writes a file, by tare-kube",
-	"tare serve":          "it serves until it is ended",
-	"tare services":       "it needs a run under way",
-	"tare watch":          "it prints to standard error",
-	"tare docs-reference": "it prints parts of the documentation, for tests",
+	"tare ab":       "it prints the report of a run, as tare run does",
+	"tare forecast": "it needs a run of several rates, and writes as tare report does",
+	"tare size":     "it needs a run of several rates, and writes as tare report does",
+	"tare plot":     "it writes a file, by tare-kube",
+	"tare serve":    "it serves until it is ended",
+	"tare services": "it needs a run under way",
+	"tare watch":    "it prints to standard error",
 }
 
 // Output that cannot be written is a failure of every command: of its help, and of what it prints.

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // A proxy in Python that takes a time before the first byte of an answer and for each event: listen, upstream, both in µs, and a

@@ -11,7 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // increments of a simulated ladder, µs, one of them zero and one negative.

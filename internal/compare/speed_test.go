@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // spedMachine is a machine whose speed differs from block to block, from row to row of slices by 5 % and from slice to slice by

@@ -131,9 +131,6 @@ func (v changeRules) target() {
 		v.report(path, "remove it, or write kinds: ["+metric.VersionChanged+"]", "no kind of change moves the application to another version")
 		return
 	}
-	if v.e.MeshSettings(to).WithCLI {
-		v.report(path, "remove withCLI of mesh "+to, "the mesh's own CLI installs no revisions")
-	}
 	for _, name := range v.e.meshes() {
 		d, known := v.definition(name)
 		switch {

@@ -83,7 +83,7 @@ type Platform struct {
 	InUse string `yaml:"inUse,omitempty" json:"inUse,omitempty"`
 	// ReadyWithin is how long the workloads of a trial may take to be ready. Kubernetes.
 	ReadyWithin Duration `yaml:"readyWithin,omitempty" json:"readyWithin,omitzero"`
-	// Expose is the access to the cluster for a load from outside: "nodePort" (default), "loadBalancer" or "portForward". Kubernetes.
+	// Expose is the access to the cluster for a load from outside: "nodePort" (default) or "loadBalancer". Kubernetes.
 	Expose string `yaml:"expose,omitempty" json:"expose,omitempty"`
 	// CPUs pins planes to processors, e.g. {load: "1", app: "0", data: "0"}; lists as taskset writes them ("0-3,6").
 	CPUs map[string]string `yaml:"cpus,omitempty" json:"cpus,omitempty"`

@@ -71,7 +71,7 @@ func fieldRows(names Names) []fieldRow {
 	}, resourceRows("platform.resources.*."), []fieldRow{
 		{"platform.inUse", "Handling of a cluster that is in use or not marked as disposable.", inUse[0], oneOf("policy for a cluster in use", inUse...)},
 		{"platform.readyWithin", "Maximum time until the pods of a trial are ready, images pulled included. A certain cause, such as a missing image, ends the trial earlier.", defaultReadyWithin.String(), between(minReadyWithin, maxPhase, "")},
-		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a node of the entry; loadBalancer: the cluster's; portForward: through the API server, which is measured too.", nil, oneOf("access to the cluster", exposures...)},
+		{"platform.expose", "Way into the cluster for load.from: outside. nodePort: a node of the entry; loadBalancer: the cluster's.", nil, oneOf("access to the cluster", exposures...)},
 		{"platform.cpus", "CPU pinning by plane, in taskset's format: {load: \"1\", app: \"0,2-3\"}.", nil, form(pinning)},
 		{"platform.meter", "Source of CPU and memory: kubelet or node-agent; default: kubelet.", nil, oneOf("meter", names.Meters...)},
 		{"application", "Services under test.", nil, nil},

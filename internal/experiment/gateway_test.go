@@ -30,7 +30,6 @@ func TestLoadThroughTheGateway(t *testing.T) {
 		cluster + through + "factors: {rate: [10]}":                                                                           "load.entry: factors.mesh has no mesh, so there is no gateway",
 		cluster + through + "factors: {mesh: [istio], protocol: [http1, tcp]}":                                                "x.yaml:6:44: factors.protocol[1]: mesh istio: unsupported operation: the gateway's routes support http1, http2, grpc, not tcp",
 		cluster + through + "application: {services: [{name: a, protocol: tcp}]}\nfactors: {mesh: [istio]}":                   "application: mesh istio: unsupported operation: the gateway's routes support",
-		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside, entry: gateway}\nfactors: {mesh: [istio]}":  "platform.expose: a forwarded port bypasses the gateway",
 	} {
 		e, err := experiment.Parse("x.yaml", []byte(head+text+"\n"), onCluster)
 		must.Match(t, err, want, text)

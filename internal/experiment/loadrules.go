@@ -113,9 +113,6 @@ func (v loadRules) gateway() {
 	if !v.e.Gateway() {
 		return
 	}
-	if v.e.Platform.Expose == "portForward" {
-		v.report("platform.expose", "write nodePort, or loadBalancer if the cluster has one", "a forwarded port bypasses the gateway: it ends in a pod of the entry")
-	}
 	gateways := 0
 	each(v.validation, "factors.mesh", v.e.meshes(), func(path, name string) {
 		d, ok := v.definition(name)

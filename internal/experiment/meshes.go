@@ -74,8 +74,7 @@ func meshRows() []fieldRow {
 				s.AdditionalProperties = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, {Type: "boolean"}, {Type: "number"}}}
 			})},
 			{"meshes.*.values", "Chart values, by release, on kubernetes; they override all others.", nil, nil},
-			{"meshes.*.withCLI", "Installs with linkerd or istioctl from PATH, on kubernetes.", false, nil},
-			{"meshes.*.arguments", "Arguments added to those of the sidecar, or with withCLI to those of that program.", nil, nil},
+			{"meshes.*.arguments", "Arguments added to those of the sidecar, on local.", nil, nil},
 		})
 }
 
@@ -169,9 +168,7 @@ type MeshOptions struct {
 	Options map[string]Text `yaml:"options,omitempty" json:"options,omitempty"`
 	// Values of charts, by release. They go over all others. On Kubernetes.
 	Values map[string]map[string]any `yaml:"values,omitempty" json:"values,omitempty"`
-	// WithCLI installs by the mesh's own program, of the version found on PATH. On Kubernetes.
-	WithCLI bool `yaml:"withCLI,omitempty" json:"withCLI,omitempty"`
-	// Arguments are added to the sidecar's arguments, or to the last command of the mesh's own program.
+	// Arguments are added to the sidecar's arguments. On local.
 	Arguments []string `yaml:"arguments,omitempty" json:"arguments,omitempty"`
 }
 
@@ -248,7 +245,7 @@ func (v meshRules) checkName(path, name string) {
 
 // localOptions reports fields for clusters, and options of a mesh that has no sidecar here.
 func (v meshRules) localOptions(path string, d mesh.Definition) {
-	for _, field := range []string{"revision", "profile", "hub", "charts", "values", "withCLI", "image", "resources.requests"} {
+	for _, field := range []string{"revision", "profile", "hub", "charts", "values", "image", "resources.requests"} {
 		v.onClusters(path + "." + field)
 	}
 	if d.Local == nil {
@@ -277,8 +274,10 @@ func (v meshRules) field(path, field string) string {
 }
 
 func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes, name string) {
-	if v.doc.Has(path + ".program") {
-		v.report(path+".program", "remove it, or write options or values", "it applies to platform local")
+	for _, field := range []string{"program", "arguments"} {
+		if v.doc.Has(path + "." + field) {
+			v.report(path+"."+field, "remove it, or write options or values", "it applies to platform local")
+		}
 	}
 	v.amounts(path+".resources", o.Resources)
 	if k == nil {
@@ -291,25 +290,9 @@ func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes
 	if _, err := k.Complete(o.Settings()); err != nil {
 		v.report(path, hint.Of(err), "%v", err)
 	}
-	v.installer(path, o, *k)
 }
 
 // Settings are the choices as the definition takes them.
 func (o MeshOptions) Settings() mesh.Settings {
 	return mesh.Settings{Version: o.Version, Revision: o.Revision, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
-}
-
-func (v meshRules) installer(path string, o MeshOptions, k mesh.Kubernetes) {
-	switch {
-	case o.WithCLI && k.CLI == nil:
-		v.report(path+".withCLI", "remove it", "the mesh has no CLI that installs it")
-	case !o.WithCLI && len(o.Arguments) > 0:
-		v.report(path+".arguments", "add withCLI: true, or write values", "only the mesh's own CLI takes arguments")
-	case o.WithCLI && len(o.Values) > 0:
-		v.report(path+".values", "write arguments instead", "values apply to charts, and the mesh's own CLI installs it")
-	case o.WithCLI && o.proxy().Any():
-		v.report(path, "write arguments instead", "settings of the sidecars apply to charts, and the mesh's own CLI installs it")
-	case o.WithCLI && o.Charts != "":
-		v.report(path+".charts", "remove one of the two", "the mesh's own CLI installs it, without charts")
-	}
 }

@@ -34,11 +34,10 @@ meshes:
     charts: ./charts
     options: {envoy: stock}
     values: {istiod: {global: {proxy: {image: "localhost/istio-proxyv2:1"}}}}
-  linkerd: {withCLI: true, arguments: [--set, proxy.cores=2]}
 `
 	e := must.Get(experiment.Parse("x.yaml", []byte(text), withMeshes()))(t)
 	s := e.Meshes["istio"].Settings()
-	if s.Values["istiod"]["global"] == nil || !e.Meshes["linkerd"].WithCLI {
+	if s.Values["istiod"]["global"] == nil {
 		t.Errorf("got %+v", e.Meshes)
 	} else if d := difftest.Of("s.Version", s.Version, "1.31.0", "s.Profile", s.Profile, "ha", `s.Options["envoy"]`, s.Options["envoy"], "stock"); d != "" {
 		t.Errorf("%s: got %+v", d, e.Meshes)
@@ -73,10 +72,8 @@ func TestMeshesThatCannotBe(t *testing.T) {
 			"x.yaml:6:17: meshes.istio: there is no option \"mtl\"\n  hint: options: accessLog, envoy, imagePullPolicy, mtls, nativeSidecars, policies, services, telemetry\n"},
 		"no such mesh": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istoi: {profile: dev}}\n",
 			"x.yaml:6:17: meshes.istoi: unknown mesh \"istoi\"\n  hint: did you mean istio?\n"},
-		"no CLI": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, consul]}\nmeshes: {consul: {withCLI: true}}\n",
-			"x.yaml:6:28: meshes.consul.withCLI: the mesh has no CLI that installs it\n  hint: remove it\n"},
 		"arguments": {"platform: {kind: kubernetes}\nfactors: {mesh: [none, istio]}\nmeshes: {istio: {arguments: [-x]}}\n",
-			"x.yaml:6:29: meshes.istio.arguments: only the mesh's own CLI takes arguments\n  hint: add withCLI: true, or write values\n"},
+			"x.yaml:6:29: meshes.istio.arguments: it applies to platform local\n  hint: remove it, or write options or values\n"},
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+c.text), withMeshes())
 		if got := printed(err); !strings.HasSuffix(got, c.want) {
@@ -118,7 +115,6 @@ func TestTargetOfVersionChange(t *testing.T) {
 		"istio-nex":  `changes.to: unknown mesh "istio-nex"` + "\n  hint: did you mean istio-next?",
 		"linkerd":    "changes.to: linkerd is no variant of mesh istio-old\n  hint: write a variant of it: meshes: {NAME: {from: istio, version: VERSION}}",
 		"istio-lax":  "changes.to: mesh istio-lax needs other objects or annotations in the namespace of the application than istio-old\n  hint: give both the same options and resources, but for those of the control plane",
-		"istio-cli":  "changes.to: the mesh's own CLI installs no revisions\n  hint: remove withCLI of mesh istio-cli",
 	} {
 		_, err := experiment.Parse("bad.yaml", []byte(`apiVersion: tare.dev/v1beta1
 kind: Experiment
@@ -129,7 +125,6 @@ meshes:
   istio-old: {from: istio, version: 1.30.0}
   istio-next: {from: istio, version: 1.31.0, options: {accessLog: "true"}}
   istio-lax: {from: istio, options: {mtls: PERMISSIVE}}
-  istio-cli: {from: istio, withCLI: true}
 phases: {measure: 90s}
 changes: {every: 30s, count: 1, kinds: [version-changed], to: `+to+`}
 `), withMeshes())

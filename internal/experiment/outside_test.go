@@ -14,7 +14,7 @@ func TestLoadFromOutside(t *testing.T) {
 	const head = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: x}\nfactors: {rate: [100]}\n"
 	for text, want := range map[string]string{
 		"platform: {kind: kubernetes}\nload: {from: outside}":                      "",
-		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside}": "",
+		"platform: {kind: kubernetes, expose: portForward}\nload: {from: outside}": "access to the cluster",
 		"platform: {kind: kubernetes}\nload: {from: inside}":                       "",
 		"platform: {kind: kubernetes, expose: nodePort}":                           "the load runs inside the cluster",
 		"platform: {kind: kubernetes, expose: nodeport}\nload: {from: outside}":    "access to the cluster",

@@ -169,7 +169,7 @@ const digestForm = `^sha256:[0-9a-f]{64}$`
 var (
 	loadFrom = []string{LoadInside, LoadOutside}
 	// exposures are the kinds of access to a cluster for a load from outside, the default first.
-	exposures = []string{"nodePort", "loadBalancer", "portForward"}
+	exposures = []string{"nodePort", "loadBalancer"}
 	// affinities are the ways to place pods, the default first.
 	affinities = []string{"auto", "labels", "none"}
 	// inUse are the policies for a cluster in use, the default first.

@@ -41,7 +41,6 @@ func TestVariantsAreInterleavedByRevision(t *testing.T) {
 func TestNotInterleavedByRevision(t *testing.T) {
 	for text, want := range map[string]string{
 		"meshes: {x: {from: istio-ambient, options: {telemetry: \"false\"}}}\nfactors: {mesh: [istio-ambient, x]}\n": "meshes istio-ambient and x have their control planes in the same namespace, istio-system",
-		"meshes: {x: {from: istio, withCLI: true}}\nfactors: {mesh: [istio, x]}\n":                                   "the treatments cannot be interleaved: the program of mesh x installs no revisions",
 		"meshes: {x: {from: istio, revision: stable}}\nfactors: {mesh: [istio, x]}\n":                                "measured before or after others of its mesh",
 	} {
 		_, err := experiment.Parse("x.yaml", []byte(header+"platform: {kind: kubernetes}\norder: interleaved\n"+text), withMeshes())

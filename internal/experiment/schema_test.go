@@ -19,7 +19,7 @@ import (
 
 var known = experiment.Names{
 	Meshes:     []string{"none", "envoy", "envoy-plaintext", "envoy-tcp"},
-	Generators: []string{"tare", "oha", "vegeta", "fortio", "k6"},
+	Generators: []string{"tare", "oha", "vegeta", "fortio"},
 	Platforms:  []string{"local", "kubernetes"},
 	Protocols:  []string{"http1", "websocket"},
 }

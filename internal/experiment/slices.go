@@ -179,9 +179,6 @@ func (v scheduleRules) sideBySide() {
 		if d, ok := v.definition(name); ok {
 			all = append(all, d)
 		}
-		if besideItself(v.e, name) && v.e.MeshSettings(name).WithCLI {
-			v.report("order", "write order: by-mesh, one batch per mesh, or remove withCLI", "the treatments cannot be interleaved: the program of mesh %s installs no revisions", name)
-		}
 	}
 	if err := mesh.Coexist(all...); err != nil {
 		v.report("order", "write order: by-mesh, one batch per mesh", "the treatments cannot be interleaved: %v", err)

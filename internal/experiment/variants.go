@@ -82,7 +82,6 @@ func (e *Experiment) MeshSettings(name string) MeshOptions {
 		all.Program, all.Concurrency = cmp.Or(o.Program, all.Program), cmp.Or(o.Concurrency, all.Concurrency)
 		all.Image, all.Resources = cmp.Or(o.Image, all.Image), o.Resources.over(all.Resources)
 		all.Environment, all.Options = over(all.Environment, o.Environment), over(all.Options, o.Options)
-		all.WithCLI = all.WithCLI || o.WithCLI
 		all.Arguments = slices.Concat(all.Arguments, o.Arguments)
 		for release, values := range o.Values {
 			if all.Values[release] == nil {
@@ -220,9 +219,6 @@ func (e *Experiment) Variant(name string) string {
 		for _, key := range slices.Sorted(maps.Keys(o.Values[release])) {
 			add("values."+release+"."+key, fmt.Sprint(o.Values[release][key]))
 		}
-	}
-	if o.WithCLI {
-		add("withCLI", "true")
 	}
 	add("arguments", strings.Join(o.Arguments, " "))
 	if len(all) == 0 {

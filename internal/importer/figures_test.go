@@ -70,7 +70,6 @@ func TestFiguresOfOutputs(t *testing.T) {
 		return strings.NewReplacer("20 requests in 6.01s", fmt.Sprint(requests, " requests in 6.00s"), "timeout 20", fmt.Sprint("timeout ", timeouts),
 			"0.00us", "5.00ms", "3.33", fmt.Sprintf("%.2f", float64(requests)/6)).Replace(file("wrk-all-timeouts.txt"))
 	}
-	nighthawk := `{"options":{"requests_per_second":1000,"connections":4,"concurrency":"2","open_loop":false},"results":[{"name":"w0"},{"name":"w1"},{"name":"global","statistics":[],"counters":[{"name":"benchmark.http_2xx","value":"500"}],"execution_duration":"10s"}]}`
 	for _, test := range []struct{ generator, name, content, want string }{
 		{"vegeta", "report.json", file("vegeta-all-refused.report.json"), "invalid 0 of 100 answered in 1.981 s conn=100"},
 		{"vegeta", "report.txt", file("vegeta-all-refused.report.txt"), "invalid 0 of 100 answered in 1.981 s conn=100"},
@@ -91,23 +90,14 @@ func TestFiguresOfOutputs(t *testing.T) {
 		{"wrk", "bounds.txt", wrk(60000, 54), "valid 60000 of 60000 answered in 6 s 2xx=59946 timeout=54 p50=5 p75=5 p90=5 p99=5"},
 		{"wrk", "few.txt", wrk(60000, 6), "valid 60000 of 60000 answered in 6 s 2xx=59994 timeout=6 p50=5 p75=5 p90=5 p99=5"},
 		{"k6", "lines.json", k6Lines, "valid 2 of 3 answered in 2 s 2xx=1 conn=1 status=1"},
-		{"hey", "hey.txt", heyText, "valid 198 of 200 answered in 2 s 2xx=190 status=8 timeout=2 p10=2 p50=9 p99=25"},
 		// Of the programs themselves, two users: 40 answers with 200, 40 with 404, 40 refused connections.
 		{"k6", "k6.json", file("k6-1.8.1.json.gz"), "valid 80 of 120 answered in 0.1213 s 2xx=40 conn=40 status=40"},
 		{"fortio", "oha.json", ohaSeed, "failed: read FILE: this is an output of oha, not of fortio"},
-		{"hey", "oha.txt", ohaText, "failed: read FILE: this is an output of oha, not of hey"},
-		{"vegeta", "hey.txt", heyText, "failed: read FILE: this is an output of hey, not of vegeta"},
 		{"vegeta", "other.txt", "Running 10s test\n300 requests in 1s\n", "failed: read FILE:1: read output of vegeta: it is neither a report nor results in gob or JSON"},
 		{"wrk2", "wrk.txt", wrkSeed, "failed: read FILE:1: read output of wrk2: this is the output of wrk"},
-		{"oha", "oha.txt", ohaText, "valid 500 of 500 answered in 40.39 s 2xx=500 p10=604.2 p50=800 p99=1179.8"},
-		// Of servers that counted 240 answers 200, 30 answers 404 and 30 answers 503.
-		{"k6", "real.txt", file("k6-1.8.1.txt"), "valid 300 of 300 answered in 0.3065 s 2xx=240 status=60 p50=2.84 p90=3.37 p95=7.61"},
-		{"k6", "legacy.txt", file("k6-1.8.1-legacy.txt"), "valid 300 of 300 answered in 0.5171 s 2xx=240 status=60 p50=3.12 p90=13.01 p95=20.2"},
-		{"k6", "new.txt", k6Text, "valid 101 of 101 answered in 3.163 s 2xx=98 status=3 p50=0.2908 p90=0.3924 p95=1.2"},
-		{"k6", "old.txt", strings.Replace(k6Text, "3 out of 101", "✓ 3 ✗ 98", 1), "valid 101 of 101 answered in 3.163 s 2xx=98 status=3 p50=0.2908 p90=0.3924 p95=1.2"},
-		{"hey", "million.txt", heyMillion, "valid 1500000 of 1500000 answered in 60 s 2xx=1500000 p10=0.7 p50=1.1 p99=4.2"},
-		// A rate that was not reached is a result. Nighthawk's is of each of 2 workers.
-		{"nighthawk", "unreached.json", nighthawk, "valid 500 of 500 answered in 10 s 2xx=500"},
+		{"oha", "oha.txt", "Summary:\n  Success rate: 100.00%\n", "failed: read FILE:1: read output of oha: it is a text, without the counts of its latencies"},
+		{"k6", "k6.txt", "    http_reqs......................: 101   31.93/s\n", "failed: read FILE:1: read output of k6: it is a text, with rounded figures"},
+		// A rate that was not reached is a result.
 		{"fortio", "unreached.json", strings.Replace(file("fortio-max.json"), `"max"`, `"900"`, 1), "valid 100 of 100 answered in 2 s 2xx=100 p50=0.5 p99=0.99"},
 	} {
 		tr := importFile(t, test.generator, test.name, test.content)
@@ -125,12 +115,8 @@ func TestFiguresOfOutputs(t *testing.T) {
 		switch {
 		case test.name == "lines.json" && !tr.Record.Started.Equal(time.Date(2024, 5, 1, 10, 0, 1, 0, time.UTC)):
 			t.Errorf("started %v", tr.Record.Started)
-		case test.name == "oha.txt" && test.generator == "oha" && tr.Record.Load.BytesIn != 156938:
-			t.Errorf("%d bytes, and 153.26 KiB are 156938", tr.Record.Load.BytesIn)
 		case test.name == "max.json" && (float64(tr.Rate) != 0 || tr.Record.Load.Loop != "closed" || tr.Record.Started.Year() != 2024):
 			t.Errorf("rate %v, loop %s, started %v", tr.Rate, tr.Record.Load.Loop, tr.Record.Started)
-		case test.generator == "nighthawk" && (float64(tr.Rate) != 2000 || tr.Connections != 8):
-			t.Errorf("rate %v, %d connections", tr.Rate, tr.Connections)
 		}
 	}
 }

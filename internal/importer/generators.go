@@ -42,16 +42,14 @@ type format struct {
 // formats are in the order of the help.
 var formats = []format{
 	{name: "fortio", doc: "JSON of fortio load -json", parse: plain(generator.ParseFortio), failures: true, marks: []string{`"DurationHistogram"`}, fields: []string{`"DurationHistogram"`, `"RunType"`}},
-	{name: "oha", doc: "text of oha, its JSON, also as Python printed it, or its CSV", parse: generator.ParseOha, marks: []string{`"latencyPercentiles"`, "  Success rate:"}, fields: []string{`"latencyPercentiles"`, `"summary"`},
+	{name: "oha", doc: "JSON of oha, also as Python printed it, or its CSV", parse: generator.ParseOha, marks: []string{`"latencyPercentiles"`, "  Success rate:"}, fields: []string{`"latencyPercentiles"`, `"summary"`},
 		records: &recordFormat{heads: []string{generator.OhaCSVHeader}, each: generator.EachOhaRecord, omits: true}},
 	{name: "vegeta", doc: "results of vegeta attack (gob or JSON), or its report as JSON or text", parse: plain(generator.ParseVegeta), marks: []string{"[total, rate", `{"latencies":{"total":`, `{"attack":`},
 		head: "Requests ", once: []string{"[total, rate", "Latencies ", "Status Codes ", "Error Set:"}, loop: "open", arrivals: "constant", failures: true, fields: []string{`"latencies"`, `"timestamp"`, `"latency"`}},
 	{name: "wrk2", doc: "text of wrk2 --latency", parse: plain(generator.ParseWrk2), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "open", arrivals: "constant", marks: []string{"Thread calibration:", "  Detailed Percentile spectrum:"}},
 	{name: "wrk", doc: "text of wrk --latency", parse: plain(generator.ParseWrk), once: []string{"Running ", "requests in ", "Requests/sec:"}, loop: "closed", marks: []string{"  Thread Stats "}},
-	{name: "k6", doc: "text of k6's summary, --out json, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, marks: []string{`"http_reqs"`, "http_reqs.."}, fields: []string{`"http_reqs"`, `"metrics"`},
+	{name: "k6", doc: "JSON of k6: --out json, --summary-export, or the data of handleSummary as JSON", parse: plain(generator.ParseK6), failures: true, marks: []string{`"http_reqs"`, "http_reqs.."}, fields: []string{`"http_reqs"`, `"metrics"`},
 		records: &recordFormat{heads: []string{`{"type":`, `{"metric":`}, each: generator.EachK6Record, day: true}},
-	{name: "nighthawk", doc: "JSON of nighthawk_client --output-format json", parse: plain(generator.ParseNighthawk), marks: []string{`"benchmark_http_client`}, fields: []string{`"benchmark_http_client`, `"global"`}},
-	{name: "hey", doc: "text of hey", parse: plain(generator.ParseHey), head: "Summary:", once: []string{"Summary:", "Requests/sec:"}, marks: []string{"  DNS+dialup:"}, failures: true},
 	{name: "hyperfine", doc: "programs that end: hyperfine --export-json", executions: readHyperfine, marks: []string{`"exit_codes"`}, fields: []string{`"results"`}},
 	{name: "gobench", doc: "programs that end: text of go test -bench, appended outputs too", executions: readBenchmarks, marks: []string{" ns/op"}},
 }

@@ -75,7 +75,7 @@ func (f format) whole(path string, b []byte) error {
 // parseError finds the line of a parse error that has only an offset, or no
 // position.
 func parseError(path string, b []byte, err error) error {
-	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: "the file was damaged or cut off: restore it, or leave this run out"}}
+	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: cmp.Or(hint.Of(err), "the file was damaged or cut off: restore it, or leave this run out")}}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
 	switch {

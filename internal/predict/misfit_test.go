@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // planted are cores over the rate. No form has those from the logarithm on.

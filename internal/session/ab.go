@@ -266,7 +266,7 @@ func (o AB) decideField() map[string]any {
 // refusesRounds reports whether a flag has a setting that an interleaved run refuses, or another order.
 func (o AB) refusesRounds() bool {
 	return slices.ContainsFunc(o.Set, func(set string) bool {
-		return strings.HasPrefix(set, "order=") || strings.HasPrefix(set, "load.from=") || strings.HasSuffix(set, "withCLI=true")
+		return strings.HasPrefix(set, "order=") || strings.HasPrefix(set, "load.from=")
 	})
 }
 

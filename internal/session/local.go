@@ -125,9 +125,7 @@ func (s *Study) MissingPrograms(ctx context.Context) (all []error) {
 
 // fetchProgram finds a program by the name that a mesh definition gives it, and downloads it.
 func (p *Program) fetchProgram(ctx context.Context, name string) (path, version string, err error) {
-	options, done := p.Download("fetch " + name)
-	defer done()
-	found, err := fetch.Find(ctx, name, options)
+	found, err := fetch.Find(ctx, name, fetch.Options{Log: p.Note})
 	if err != nil {
 		return "", "", err
 	}
@@ -136,9 +134,7 @@ func (p *Program) fetchProgram(ctx context.Context, name string) (path, version 
 
 // programOf finds a version of a program, and downloads it.
 func (p *Program) programOf(ctx context.Context, name, version string) (path, found string, err error) {
-	options, done := p.Download("fetch " + name + " " + version)
-	defer done()
-	f, err := fetch.FindVersion(ctx, name, version, options)
+	f, err := fetch.FindVersion(ctx, name, version, fetch.Options{Log: p.Note})
 	if err != nil {
 		return "", "", err
 	}

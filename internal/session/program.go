@@ -27,8 +27,6 @@ type Program struct {
 	Kubernetes *Kubernetes                 // nil in a program without the Kubernetes libraries
 	// Note receives lines for the user.
 	Note func(line string)
-	// Download shows the progress of a download until the returned function is called.
-	Download func(what string) (fetch.Options, func())
 
 	sweeping sync.Once
 }
@@ -41,8 +39,6 @@ type Kubernetes struct {
 	Generators func(*experiment.Experiment, map[string]generator.Generator) (map[string]generator.Generator, error)
 	// Copy reads the application that runs in a namespace.
 	Copy func(ctx context.Context, p experiment.Platform, namespace string) (*manifest.Set, error)
-	// Kustomize renders the kustomization in a directory.
-	Kustomize manifest.Render
 }
 
 // Platform is one kind of platform for trials.
@@ -87,7 +83,6 @@ func NewProgram(version string, k *Kubernetes) *Program {
 		NewMeter:   func() (meter.Meter, error) { return meter.NewLocal() },
 		Kubernetes: k,
 		Note:       func(string) {},
-		Download:   func(string) (fetch.Options, func()) { return fetch.Options{}, func() {} },
 	}
 	onCluster := Platform{Name: mesh.OnKubernetes, Doc: "pods on a cluster that a kubeconfig names", Refresh: meter.KubeletRefresh, Overhead: kubernetesOverhead}
 	if k != nil {

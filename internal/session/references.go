@@ -70,13 +70,7 @@ func (p *Program) objects(ctx context.Context, x *experiment.Experiment) (*manif
 		}
 		return set, err
 	}
-	if !slices.ContainsFunc(x.Application.Manifests, func(path string) bool { return manifest.Kustomized(path) != "" }) {
-		return manifest.Read(nil, x.Application.Manifests...)
-	}
-	if err := p.Runs(x); err != nil {
-		return nil, err
-	}
-	return manifest.Read(p.Kubernetes.Kustomize, x.Application.Manifests...)
+	return manifest.Read(x.Application.Manifests...)
 }
 
 // withNamed adds the services that an application names and does not list. They can be among objects that were not read.

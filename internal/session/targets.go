@@ -16,31 +16,22 @@ import (
 // MaxTargets bounds a file of requests, in bytes.
 const MaxTargets = 1 << 30
 
-// entryURL stands for the entry of an application, which has another address in each trial.
-const entryURL = "http://entry.invalid"
-
 // Targets reads load.targets of an experiment. Headers that usually have a
-// secret are left out: a record would contain their values. notef gets a note about omitted requests and headers.
+// secret are left out: a record would contain their values. notef gets a note about omitted headers.
 func Targets(path string, notef func(format string, args ...any)) ([]experiment.Request, error) {
 	file, err := regular.Open(path, MaxTargets)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	read, err := calls.Open(file, path, entryURL)
+	read, err := calls.Open(file, path)
 	if err != nil {
 		return nil, err
-	}
-	if note := read.Note(); note != "" {
-		notef("left out of %s: %s", path, note)
-	}
-	if note := read.HostNote(); note != "" {
-		notef("%s: %s", path, note)
 	}
 	var all []experiment.Request
 	var omitted []string // headers
 	first := ""
-	for _, call := range read.Calls {
+	for _, call := range read {
 		if call.Weight < 1 || call.Weight > load.MaxWeight {
 			return nil, hint.New("write 1 to 1000, or remove the request", "%s: a request of %s has the weight %d", path, call.URL, call.Weight)
 		}

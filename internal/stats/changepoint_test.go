@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 func series(r *rand.Rand, levels ...float64) []float64 {

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // shape makes the two readings of one block of an experiment whose true

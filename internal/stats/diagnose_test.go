@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // seriesOf are three series of n values with common noise. Each value is rho correlated with

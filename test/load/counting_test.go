@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // counts is the last output of the servers in testdata that count.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // counted is the content of a server's log.

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 var built bool // tareProgram was called

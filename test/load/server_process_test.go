@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 const serversScript = programtest.ServersScript

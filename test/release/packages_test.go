@@ -13,7 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // nobody is an ordinary user without a home.

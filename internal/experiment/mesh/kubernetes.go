@@ -48,8 +48,6 @@ type Kubernetes struct {
 	KernelWork string `yaml:"kernelWork,omitempty" json:"kernelWork,omitempty"`
 	// ProxyValues are the places of settings of the sidecars in the values of a chart: image, concurrency and others.
 	ProxyValues ProxyValues `yaml:"proxyValues,omitempty" json:"proxyValues,omitzero"`
-	// CLI is the mesh's own installer, if it has one.
-	CLI *CLI `yaml:"cli,omitempty" json:"cli,omitempty"`
 	// Profiles are sizes of the mesh, dev and ha. The default is dev, or ha if the mesh has no dev.
 	Profiles map[string]Profile `yaml:"profiles,omitempty" json:"profiles,omitempty" in:"install"`
 	// Workloads must run in Namespace before the mesh is ready.
@@ -79,7 +77,7 @@ type Kubernetes struct {
 
 // Installable reports whether tare can install the mesh: otherwise it is part of the cluster.
 func (k Kubernetes) Installable() bool {
-	return len(k.Charts) > 0 || k.Published != nil || k.CLI != nil
+	return len(k.Charts) > 0 || k.Published != nil
 }
 
 // Names of profiles, the default first.
@@ -140,17 +138,6 @@ type Chart struct {
 	// Version of the chart, a template. Absent means the mesh's.
 	Version string `yaml:"version,omitempty" json:"version,omitempty" in:"install" as:"template"`
 	// Values is a template of YAML.
-	Values string `yaml:"values,omitempty" json:"values,omitempty" in:"install" as:"values"`
-}
-
-// CLI is a program that prints manifests.
-type CLI struct {
-	Program string `yaml:"program" json:"program" required:"add the name of the program"` // on PATH
-	// Version are the arguments that print the program's version, which is also the mesh's.
-	Version []string `yaml:"version" json:"version" required:"add the arguments that print it"`
-	// Render are the arguments of commands, as templates. tare applies their outputs in order. The user's arguments follow the last command's.
-	Render [][]string `yaml:"render" json:"render" required:"add the arguments that print manifests" in:"install" as:"template"`
-	// Values is a template of YAML. Its file is {{.ValuesFile}} in the arguments. Empty means none.
 	Values string `yaml:"values,omitempty" json:"values,omitempty" in:"install" as:"values"`
 }
 

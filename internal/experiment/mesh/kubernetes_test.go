@@ -404,40 +404,6 @@ func TestDebatesAttribution(t *testing.T) {
 	}
 }
 
-// Options are in the arguments of the meshes' own CLIs, as in the values of charts.
-func TestProgramsAreToldWhatWasChosen(t *testing.T) {
-	for name, want := range map[string][]string{
-		"istio": {"--set=values.telemetry.enabled=false", "--set=values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false", "--set=values.global.imagePullPolicy=Never",
-			"--set=hub=registry.test/mesh", "values.pilot.replicaCount=3", "values.pilot.autoscaleEnabled=false", "--set=values.global.platform=gke"},
-		"istio-ambient":    {"profile=ambient", "--set=values.cni.cniBinDir=/opt/bin", "--set=values.telemetry.enabled=false", "values.pilot.replicaCount=3"},
-		"istio-ambient-l4": {"profile=ambient", "--set=values.cni.cniBinDir=/opt/bin"},
-		"linkerd":          {"--ha", "/run/values.yaml", "--ignore-cluster"},
-	} {
-		d := must.Get(Load(name))(t)
-		k := *d.Kubernetes
-		options := map[string]string{}
-		for option, value := range map[string]string{"envoy": "stock", "imagePullPolicy": "Never", "cniBinDir": "/opt/bin"} {
-			if _, ok := k.Options[option]; ok {
-				options[option] = value
-			}
-		}
-		s := must.Get(k.Complete(Settings{Profile: ProfileHA, Hub: "registry.test/mesh", Options: options}))(t)
-		in := k.InstallContext(s)
-		in.Distribution, in.ValuesFile, in.ClusterNetworks = "gke", "/run/values.yaml", []string{"10.0.0.0/8", "34.118.224.0/20"}
-		commands, values, err := k.CLI.Commands(in)
-		must.OK(t, err)
-		last := commands[len(commands)-1]
-		for _, argument := range want {
-			if !slices.Contains(last, argument) {
-				t.Errorf("%s: no %q in %q", name, argument, last)
-			}
-		}
-		if name == "linkerd" && (!strings.Contains(values, `clusterNetworks: "10.0.0.0/8,34.118.224.0/20"`) || !strings.Contains(values, "controllerReplicas: 3") || len(commands) != 2) {
-			t.Errorf("values are\n%s", values)
-		}
-	}
-}
-
 // The excluded series of a counter, and its direction.
 func TestCounterOfSeries(t *testing.T) {
 	c := Counter{Labels: map[string]string{"direction": "in*"}, Except: map[string]string{"port": "4191", "route": "probe*"}}

@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -30,27 +29,6 @@ func TestLinkerdEnrolment(t *testing.T) {
 		}
 		if refuses, err := d.Kubernetes.RefusesPlaintext(s, "shop", Way{LoadInside: c.inside}); err != nil || refuses != c.refuses {
 			t.Errorf("%+v: plaintext is refused: %v, %v", c, refuses, err)
-		}
-	}
-}
-
-// No command of Linkerd's CLI may read a cluster: it would use the user's own kubeconfig.
-func TestLinkerdByItsOwnProgram(t *testing.T) {
-	d := must.Get(Load("linkerd"))(t)
-	in := d.Kubernetes.InstallContext(Settings{Profile: ProfileHA, Hub: "registry.test/linkerd", Options: map[string]string{"runAsRoot": "true"}})
-	in.ValuesFile = "values.yaml"
-	commands, _, err := d.Kubernetes.CLI.Commands(in)
-	if err != nil || len(commands) != 2 {
-		t.Fatalf("%q, %v", commands, err)
-	}
-	for _, args := range commands {
-		if !slices.Contains(args, "--ignore-cluster") {
-			t.Errorf("%q asks a cluster", args)
-		}
-	}
-	for _, want := range []string{"--ha", "--registry=registry.test/linkerd", "--set=proxyInit.runAsRoot=true"} {
-		if !slices.Contains(commands[1], want) {
-			t.Errorf("%q is without %s", commands[1], want)
 		}
 	}
 }

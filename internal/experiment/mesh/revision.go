@@ -52,7 +52,6 @@ func (d Definition) asRevision(revision, namespace string) (Definition, error) {
 	k := *d.Kubernetes
 	home := k.Namespace
 	k.Revision, k.Namespace = revision, namespace
-	k.CLI = nil // it prints the manifests of the mesh without revisions
 	ctx := InstallContext{Revision: k.Revision, Namespace: k.Namespace}
 	k.Workloads, k.Webhooks = slices.Clone(k.Revisions.Workloads), slices.Clone(k.Revisions.Webhooks)
 	var r rendering

@@ -25,9 +25,7 @@ func TestRevisions(t *testing.T) {
 	}
 	d, home := all[0], "istio-system-istio-1-29"
 	k := *d.Kubernetes
-	if k.CLI != nil {
-		t.Errorf("%+v %+v in %s", k.Workloads, k.Webhooks, k.Namespace)
-	} else if d := difftest.Of("k.Namespace", k.Namespace, home, "k.Workloads[0].Name", k.Workloads[0].Name, "istiod-istio-1-29", "k.Webhooks[0].Name", k.Webhooks[0].Name, "istio-sidecar-injector-istio-1-29-"+home); d != "" {
+	if d := difftest.Of("k.Namespace", k.Namespace, home, "k.Workloads[0].Name", k.Workloads[0].Name, "istiod-istio-1-29", "k.Webhooks[0].Name", k.Webhooks[0].Name, "istio-sidecar-injector-istio-1-29-"+home); d != "" {
 		t.Errorf("%s: %+v %+v in %s", d, k.Workloads, k.Webhooks, k.Namespace)
 	}
 	e, err := k.Enrol(Settings{}, "shop", Way{LoadInside: true})

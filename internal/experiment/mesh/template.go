@@ -58,7 +58,7 @@ func fields(sample any) string {
 	case CertificateContext:
 		return "fields of CertificateContext: Service, Control, Secret"
 	case InstallContext:
-		return "fields of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, ClusterDomain, Distribution, Hub, Options, Certificates, ValuesFile"
+		return "fields of InstallContext: Version, Profile, Replicas, Namespace, Revision, ClusterNetworks, ServiceCIDR, ClusterDomain, Distribution, Hub, Options, Certificates"
 	case EnrolContext:
 		return "fields of EnrolContext: Version, Profile, Replicas, Namespace, Revision, MeshNamespace, LoadInside, Gateway, Closed, Services, Hub, Options"
 	}

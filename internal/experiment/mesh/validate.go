@@ -281,7 +281,7 @@ func (k Kubernetes) sampleInstalls() []any {
 	for _, name := range ProfileNames() {
 		if p, ok := k.Profiles[name]; ok || len(all) == 0 {
 			all = append(all, InstallContext{Version: k.Version, Profile: name, Replicas: max(p.Replicas, 1), Namespace: k.Namespace, Revision: sampleRevision, Hub: k.Hub,
-				ClusterNetworks: []string{"10.42.0.0/16", "10.43.0.0/16"}, ServiceCIDR: "10.43.0.0/16", ClusterDomain: "cluster.local", Options: defaults(k.Options), ValuesFile: "/run/values.yaml"})
+				ClusterNetworks: []string{"10.42.0.0/16", "10.43.0.0/16"}, ServiceCIDR: "10.43.0.0/16", ClusterDomain: "cluster.local", Options: defaults(k.Options)})
 		}
 	}
 	return all

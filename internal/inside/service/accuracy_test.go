@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/part"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/test/part"
 )
 
 // The race detector of make race alone has these tests, as in the load engine.

@@ -1,9 +1,10 @@
-// Package calls reads files of requests: targets of vegeta, JSON lines and access logs.
+// Package calls reads files of requests: targets of vegeta, and JSON lines.
 package calls
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,10 +45,17 @@ type file struct {
 	body  int // bytes of all bodies so far
 }
 
-// read reads requests: a target in vegeta's format, or a JSON object on one line. name is
-// for errors. Files of bodies lie below the directory of name.
-func read(r io.Reader, name string) ([]Call, error) {
-	f := &file{name: name, lines: bufio.NewScanner(r)}
+// Open reads requests: targets in vegeta's format, and JSON objects on one line each. name is for errors. Files of bodies lie
+// below the directory of name.
+func Open(r io.Reader, name string) ([]Call, error) {
+	b := bufio.NewReader(r)
+	if head, _ := b.Peek(b.Size()); head != nil { // an error comes again when lines are read
+		if what, tip := regular.ForeignFormat("", head); what != "" {
+			tip = cmp.Or(tip, "the formats are lines of method and URL, and JSON lines")
+			return nil, strict.Problem{File: name, Line: 1, Column: 1, Message: "this is " + what + ", and contains no requests that can be sent", Tip: tip}
+		}
+	}
+	f := &file{name: name, lines: bufio.NewScanner(b)}
 	f.lines.Buffer(nil, maxLine)
 	var calls []Call
 	for f.next() {

@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-func TestRead(t *testing.T) {
+func TestOpen(t *testing.T) {
 	body := must.File(t, t.TempDir(), "body.json", `{"a":1}`)
 	for _, test := range []struct {
 		name, text string
@@ -38,7 +38,7 @@ func TestRead(t *testing.T) {
 			{URL: "http://a/t", Weight: 1, Call: load.Call{Method: "PUT", Body: []byte("text")}},
 		}},
 	} {
-		got, err := read(strings.NewReader(test.text), filepath.Join(filepath.Dir(body), "f"))
+		got, err := Open(strings.NewReader(test.text), filepath.Join(filepath.Dir(body), "f"))
 		if err != nil || !reflect.DeepEqual(got, test.want) {
 			t.Errorf("%s: %v\n got %+v\nwant %+v", test.name, err, got, test.want)
 		}
@@ -51,14 +51,14 @@ func TestBodiesBesideTheTargets(t *testing.T) {
 	for name, text := range map[string]string{"order.json": "beside", "sub/order.json": "below"} {
 		must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)))
 	}
-	got, err := read(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"))
+	got, err := Open(strings.NewReader("POST http://a/\n@order.json\n\nPOST http://b/\n@sub/order.json\n"), filepath.Join(dir, "targets"))
 	if err != nil || len(got) != 2 {
 		t.Errorf("%v: %+v", err, got)
 	} else if d := difftest.Of("string(got[0].Body)", string(got[0].Body), "beside", "string(got[1].Body)", string(got[1].Body), "below"); d != "" {
 		t.Errorf("%s: %v: %+v", d, err, got)
 	}
 	t.Chdir(dir)
-	if got, err = read(strings.NewReader("POST http://a/\n@order.json\n"), "standard input"); err != nil || string(got[0].Body) != "beside" {
+	if got, err = Open(strings.NewReader("POST http://a/\n@order.json\n"), "standard input"); err != nil || string(got[0].Body) != "beside" {
 		t.Errorf("standard input: %v: %+v", err, got)
 	}
 }
@@ -80,7 +80,7 @@ func TestMistakes(t *testing.T) {
 		{"GET http://a/\n" + strings.Repeat("x", maxLine+1), "f: line 2", ""},
 		{strings.Repeat("GET http://a/\n", maxCalls+1), "more than 10000 requests", ""},
 	} {
-		_, err := read(strings.NewReader(test.text), "f")
+		_, err := Open(strings.NewReader(test.text), "f")
 		if err == nil || !strings.Contains(err.Error(), test.error) || !strings.Contains(hint.Of(err), test.hint) {
 			t.Errorf("%.60q: %v, hint %q", test.text, err, hint.Of(err))
 		}
@@ -91,14 +91,14 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func FuzzRead(f *testing.F) {
+func FuzzOpen(f *testing.F) {
 	f.Add("GET http://a/\nX: y\n\n")
 	f.Add(`{"url":"http://a/","body":{"n":1}}`)
 	f.Fuzz(func(t *testing.T, text string) {
 		if strings.Contains(text, "@") {
 			t.Skip("names a file")
 		}
-		calls, err := read(strings.NewReader(text), "f")
+		calls, err := Open(strings.NewReader(text), "f")
 		if err == nil && len(calls) == 0 {
 			t.Error("no requests and no error")
 		}
@@ -111,7 +111,7 @@ func TestBodiesOutside(t *testing.T) {
 	dir, secret := filepath.Join(base, "theirs"), filepath.Join(base, "secret.csv")
 	must.OK(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(secret, []byte("name\ns3cret\n"), 0o600), os.Symlink(secret, filepath.Join(dir, "link.csv"))))
 	for _, path := range []string{secret, "../secret.csv", "link.csv"} {
-		if got, err := read(strings.NewReader("POST http://a/\n@"+path+"\n"), filepath.Join(dir, "targets")); err == nil {
+		if got, err := Open(strings.NewReader("POST http://a/\n@"+path+"\n"), filepath.Join(dir, "targets")); err == nil {
 			t.Errorf("%q: %+v", path, got)
 		}
 	}

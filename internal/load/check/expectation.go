@@ -3,6 +3,7 @@ package check
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"slices"
 
@@ -36,36 +37,27 @@ func New(p *load.Profile) Expectation {
 
 // Content is the checked part of an answer's body.
 type Content struct {
-	keep bool
-	kept []byte       // at most maxKept bytes
-	json *jsonScanner // nil: not parsed as JSON
+	most int // bytes that are kept
+	kept []byte
 }
 
 // NewContent makes a connection's memory for checks of bodies.
 func (e *Expectation) NewContent() Content {
-	c := Content{keep: len(e.has)+len(e.lacks) > 0}
-	if len(e.json) > 0 {
-		c.json = newJSONScanner(e.json)
+	switch {
+	case len(e.json) > 0:
+		return Content{most: maxJSON}
+	case len(e.has)+len(e.lacks) > 0:
+		return Content{most: maxText}
 	}
-	return c
+	return Content{}
 }
 
 // Reset prepares for the next answer.
-func (c *Content) Reset() {
-	if c.json != nil {
-		c.json.reset()
-	}
-	c.kept = c.kept[:0]
-}
+func (c *Content) Reset() { c.kept = c.kept[:0] }
 
 // Add checks the next part of the body.
 func (c *Content) Add(b []byte) {
-	if c.keep {
-		c.kept = append(c.kept, b[:min(len(b), maxKept-len(c.kept))]...)
-	}
-	if c.json != nil {
-		c.json.feed(b)
-	}
+	c.kept = append(c.kept, b[:min(len(b), c.most-len(c.kept))]...)
 }
 
 // Check returns how a complete response with body bytes of body differs from the
@@ -78,10 +70,10 @@ func (e *Expectation) Check(status int, body int64, of *Content) load.Failure {
 		return load.FailureNone // counted by its status alone
 	case e.Size >= 0 && body != e.Size:
 		return load.FailureWrongSize
-	case of.keep && !e.holds(of.kept):
+	case !e.holds(of.kept[:min(len(of.kept), maxText)]):
 		return load.FailureWrongBody
-	case of.json != nil:
-		return e.checkJSON(of.json)
+	case len(e.json) > 0:
+		return e.checkJSON(of.kept)
 	}
 	return load.FailureNone
 }
@@ -100,12 +92,12 @@ func (e *Expectation) holds(body []byte) bool {
 	return true
 }
 
-func (e *Expectation) checkJSON(seen *jsonScanner) load.Failure {
-	if !seen.whole() {
+func (e *Expectation) checkJSON(body []byte) load.Failure {
+	if !json.Valid(body) {
 		return load.FailureNotJSON
 	}
-	for i := range e.json {
-		if seen.has(i) != (i < e.jsonHas) {
+	for i, path := range e.json {
+		if hasField(body, path) != (i < e.jsonHas) {
 			return load.FailureWrongJSON
 		}
 	}
@@ -127,5 +119,8 @@ func Bodyless(head bool, status int) load.Failure {
 // included, in bytes. It ends a response whose header is endless.
 const MaxHeader = 64 << 10
 
-// maxKept bounds the bytes of a body that are kept for checks.
-const maxKept = 1 << 20
+// Bytes of a body that are kept for checks of its text, and of its JSON.
+const (
+	maxText = 1 << 20
+	maxJSON = 16 << 20
+)

@@ -78,11 +78,10 @@ func checkOutcome(t *testing.T, o Outcome) {
 	}
 }
 
-func FuzzOha(f *testing.F)       { fuzz(f, "oha", ohaTraits, "oha-*.json") }
-func FuzzOhaCSV(f *testing.F)    { fuzz(f, "oha-csv", ohaTraits, "oha-*.csv") }
-func FuzzWrk(f *testing.F)       { fuzz(f, "wrk", wrkTraits, "wrk-*.txt") }
-func FuzzWrk2(f *testing.F)      { fuzz(f, "wrk2", wrk2Traits, "wrk2-*.txt") }
-func FuzzVegeta(f *testing.F)    { fuzz(f, "vegeta", vegetaTraits, "vegeta-*") }
-func FuzzFortio(f *testing.F)    { fuzz(f, "fortio", fortioTraits, "fortio-*.json") }
-func FuzzK6(f *testing.F)        { fuzz(f, "k6", k6Traits, "k6-*.json") }
-func FuzzNighthawk(f *testing.F) { fuzz(f, "nighthawk", traits{name: "nighthawk"}, "nighthawk-*.json") }
+func FuzzOha(f *testing.F)    { fuzz(f, "oha", ohaTraits, "oha-*.json") }
+func FuzzOhaCSV(f *testing.F) { fuzz(f, "oha-csv", ohaTraits, "oha-*.csv") }
+func FuzzWrk(f *testing.F)    { fuzz(f, "wrk", wrkTraits, "wrk-*.txt") }
+func FuzzWrk2(f *testing.F)   { fuzz(f, "wrk2", wrk2Traits, "wrk2-*.txt") }
+func FuzzVegeta(f *testing.F) { fuzz(f, "vegeta", vegetaTraits, "vegeta-*") }
+func FuzzFortio(f *testing.F) { fuzz(f, "fortio", fortioTraits, "fortio-*.json") }
+func FuzzK6(f *testing.F)     { fuzz(f, "k6", traits{name: "k6"}, "k6-*.json") }

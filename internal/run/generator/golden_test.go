@@ -16,15 +16,13 @@ import (
 
 // parsers by name, as tare import calls them.
 var parsers = map[string]func(io.Reader) (Outcome, error){
-	"oha":       func(r io.Reader) (Outcome, error) { return ParseOha(r, true) },
-	"oha-csv":   func(r io.Reader) (Outcome, error) { return parseOhaCSV(r, true) },
-	"wrk":       ParseWrk,
-	"wrk2":      ParseWrk2,
-	"vegeta":    ParseVegeta,
-	"fortio":    ParseFortio,
-	"k6":        ParseK6,
-	"nighthawk": ParseNighthawk,
-	"hey":       ParseHey,
+	"oha":     func(r io.Reader) (Outcome, error) { return ParseOha(r, true) },
+	"oha-csv": func(r io.Reader) (Outcome, error) { return parseOhaCSV(r, true) },
+	"wrk":     ParseWrk,
+	"wrk2":    ParseWrk2,
+	"vegeta":  ParseVegeta,
+	"fortio":  ParseFortio,
+	"k6":      ParseK6,
 }
 
 func parseFile(t *testing.T, parser, name string) Outcome {
@@ -129,15 +127,6 @@ service of 20 min=0.1048 mean=0.2689 max=0.364 p50=0.2769 p75=0.2962 p90=0.3333 
 200: 300
 service of 300 min=0.05948 mean=0.922 max=36.09 p50=0.1835 p75=0.2336 p90=0.3429 p99=30 p99.9=35.48 p99.99=36.03, 300 in 31 buckets
 `},
-	{"hey", "hey-0.1.5-errors.txt", `hey 6.9735s in=588 rate=43.02
-200: 282
-503: 12
-timeout: 6
-service of 294 min=0.6 mean=43.1 max=60.1 p10=43.7 p25=43.9 p50=44 p75=44.1 p90=47 p95=48 p99=53.6
-`},
-	{"hey", "hey-0.1.5-refused.txt", `hey 2.3ms rate=17694.56
-connect refused: 40
-`},
 	{"k6", "k6-1.8.1-errors.json", `k6 3.163079969s requests=101 ok=98 not ok=3 in=168297 rate=31.93
 service of 101 min=0.1264 mean=3.061 max=200.4 p50=0.2908 p90=0.3924 p99=38.53 p99.9=184.2
 note: k6 had no free virtual user for 1 requests that were due, and dropped them
@@ -145,11 +134,6 @@ note: k6 had no free virtual user for 1 requests that were due, and dropped them
 	{"k6", "k6-documented-export.json", `k6 requests=300 ok=295 not ok=5 in=340000 rate=99.90
 service of 300 min=0.11 mean=0.41 max=9.5 p50=0.33 p90=0.6 p95=0.8
 note: k6 had no free virtual user for 2 requests that were due, and dropped them
-`},
-	{"nighthawk", "nighthawk-documented.json", `nighthawk 2.00015s requests=200 ok=195 not ok=3 in=226000 out=11800 asked=100 connections=4
-reset: 2
-service of 198 min=0.15 mean=0.215 max=1.2 p0=0.15 p50=0.2 p90=0.3 p99=0.9 p100=1.2
-note: nighthawk was blocked 2 times, for 1.500 ms each on average: that time is in no latency
 `},
 	{"oha", "oha-1.16.0-errors.json", `oha 2.001804405s requests=400 in=393216 rate=199.82
 200: 384

@@ -14,8 +14,6 @@ var meanings = []struct{ generator, of, text string }{
 	{"vegeta", ofResponse, "from the scheduled start, computed from vegeta's sequence numbers, to the last byte; the smallest lateness counts as 0"},
 	{"vegeta", ofService, "from a worker's start of the request to the last byte; excludes the pacer's lateness and waiting for a worker"},
 	{"fortio", ofService, "from the call to its end, in a closed loop per connection: coordinated omission hides a stalled server; includes errors"},
-	{"nighthawk", ofService, "from the release of the request by its rate limiter to the last byte; excludes lateness behind the schedule, which Nighthawk counts as blocking"},
-	{"hey", ofService, "from a worker's start of the request to the last byte; excludes connecting only without DNS+dialup"},
 	{"k6", ofService, "sending, waiting and receiving of one request; excludes connecting and the lateness of the iteration"},
 }
 

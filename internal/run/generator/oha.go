@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -82,7 +83,7 @@ type ohaJSON struct {
 // ohaDeadline is oha's error for requests that it aborts at the end of a run. They are not server errors.
 const ohaDeadline = "aborted due to deadline"
 
-// ParseOha reads oha's text, and its JSON, also as the Python repr of a dict (single quotes,
+// ParseOha reads oha's JSON, also as the Python repr of a dict (single quotes,
 // None) or of bytes (b'…'). corrected reports that oha ran with
 // --latency-correction, which the output does not contain.
 func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
@@ -92,11 +93,7 @@ func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 		return o, err
 	}
 	if bytes.Contains(text[:min(len(text), 1024)], []byte("Success rate:")) {
-		of := ofService
-		if corrected {
-			of = ofResponse
-		}
-		return parseSummaryText(bytes.NewReader(text), o.Generator, of)
+		return o, hint.New("run oha with --output-format json", "read output of oha: it is a text, without the counts of its latencies")
 	}
 	var j ohaJSON
 	if err := json.Unmarshal(fromPython(text), &j); err != nil {

@@ -1,7 +1,6 @@
 package generator
 
 import (
-	"encoding/json"
 	"errors"
 	"io"
 	"math"
@@ -64,7 +63,6 @@ func TestCommands(t *testing.T) {
 		{external{traits: vegetaTraits}, h2, "vegeta -cpus=2 attack -format=json -targets=stdin -output=stdout -rate=500/1s -duration=25500ms -workers=16 -max-workers=16 -connections=16 -max-connections=16 -redirects=-1 -max-body=0 -timeout=1500ms -http2=true -h2c"},
 		{external{traits: fortioTraits}, openLoop(), "GOMAXPROCS=2 fortio load -quiet -log-errors=false -allow-initial-errors -qps 500 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms " + url},
 		{external{traits: fortioTraits}, post, "fortio load -quiet -log-errors=false -allow-initial-errors -qps 0 -c 16 -t 25500ms -uniform -nocatchup=false -jitter=false -r 0.00001 -p 50,75,90,95,99,99.9,99.99 -json - -timeout 1500ms -payload-size 3 " + url},
-		{external{traits: k6Traits}, openLoop(), "GODEBUG=http2client=0 GOMAXPROCS=2 k6 run --quiet --no-color --no-usage-report -"},
 	} {
 		cmd, err := c.g.Command(c.p)
 		if err != nil {
@@ -85,11 +83,6 @@ func TestWhatTravelsOnStandardInput(t *testing.T) {
 	if want := `{"body":"eHh4eA==","method":"POST","url":"http://127.0.0.1:8080/a"}`; !strings.HasPrefix(string(lines), want+"\n") {
 		t.Errorf("targets %s", lines)
 	}
-	cmd = must.Get((external{traits: k6Traits}).Command(p))(t)
-	script, _ := io.ReadAll(cmd.Stdin)
-	urls, _ := json.Marshal(p.Targets)
-	must.Contain(t, string(script), "const urls = "+string(urls)+";", "warmup: stretch(0, 5000)", "measure: stretch(5000, 20000)", "tail: stretch(25000, 1000)",
-		"rate: 500, timeUnit: '1s', preAllocatedVUs: 16, maxVUs: 16", `http.request("POST", url`)
 }
 
 func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
@@ -115,7 +108,6 @@ func TestWhatAGeneratorCannotDoIsRefusedByName(t *testing.T) {
 		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.Rate = 10.5 }), "whole requests per second"},
 		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.Protocol, p.Headers = "http2", []string{"Host: shop.example"} }), "over HTTP/2 it sends the URL's host"},
 		{external{traits: ohaTraits}, grpc, "does not speak grpc, only http1, http2"},
-		{external{traits: k6Traits}, change(func(p *load.Profile) { p.Warmup = time.Millisecond }), "no stretch shorter than 1s"},
 		{external{traits: ohaTraits}, change(func(p *load.Profile) { p.RequestSize = 1 << 20 }), "does not fit its command line"},
 		{external{traits: fortioTraits}, change(func(p *load.Profile) { p.Targets = append(p.Targets, p.Targets[0]) }), "one target, not 2"},
 		{external{traits: fortioTraits}, poisson, "no poisson arrivals"},

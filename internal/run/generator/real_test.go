@@ -24,9 +24,9 @@ import (
 )
 
 // optional are the generators whose tests are skipped without a program. No package
-// registry has the first. The others take minutes to build, in make e2e-all only.
+// registry has the first. The other takes minutes to build, in make e2e-all only.
 var optional = map[string]bool{"wrk2": true,
-	"oha": os.Getenv("TARE_TEST_ALL") == "", "k6": os.Getenv("TARE_TEST_ALL") == ""}
+	"oha": os.Getenv("TARE_TEST_ALL") == ""}
 
 // server responds with 1 kB over HTTP/1.1 and cleartext HTTP/2, and counts requests.
 func server(t *testing.T) (url string, hits *atomic.Int64) { return serverOf(t, 1) }
@@ -136,11 +136,8 @@ func TestRealGenerators(t *testing.T) {
 			p := load.Profile{Connections: 4, Rate: 100, Timeout: time.Second, Warmup: 500 * time.Millisecond,
 				Measure: 1500 * time.Millisecond, Tail: 200 * time.Millisecond, ExpectSize: -1}
 			url, hits := server(t)
-			switch g.Name() {
-			case "wrk":
+			if g.Name() == "wrk" {
 				p.Rate = 0
-			case "k6":
-				p.Warmup = time.Second
 			}
 			p.Targets = []string{url}
 			whole := run(t, g, p)

@@ -104,6 +104,14 @@ func counts[T ~float64](m map[string]*T) map[string]int64 {
 	return out
 }
 
+// value is 0 for an absent number.
+func value(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
 func sum(m map[string]int64) int64 {
 	var n int64
 	for _, v := range m {

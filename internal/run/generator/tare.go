@@ -21,8 +21,7 @@ func Generators() []Generator {
 	return append([]Generator{Tare{Agent: AgentPath()}}, Others(GeneratorsDir())...)
 }
 
-// AgentPath returns the path of the tare-agent beside the running program, otherwise of the one on PATH, or of the one
-// that [companion.Install] builds.
+// AgentPath returns the path of the tare-agent beside the running program, otherwise of the one on PATH.
 func AgentPath() string { return companion.Path("tare-agent") }
 
 // Tare is the built-in engine. It runs in its own process and does not share

@@ -57,7 +57,7 @@ type traits struct {
 // Some programs print it and exit with an error.
 type versionOf struct{ argument, pattern string }
 
-var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits, k6Traits}
+var foreign = []traits{ohaTraits, wrkTraits, wrk2Traits, vegetaTraits, fortioTraits}
 
 // ignoringProfile adapts parsers that need only the output.
 func ignoringProfile(parse func(io.Reader) (Outcome, error)) func(io.Reader, load.Profile) (Outcome, error) {
@@ -203,7 +203,7 @@ type Needs struct {
 	// profile without Start, and Parse gets the start of the process as Start.
 	AtOnce bool
 	// Warmup is the shortest warm-up for which the figures cover the measure window.
-	// With a shorter one wrk2 omits the beginning of the window and k6 is refused.
+	// With a shorter one wrk2 omits the beginning of the window.
 	Warmup time.Duration
 	// Whole reports that the figures are of the whole run, also if an interval log is requested.
 	Whole bool

@@ -22,8 +22,8 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/internal/run/timeline"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 type answered struct {

@@ -32,7 +32,6 @@ func TestSuited(t *testing.T) {
 		{"tare", "poisson", nil},
 		{"oha", "constant", nil},
 		{"wrk2", "constant", nil}, // its warm-up is raised
-		{"k6", "constant", nil},
 		{"oha", "poisson", []string{"generator oha cannot run none", "no poisson arrivals"}},
 		{"wrk", "poisson", []string{"no poisson arrivals", "it keeps no rate"}},
 		{"siege", "constant", []string{"load generator siege does not exist"}},

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // A proxy in Python that forwards 100 requests, and then lies in a mode: listen, upstream, mode. It answers each 20th request

@@ -5,11 +5,11 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/show/report"
-	"github.com/tare-mesh/tare/internal/stats/statstest"
+	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // Six treatments that cost what their baseline costs: at most one report in twenty opens with a difference of any of them, in CPU

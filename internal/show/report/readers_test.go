@@ -10,7 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // script runs a Python program on a report in a format, and decodes its output.

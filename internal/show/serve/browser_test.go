@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/base/programtest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/programtest"
 )
 
 // planted is a text that is a script wherever it is not escaped.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/answer/answertest"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/answertest"
 )
 
 // BenchmarkListOfThousandRuns is the time of a list, summaries made.

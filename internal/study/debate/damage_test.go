@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
+	"github.com/tare-mesh/tare/test/debatetest"
 )
 
 // lineOf changes line n (from 1) of a text.

@@ -5,9 +5,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/importer"
-	"github.com/tare-mesh/tare/internal/importer/importertest"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
+	"github.com/tare-mesh/tare/test/debatetest"
+	"github.com/tare-mesh/tare/test/importertest"
 )
 
 func FuzzCSV(f *testing.F) {

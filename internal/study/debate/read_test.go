@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
-	"github.com/tare-mesh/tare/internal/study/debate/debatetest"
+	"github.com/tare-mesh/tare/test/debatetest"
 )
 
 // imported reads sequences and fails on anything but trials.

@@ -3,7 +3,7 @@ package uds
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/importer/importertest"
+	"github.com/tare-mesh/tare/test/importertest"
 )
 
 func FuzzLog(f *testing.F) {

@@ -40,10 +40,9 @@ type Forward struct {
 	namespace, pod string
 	port           int
 
-	mu       sync.Mutex
-	closed   bool
-	open     map[*tunnel]bool
-	listener net.Listener
+	mu     sync.Mutex
+	closed bool
+	open   map[*tunnel]bool
 }
 
 // Forward prepares connections to a port of a pod, without opening one.
@@ -73,47 +72,6 @@ func (f *Forward) DialContext(ctx context.Context, _, _ string) (net.Conn, error
 		_, _ = io.Copy(t, far)
 	})()
 	return &tunnelConn{near, t}, nil
-}
-
-// Listen forwards connections to a port of 127.0.0.1 that the kernel chooses, until Close.
-func (f *Forward) Listen() (address string, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("forward %s: %w", f, err)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed || f.listener != nil {
-		l.Close()
-		return "", fmt.Errorf("forward %s: already closed, or listening", f)
-	}
-	f.listener = l
-	go routine.Guarded(func() {
-		for {
-			local, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go routine.Guarded(func() { f.serve(local) })()
-		}
-	})()
-	return l.Addr().String(), nil
-}
-
-func (f *Forward) serve(local net.Conn) {
-	defer local.Close()
-	t, err := f.tunnel(context.Background())
-	if err != nil {
-		return // the deferred close is the only signal to the client
-	}
-	defer t.Close()
-	go routine.Guarded(func() {
-		if _, err := io.Copy(t, local); err != nil {
-			t.Close()
-		}
-		t.closeWrite()
-	})()
-	_, _ = io.Copy(local, t)
 }
 
 // tunnel opens a connection, with the retries of DialContext.
@@ -214,18 +172,14 @@ func (f *Forward) dialer() (httpstream.Dialer, error) {
 	}), nil
 }
 
-// Close ends the listener and every connection.
+// Close ends every connection.
 func (f *Forward) Close() error {
 	f.mu.Lock()
 	f.closed = true
 	open := slices.Collect(maps.Keys(f.open)) // each forgets itself
-	l := f.listener
 	f.mu.Unlock()
 	for _, t := range open {
 		t.Close()
-	}
-	if l != nil {
-		return l.Close()
 	}
 	return nil
 }
@@ -294,8 +248,6 @@ func (t *tunnel) Read(p []byte) (int, error) {
 }
 
 func (t *tunnel) Write(p []byte) (int, error) { return t.data.Write(p) }
-
-func (t *tunnel) closeWrite() { _ = t.data.Close() }
 
 func (t *tunnel) Close() error {
 	t.once.Do(func() {

@@ -146,9 +146,6 @@ func TestForward(t *testing.T) {
 	}
 	direct := &http.Client{Transport: &http.Transport{DialContext: f.DialContext, DisableKeepAlives: true}, Timeout: 30 * time.Second}
 	must.OK(t, get(direct, "http://pod/"))
-	address := must.Get(f.Listen())(t)
-	local := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: 30 * time.Second}
-	must.OK(t, get(local, "http://"+address+"/"))
 	closedPort := c.Forward(ns, pods.Items[0].Name, 9)
 	defer closedPort.Close()
 	conn := must.Get(closedPort.DialContext(ctx, "", ""))(t)

@@ -36,7 +36,7 @@ type Unremoved struct{ error }
 // Unwrap returns both errors.
 func (e *Unremoved) Unwrap() error { return e.error }
 
-// installer installs a mesh by its charts or its own program.
+// installer installs a mesh by its charts.
 type installer struct {
 	*instance
 	sources chartSources
@@ -167,17 +167,13 @@ func (n *installer) install(ctx context.Context, info clusterInfo) (Installation
 		}
 		done.CRDs = append(done.CRDs, names...)
 	}
-	if o := n.k.Published; o != nil && !n.options.WithCLI {
+	if o := n.k.Published; o != nil {
 		if _, err := n.applyPublished(ctx, "published", *o); err != nil {
 			return done, err
 		}
 	}
-	if n.options.WithCLI {
-		done.Version, done.Program, err = n.installByProgram(ctx, in)
-	} else {
-		done.Charts, err = n.installCharts(ctx, in)
-		done.Version = versionOf(done.Charts, n.settings.Version)
-	}
+	done.Charts, err = n.installCharts(ctx, in)
+	done.Version = versionOf(done.Charts, n.settings.Version)
 	if err != nil {
 		return done, err
 	}

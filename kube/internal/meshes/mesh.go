@@ -8,7 +8,6 @@ package meshes
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -27,9 +26,6 @@ import (
 type Options struct {
 	// Charts is a local directory with the mesh's charts and CRDs, used in place of downloads.
 	Charts string
-	// WithCLI installs by the mesh's own program. Arguments are appended to its last command.
-	WithCLI   bool
-	Arguments []string
 	// ServiceCIDR is the network of services, empty to detect it.
 	ServiceCIDR string
 	// Cache is a directory for downloads, empty for no downloads.
@@ -64,14 +60,6 @@ func New(c *cluster.Cluster, d mesh.Definition, s mesh.Settings, o Options) (*Me
 	var err error
 	if i.settings, err = i.k.Complete(s); err != nil {
 		return nil, fmt.Errorf("mesh %s: %w", d.Name, err)
-	}
-	if o.WithCLI && i.k.CLI == nil {
-		return nil, fmt.Errorf("mesh %s: %w: it has no program that installs it", d.Name, errors.ErrUnsupported)
-	}
-	if o.WithCLI && c != nil && !c.DryRun() {
-		if _, err := findProgram(i.k.CLI.Program); err != nil {
-			return nil, fmt.Errorf("mesh %s: %w", d.Name, err)
-		}
 	}
 	return &Mesh{i}, nil
 }

@@ -121,10 +121,6 @@ func TestNewErrors(t *testing.T) {
 	if _, err := New(nil, envoy, mesh.Settings{}, Options{}); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a mesh for the local platform: %v", err)
 	}
-	consul := must.Get(mesh.Load("consul"))(t)
-	if _, err := New(nil, consul, mesh.Settings{}, Options{WithCLI: true}); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a mesh without a program: %v", err)
-	}
 	none := must.Get(mesh.Load("none"))(t)
 	m := must.Get(New(nil, none, mesh.Settings{}, Options{}))(t)
 	if _, err := m.Install(context.Background()); err != nil {

@@ -30,9 +30,8 @@ type Installation struct {
 	Hub       string            `json:"hub,omitempty"`
 	Namespace string            `json:"namespace,omitempty"`
 	Charts    []InstalledChart  `json:"charts,omitempty"`
-	Shared    []string          `json:"shared,omitempty"`  // of a revision: releases that other revisions use too
-	Program   string            `json:"program,omitempty"` // the mesh's own program that installed it, with its version
-	CRDs      []string          `json:"crds,omitempty"`    // installed besides the charts' CRDs
+	Shared    []string          `json:"shared,omitempty"` // of a revision: releases that other revisions use too
+	CRDs      []string          `json:"crds,omitempty"`   // installed besides the charts' CRDs
 	Networks  []string          `json:"networks,omitempty"`
 	// Run is the ID of the run that installed it, empty if a user installed it.
 	Run string `json:"run,omitempty"`

@@ -14,12 +14,8 @@ func (n *installer) recordSteps(ctx context.Context) error {
 	if !n.installable() {
 		return nil
 	}
-	command := []string{"tare", "mesh", "install", n.definition.Name}
-	if n.options.WithCLI {
-		command = append(command, "--with-cli") // the mesh's own program prints its manifests itself
-	}
 	recorder := n.cluster.Recorder()
-	recorder.Add(cluster.Step{Command: command})
+	recorder.Add(cluster.Step{Command: []string{"tare", "mesh", "install", n.definition.Name}})
 	if err := n.createNamespace(ctx); err != nil {
 		return err
 	}
@@ -27,9 +23,6 @@ func (n *installer) recordSteps(ctx context.Context) error {
 		for _, f := range c.Files {
 			recorder.Kubectl("apply", "--server-side", "-f", f.URL)
 		}
-	}
-	if n.options.WithCLI {
-		return nil
 	}
 	all, err := n.render(ctx)
 	if err != nil {

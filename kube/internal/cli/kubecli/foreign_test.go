@@ -356,16 +356,12 @@ func limitedAccount(t *testing.T, c *cluster.Cluster, kubeconfig, bin string, ar
 }
 
 // Applications that tare did not write run under Istio, with only the permissions that are printed for them. They come
-// from a kustomization, and from a chart with a hook, a StatefulSet and gRPC. The copy of a namespace leaves the original
+// from a manifest, and from a chart with a hook, a StatefulSet and gRPC. The copy of a namespace leaves the original
 // as it is.
 func TestKubernetesIstioForeign(t *testing.T) {
 	f := newForeign(t)
 	before := objectsIn(t, f.cluster)
-	manifests := t.TempDir()
-	for file, text := range map[string]string{"shop.yaml": shopManifests,
-		"kustomization.yaml": "resources: [shop.yaml]\nlabels: [{pairs: {rendered: kustomize}, includeTemplates: true}]\n"} {
-		must.OK(t, os.WriteFile(filepath.Join(manifests, file), []byte(text), 0o600))
-	}
+	manifests := must.File(t, t.TempDir(), "shop.yaml", shopManifests)
 	t.Run("manifests", func(t *testing.T) {
 		application := fmt.Sprintf("{manifests: [%q], entry: web}", manifests)
 		account := f.limited(t, f.file(t, f.kubeconfig, "shop", application, "istio", ""))

@@ -95,18 +95,14 @@ func meshList(c *cli.CommandLine, all []mesh.Definition) error {
 		if k == nil {
 			continue
 		}
-		program := "-"
-		if k.CLI != nil {
-			program = k.CLI.Program
-		}
-		rows = append(rows, []string{d.Name, k.Version, strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", "), cli.Provides(d.Provides), program, d.Description})
+		rows = append(rows, []string{d.Name, k.Version, strings.Join(slices.Sorted(maps.Keys(k.Profiles)), ", "), cli.Provides(d.Provides), d.Description})
 		for _, name := range slices.Sorted(maps.Keys(k.Options)) {
 			o := k.Options[name]
 			values := strings.Join(slices.DeleteFunc(slices.Clone(o.OneOf), func(s string) bool { return s == "" }), ", ")
 			options = append(options, []string{d.Name, name, cmp.Or(o.Default, "-"), cmp.Or(values, "any"), o.Doc})
 		}
 	}
-	if err := c.Table([]string{"MESH", "VERSION", "PROFILES", "PROVIDES", "PROGRAM", "DESCRIPTION"}, rows); err != nil {
+	if err := c.Table([]string{"MESH", "VERSION", "PROFILES", "PROVIDES", "DESCRIPTION"}, rows); err != nil {
 		return err
 	}
 	fmt.Fprintln(c.Out)
@@ -124,7 +120,6 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 		Example: `  tare mesh install istio --context k3d-tare
   tare mesh install istio-ambient --profile ha --version 1.31.0
   tare mesh install istio --charts ./charts --hub registry.example/istio --option mtls=PERMISSIVE
-  tare mesh install linkerd --with-cli --argument=--set --argument=proxy.cores=2
   tare mesh install istio --charts ./charts --dry-run > istio.yaml`,
 		Args:              cobra.ExactArgs(1),
 		ValidArgsFunction: named,
@@ -178,8 +173,6 @@ func (f *meshFlags) installed(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
 	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that override all others; may be repeated")
-	flags.BoolVar(&f.choice.WithCLI, "with-cli", false, "install with the mesh's own program (linkerd, istioctl) from PATH")
-	flags.StringArrayVar(&f.choice.Arguments, "argument", nil, "an argument for that program; may be repeated")
 	_ = cmd.MarkFlagDirname("charts")
 }
 
@@ -201,9 +194,6 @@ func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 	d, choice, err := meshChoice(ctx, c, f, name)
 	if err != nil {
 		return err
-	}
-	if choice.WithCLI {
-		return hint.Usage(errors.New("--dry-run renders charts, but --with-cli uses none"), "the mesh's own program prints its manifests itself")
 	}
 	m, err := meshes.New(nil, d, choice.Settings(), kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) }))
 	if err != nil {
@@ -510,7 +500,6 @@ func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name strin
 		}
 		from := s.Experiment.MeshSettings(name)
 		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
-		o.WithCLI, o.Arguments = o.WithCLI || from.WithCLI, append(slices.Clone(from.Arguments), o.Arguments...)
 		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
 		o.Image, o.Resources, o.Concurrency, o.Environment = from.Image, from.Resources, from.Concurrency, from.Environment
 	}

@@ -1,6 +1,6 @@
 package kubecli
 
-import "github.com/tare-mesh/tare/internal/base/part"
+import "github.com/tare-mesh/tare/test/part"
 
 // A run holds its cluster. Tests with runs are divided among clusters, to take about the same time on each. A mesh is an
 // object of the whole cluster. The first cluster has the others.

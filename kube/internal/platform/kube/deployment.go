@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -293,7 +292,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 		d.workers.close()
 	}
 	d.background.close()
-	err = errors.Join(err, d.entry.close(), d.helm.uninstall(ctx))
+	err = errors.Join(err, d.helm.uninstall(ctx))
 	d.nodes.close()
 	d.pods.close()
 	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), d.changer.upgrade.withdraw(ctx), err); err != nil {
@@ -394,10 +393,6 @@ func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front, se
 	}
 	if o.Meshes == nil {
 		return e, fmt.Errorf("mesh %s: %w: this platform installs no mesh", m.Name, errors.ErrUnsupported)
-	}
-	if o.portForward() {
-		return e, hint.New("use platform: {expose: nodePort}, or loadBalancer if the cluster has one",
-			"mesh %s: %w with platform.expose: %s, which ends inside the entry's pod and bypasses the mesh", m.Name, errors.ErrUnsupported, exposePortForward)
 	}
 	e.enrolled = true
 	var err error

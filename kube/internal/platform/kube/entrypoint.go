@@ -26,7 +26,6 @@ import (
 const (
 	exposeNodePort     = "nodePort"
 	exposeLoadBalancer = "loadBalancer"
-	exposePortForward  = "portForward"
 )
 
 // serviceTypes are the types of the entry's Service, by platform.expose.
@@ -59,9 +58,8 @@ func frontOf(o *Options, spec platform.Spec) mesh.Front {
 // entryPoint is the way of the load to the application: the entry's Service, or the mesh's ingress gateway.
 type entryPoint struct {
 	*trial
-	pods     *trialPods
-	roots    []string           // URLs for a load from this machine
-	forwards []*cluster.Forward // for platform.expose: portForward
+	pods  *trialPods
+	roots []string // URLs for a load from this machine
 }
 
 // entryService is a Service that receives the load, its port and its pods.
@@ -130,14 +128,6 @@ func (e *entryPoint) open(ctx context.Context) error {
 func (e *entryPoint) findRoots(ctx context.Context) (roots []string, err error) {
 	var addresses []string
 	switch e.options.Expose {
-	case exposePortForward:
-		if addresses, err = e.forwardPods(); err != nil {
-			return nil, err
-		}
-		for _, address := range addresses { // one for each pod
-			roots = append(roots, "http://"+address+"/")
-		}
-		return roots, nil
 	case exposeNodePort:
 		addresses, err = e.nodePortAddresses(ctx)
 	case exposeLoadBalancer:
@@ -150,7 +140,7 @@ func (e *entryPoint) findRoots(ctx context.Context) (roots []string, err error) 
 	}
 	address, err := firstReachable(ctx, addresses)
 	if err != nil {
-		return nil, hint.Wrap(err, "allow this machine to connect to it, or change platform.expose; portForward always works, through the API server")
+		return nil, hint.Wrap(err, "allow this machine to connect to it, or change platform.expose")
 	}
 	return []string{"http://" + address + "/"}, nil
 }
@@ -239,34 +229,6 @@ func (e *entryPoint) gatewayPods() []*corev1.Pod {
 	return slices.DeleteFunc(e.pods.all(), func(pod *corev1.Pod) bool { return !e.enrolment.gateway.Proxy.Selects(pod.Labels) })
 }
 
-// forwardPods forwards a port of this machine to each of the entry's pods.
-func (e *entryPoint) forwardPods() (all []string, err error) {
-	if e.foreign != nil {
-		return nil, hint.New("use platform: {expose: nodePort}", "%w for objects of others: the ports of their pods are unknown", errors.ErrUnsupported)
-	}
-	for _, pod := range e.pods.ofService(e.spec.Entry().Name) {
-		f := e.cluster.Forward(e.namespace, pod.Name, servicePort)
-		e.forwards = append(e.forwards, f)
-		address, err := f.Listen()
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, address)
-	}
-	return all, nil
-}
-
-// close ends the forwarded ports.
-func (e *entryPoint) close() error {
-	var failed []error
-	for _, f := range e.forwards {
-		if err := f.Close(); !errors.Is(err, net.ErrClosed) {
-			failed = append(failed, err)
-		}
-	}
-	return errors.Join(failed...)
-}
-
 // Warnings implements [platform.Deployment.Warnings].
 func (e *entryPoint) Warnings() (all []platform.Warning) {
 	if ns := e.spec.Topology.Namespace; ns != "" && !e.options.InPlace {
@@ -283,18 +245,8 @@ func (e *entryPoint) Warnings() (all []platform.Warning) {
 			Hint:    "was a node cordoned, lost or added? platform.affinity: labels, or factors.placement, fixes the nodes",
 		})
 	}
-	if !e.options.portForward() {
-		return all
-	}
-	return append(all, platform.Warning{
-		Code:    "load-through-api-server",
-		Message: "the load goes through the API server and a kubelet (port-forward): their time is part of every latency, and their CPU part of the platform's",
-		Hint:    "use platform: {expose: nodePort} or loadBalancer, or send the load from inside",
-	})
+	return all
 }
-
-// portForward reports whether the load goes to the pods through the API server.
-func (o *Options) portForward() bool { return o.Outside && o.Expose == exposePortForward }
 
 // firstReachable is the first of addresses that accepts a connection. A new Service takes some time to reach every node.
 func firstReachable(ctx context.Context, addresses []string) (string, error) {

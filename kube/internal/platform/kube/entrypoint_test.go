@@ -72,9 +72,6 @@ func TestGatewayRefused(t *testing.T) {
 	none.Kubernetes.Gateway = &mesh.Gateway{None: "it has none of its own"}
 	_, err = enrol(p, none, "x", sampleFront)
 	wantError(t, err, "it has none of its own")
-	p.Outside, p.Expose = true, exposePortForward
-	_, err = enrol(p, meshWithGateway(), "x", sampleFront)
-	wantError(t, err, "portForward", "nodePort")
 }
 
 // nodePortOf returns the node port of the given port, also of a Service with several ports.

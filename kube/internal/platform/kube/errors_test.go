@@ -21,11 +21,11 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/guard"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
 	"github.com/tare-mesh/tare/kube/internal/rbac"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 // wantRefused deploys spec and checks that this fails, that error and hint contain the words, and that nothing remains.

@@ -17,11 +17,11 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 	"github.com/tare-mesh/tare/kube/internal/leftover"
 	"github.com/tare-mesh/tare/kube/internal/rbac"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 // makeNamespace makes a namespace of another user, with a pod and a Service, and a user with only the RBAC permissions that

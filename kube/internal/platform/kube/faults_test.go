@@ -13,7 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 // A pod that a fault ends returns in its slot with the next generation, and is monitored again.

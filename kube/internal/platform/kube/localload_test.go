@@ -19,15 +19,15 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 // Load from this machine works with every value of platform.expose. Its running processes are tasks of the load plane, and
 // the cluster has no load worker.
 func TestLoadFromOutside(t *testing.T) {
 	c := sharedCluster(t)
-	for _, expose := range []string{exposeNodePort, exposeLoadBalancer, exposePortForward} {
+	for _, expose := range []string{exposeNodePort, exposeLoadBalancer} {
 		t.Run(expose, func(t *testing.T) {
 			t.Parallel()
 			p := newReal(t, c, func(o *Options) {
@@ -40,11 +40,8 @@ func TestLoadFromOutside(t *testing.T) {
 			d := must.Get(p.deploy(t.Context(), spec))(t)
 			platformtest.Removed(t, d)
 			t.Log(d.Entry())
-			if want := map[string]int{exposePortForward: 2}[expose]; len(d.Entry()) != max(1, want) {
-				t.Errorf("%d targets", len(d.Entry()))
-			}
-			if warned := len(d.entry.Warnings()) > 0; warned != (expose == exposePortForward) {
-				t.Errorf("warnings: %v", d.entry.Warnings())
+			if len(d.Entry()) != 1 || len(d.entry.Warnings()) > 0 {
+				t.Errorf("%d targets, warnings: %v", len(d.Entry()), d.entry.Warnings())
 			}
 			platformtest.Verified(t, d.verifier.Verify)
 			load := must.Get(d.StartLoad(t.Context(), proc.Command{Path: "sleep", Args: []string{"60"}}))(t)
@@ -149,16 +146,13 @@ func assignBalancers(ctx context.Context, c *cluster.Cluster, run string) {
 	}
 }
 
-// Port-forward bypasses a mesh and is refused with one. The enrolment of a mesh depends on where the load is.
+// The enrolment of a mesh depends on where the load is.
 func TestOutsideAndMeshes(t *testing.T) {
 	m := mesh.Definition{Name: "m", Kubernetes: &mesh.Kubernetes{Enrolment: mesh.Enrolment{
 		Pod: mesh.Marks{Annotations: map[string]string{"load": "{{if .LoadInside}}inside{{else}}outside{{end}}"}}}}}
 	d := dryRunDeployment(t, 1, "", m, "echo")
 	p := d.options
-	p.Outside, p.Expose = true, exposePortForward
-	_, err := enrol(p, m, "x", sampleFront)
-	wantError(t, err, "bypasses the mesh", "expose: nodePort")
-	p.Expose = exposeNodePort
+	p.Outside, p.Expose = true, exposeNodePort
 	e, err := enrol(p, m, "x", sampleFront)
 	if err != nil || e.loadInside || e.Pod.Annotations["load"] != "outside" {
 		t.Errorf("%+v, %v", e, err)

@@ -17,9 +17,9 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 // bareNodes creates ready nodes without a kubelet: the scheduler binds pods to them, which never start.

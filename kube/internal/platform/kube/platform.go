@@ -78,8 +78,8 @@ type Options struct {
 	Resources map[string]experiment.Resources
 	// Affinity places pods: auto (the default), labels or none.
 	Affinity string
-	// Outside sends the load from this machine through Expose: nodePort (the default), loadBalancer or
-	// portForward. Agent is the path of tare-agent on this machine, for the verification probes.
+	// Outside sends the load from this machine through Expose: nodePort (the default) or loadBalancer.
+	// Agent is the path of tare-agent on this machine, for the verification probes.
 	Outside bool
 	Expose  string
 	Agent   string

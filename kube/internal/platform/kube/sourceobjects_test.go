@@ -16,9 +16,9 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
-	"github.com/tare-mesh/tare/internal/run/platform/platformtest"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
+	"github.com/tare-mesh/tare/test/platformtest"
 )
 
 // shopObjects are a Service and a Deployment of a namespace "store", a Job, and more objects.

@@ -23,7 +23,6 @@ import (
 	"github.com/tare-mesh/tare/kube/internal/agents"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/guard"
-	"github.com/tare-mesh/tare/kube/internal/kustomize"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
 	"github.com/tare-mesh/tare/kube/internal/meter/kubelet"
 	"github.com/tare-mesh/tare/kube/internal/platform/kube"
@@ -31,7 +30,7 @@ import (
 
 // Program returns the part of a session that needs the Kubernetes libraries.
 func Program() *session.Kubernetes {
-	return &session.Kubernetes{Open: open, Generators: generatorsInImages, Copy: copied, Kustomize: kustomize.Render}
+	return &session.Kubernetes{Open: open, Generators: generatorsInImages, Copy: copied}
 }
 
 // open connects to the experiment's cluster for a run.
@@ -193,6 +192,6 @@ func MeshOptions(chosen experiment.MeshOptions, version string, note func(string
 	if err == nil {
 		cache = filepath.Join(cache, "tare", "charts")
 	}
-	return meshes.Options{Charts: chosen.Charts, WithCLI: chosen.WithCLI, Arguments: chosen.Arguments, ServiceCIDR: os.Getenv("TARE_SERVICE_CIDR"),
+	return meshes.Options{Charts: chosen.Charts, ServiceCIDR: os.Getenv("TARE_SERVICE_CIDR"),
 		Cache: cache, Image: DefaultImage(version), Report: note}
 }

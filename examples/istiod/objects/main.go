@@ -1,17 +1,25 @@
-// Package objects writes background services to a Kubernetes API server: a Service and an EndpointSlice each, whose endpoints no pod
-// has. A control plane reads them there as it reads others.
-package objects
+// Command objects writes background services to a Kubernetes API server of this machine: a Service and an EndpointSlice each, whose
+// endpoints no pod has. istiod reads them there as it reads others.
+//
+//	go build -o bin/istiod-objects ./examples/istiod/objects
+//	tare run examples/istiod/churn.yaml --mesh examples/istiod/mesh.yaml
+package main
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"os"
+	"os/signal"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -20,11 +28,12 @@ import (
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/inside/service"
 )
 
-// Writer writes to an API server on this machine. It answers GET /ready when the API server is ready, PUT /background with the number of
+// writer writes to an API server on this machine. It answers GET /ready when the API server is ready, PUT /background with the number of
 // services, and PUT /background/change with the number of a change.
-type Writer struct {
+type writer struct {
 	*httpserver.TokenServer
 	server, bearer string
 	client         *http.Client
@@ -37,14 +46,14 @@ const (
 	readyTimeout = time.Minute
 )
 
-// New returns a writer to an API server with an HTTPS URL. Its certificate is not verified, because it makes one at its start.
-func New(token, server, bearer string) (*Writer, error) {
+// newWriter returns a writer to an API server with an HTTPS URL. Its certificate is not verified, because it makes one at its start.
+func newWriter(token, server, bearer string) (*writer, error) {
 	s, err := httpserver.NewTokenServer(token)
 	if err != nil {
 		return nil, err
 	}
 	over := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: atOnce, ForceAttemptHTTP2: true}
-	w := &Writer{TokenServer: s, server: server, bearer: bearer, client: &http.Client{Transport: over}}
+	w := &writer{TokenServer: s, server: server, bearer: bearer, client: &http.Client{Transport: over}}
 	w.HandleFunc("GET /ready", w.getReady)
 	w.HandleFunc("PUT /background", httpserver.Handle(maxBody, w.putBackground))
 	w.HandleFunc("PUT /background/change", httpserver.Handle(maxBody, w.putChange))
@@ -52,12 +61,12 @@ func New(token, server, bearer string) (*Writer, error) {
 }
 
 // Serve serves on l until ctx ends.
-func (w *Writer) Serve(ctx context.Context, l net.Listener) error {
+func (w *writer) Serve(ctx context.Context, l net.Listener) error {
 	defer w.client.CloseIdleConnections()
 	return w.TokenServer.Serve(ctx, l)
 }
 
-func (w *Writer) getReady(rw http.ResponseWriter, r *http.Request) {
+func (w *writer) getReady(rw http.ResponseWriter, r *http.Request) {
 	if err := w.send(r.Context(), http.MethodGet, "/readyz", "", nil); err != nil {
 		httpserver.Refuse(rw, http.StatusServiceUnavailable, "%v", err)
 		return
@@ -65,14 +74,42 @@ func (w *Writer) getReady(rw http.ResponseWriter, r *http.Request) {
 	httpserver.Answer(rw, http.StatusOK, struct{}{})
 }
 
+func main() {
+	listen := flag.String("listen", "127.0.0.1:9099", "address to listen on")
+	tokenFile := flag.String("token-file", "", "file with the token that requests need, to this program and to the API server")
+	url := flag.String("url", "", "URL of the API server")
+	flag.Parse()
+	if err := serve(*listen, *tokenFile, *url); err != nil {
+		log.Fatalln("istiod-objects:", err)
+	}
+}
+
+func serve(listen, tokenFile, url string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	token, err := service.ReadToken(tokenFile)
+	if err != nil {
+		return err
+	}
+	w, err := newWriter(token, url, token)
+	if err != nil {
+		return err
+	}
+	l, err := service.Listen(listen)
+	if err != nil {
+		return err
+	}
+	return w.Serve(ctx, l)
+}
+
 type object = map[string]any
 
 const (
-	namespace = "default"
-	slices    = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
+	namespace      = "default"
+	endpointSlices = "/apis/discovery.k8s.io/v1/namespaces/" + namespace + "/endpointslices"
 )
 
-func (w *Writer) putBackground(r *http.Request, n int) (done struct{}, err error) {
+func (w *writer) putBackground(r *http.Request, n int) (done struct{}, err error) {
 	if err := mesh.CheckBackground(n); err != nil {
 		return done, httpserver.Fail(http.StatusBadRequest, "%w", err)
 	}
@@ -86,7 +123,7 @@ func (w *Writer) putBackground(r *http.Request, n int) (done struct{}, err error
 			if err := w.create(ctx, "/api/v1/namespaces/"+namespace+"/services", service); err != nil {
 				return err
 			}
-			return w.create(ctx, slices, object{"metadata": metadata, "addressType": "IPv4", "ports": ports, "endpoints": endpoints(0)})
+			return w.create(ctx, endpointSlices, object{"metadata": metadata, "addressType": "IPv4", "ports": ports, "endpoints": endpoints(0)})
 		}))
 	}
 	if err := group.Wait(); err != nil {
@@ -97,19 +134,19 @@ func (w *Writer) putBackground(r *http.Request, n int) (done struct{}, err error
 }
 
 // create creates an object. The namespace may not exist at first.
-func (w *Writer) create(ctx context.Context, path string, o object) error {
+func (w *writer) create(ctx context.Context, path string, o object) error {
 	return wait.Within(ctx, readyTimeout, 100*time.Millisecond, func(ctx context.Context) error {
 		return w.send(ctx, http.MethodPost, path, "application/json", o)
 	})
 }
 
 // putChange gives a service, in turn, the address of a change.
-func (w *Writer) putChange(r *http.Request, number int) (done struct{}, err error) {
+func (w *writer) putChange(r *http.Request, number int) (done struct{}, err error) {
 	n := int(w.services.Load())
 	if err := mesh.CheckBackgroundChange(number, n); err != nil {
 		return done, httpserver.Fail(http.StatusBadRequest, "%w", err)
 	}
-	err = w.send(r.Context(), http.MethodPatch, slices+"/"+mesh.BackgroundName((number-1)%n), "application/merge-patch+json", object{"endpoints": endpoints(number)})
+	err = w.send(r.Context(), http.MethodPatch, endpointSlices+"/"+mesh.BackgroundName((number-1)%n), "application/merge-patch+json", object{"endpoints": endpoints(number)})
 	if err != nil {
 		return done, httpserver.Fail(http.StatusBadGateway, "%w", err)
 	}
@@ -123,7 +160,7 @@ func endpoints(change int) []object {
 // maxRefusal is the maximum size of a refusal's text, in bytes.
 const maxRefusal = 500
 
-func (w *Writer) send(ctx context.Context, method, path, media string, body any) error {
+func (w *writer) send(ctx context.Context, method, path, media string, body any) error {
 	var text []byte
 	if body != nil {
 		text, _ = json.Marshal(body) // of texts and numbers

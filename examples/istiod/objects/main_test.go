@@ -1,4 +1,4 @@
-package objects_test
+package main
 
 import (
 	"encoding/json"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/must"
-	"github.com/tare-mesh/tare/internal/inside/objects"
 )
 
 const token = "0123456789abcdef"
@@ -51,7 +50,7 @@ func TestObjects(t *testing.T) {
 		}
 	}))
 	defer api.Close()
-	w := must.Get(objects.New(token, api.URL, "secret"))(t)
+	w := must.Get(newWriter(token, api.URL, "secret"))(t)
 	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() { _ = w.Serve(t.Context(), l) }()
 	over := &http.Transport{}
