@@ -284,9 +284,9 @@ finding: build-kube ## measure a finding again, and add the run to its page: NAM
 	bin/tare plot $$dir -o docs/findings/pictures/$(NAME).svg
 
 .PHONY: example
-example: build ## install what an example of examples/findings needs into bin/, and run it: NAME=opentelemetry-python OUT=DIR
+example: build ## install what an example or a finding needs into bin/, and run it: NAME=opentelemetry-python OUT=DIR
 	@tools/examples/install.sh '$(NAME)'
-	@bin/tare run examples/findings/$(NAME).yaml $(if $(OUT),--out '$(OUT)') || { code=$$?; [ $$code -ge 3 ] && [ $$code -le 5 ]; }
+	@bin/tare run $(firstword $(wildcard examples/findings/$(NAME).yaml examples/$(NAME).yaml)) $(if $(OUT),--out '$(OUT)') || { code=$$?; [ $$code -ge 3 ] && [ $$code -le 5 ]; }
 
 .PHONY: proxies
 proxies: build ## measure one more version of a proxy, and add it to docs/findings/proxies.md: VERSIONS='nginx=/opt/nginx envoy@1.39.3'

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what an example of examples/findings needs into bin/, in the versions of this directory. make example calls it. A complete
-# copy of the same versions is kept. It needs python3 with venv and npm, or mvn and java, on PATH.
+# Installs what an example needs into bin/, in the versions of this directory. make example calls it. A complete
+# copy of the same versions is kept. It needs python3 with venv and npm, mvn and java, or go on PATH.
 #
 # usage: tools/examples/install.sh EXAMPLE
 set -euo pipefail
@@ -45,11 +45,17 @@ jar() {
 }
 
 case ${1:-} in
+  envoy-extensions) go build -o bin/extproc ./examples/findings/extproc ;;
   llm-gateway)
     python "$versions/litellm.txt" bin/litellm
     node "$versions/portkey" bin/portkey ;;
   opentelemetry-java) jar ;;
   opentelemetry-node) node "$versions/opentelemetry-node" bin/otel ;;
   opentelemetry-python) python "$versions/opentelemetry-python.txt" bin/otel-python ;;
-  *) log "usage: tools/examples/install.sh llm-gateway | opentelemetry-java | opentelemetry-node | opentelemetry-python"; exit 2 ;;
+  pgbouncer)
+    need haproxy haproxy
+    need pgbouncer pgbouncer
+    [ -n "$(command -v postgres || ls /usr/lib/postgresql/*/bin/postgres 2>/dev/null)" ] || need postgres postgresql ;;
+  sidecar-call) go build -o bin/adder ./examples/adder ;;
+  *) log "usage: tools/examples/install.sh $(grep -oE '^  [a-z-]+\)' "$0" | tr -d ' )' | paste -sd '|')"; exit 2 ;;
 esac

@@ -29,9 +29,7 @@ import (
 )
 
 const (
-	// ownTimeout bounds the start of a program of the user.
-	ownTimeout = 60 * time.Second
-	// elsewhereTimeout bounds it while the program listens, but not on its port.
+	// elsewhereTimeout bounds the start of a program of the user while it listens, but not on its port.
 	elsewhereTimeout = 10 * time.Second
 	// listenPause is the time between two lists of all sockets and processes, each of which takes about 20 ms of CPU.
 	listenPause = 500 * time.Millisecond

@@ -57,7 +57,7 @@ type Options struct {
 	edit   func(*app.Instance) // changes the configuration of an application, for tests
 	answer time.Duration       // maximum time of a probe, 0 for probeTimeout
 	settle time.Duration       // maximum delay of counters, 0 for settleTimeout
-	start  time.Duration       // maximum start of a program of the user, 0 for ownTimeout
+	start  time.Duration       // maximum start of a program of the user, 0 for startTimeout
 	astray time.Duration       // the same while it listens elsewhere, 0 for elsewhereTimeout
 }
 
@@ -198,7 +198,7 @@ func (p *Platform) newDeployment(ctx context.Context, spec platform.Spec, abando
 		layout: trial, workspace: files, processes: ps, control: control, proxies: data, sockets: sockets,
 		simulated: &simulatedProxies{controlPlane: control, agent: p.options.AgentPath, report: p.options.Report},
 		apps:      &applications{layout: trial, workspace: files, processes: ps, agent: p.options.AgentPath, edit: p.options.edit},
-		own:       &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, ownTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
+		own:       &ownPrograms{layout: trial, workspace: files, processes: ps, limit: cmp.Or(p.options.start, startTimeout), elsewhere: cmp.Or(p.options.astray, elsewhereTimeout)},
 		verifier: &verifier{layout: trial, processes: ps, control: control, proxies: data, sockets: sockets,
 			answer: cmp.Or(p.options.answer, probeTimeout), settle: cmp.Or(p.options.settle, settleTimeout)},
 		faults:  &taskFaults{layout: trial, processes: ps, control: control},

@@ -211,8 +211,8 @@ func (ps *processes) note(d descendant) {
 }
 
 const (
-	// startTimeout bounds the time until a new process is ready.
-	startTimeout = 30 * time.Second
+	// startTimeout bounds the time until a new process is ready. Gateways in Python import for half a minute on a busy machine.
+	startTimeout = 60 * time.Second
 	// elsewhereLists is the number of lists, one every listenPause, in which a process listens, and not where it is expected, until
 	// it is late. A machine that stands still makes none.
 	elsewhereLists = 4
