@@ -7,6 +7,7 @@ const added = ['x-portkey-provider', 'openai', 'x-portkey-custom-host', `${upstr
 const emit = http.Server.prototype.emit;
 http.Server.prototype.emit = function (event, request, ...rest) {
   if (event === 'request') {
+    this.keepAliveTimeout = 3600e3; // connections stay open: Node closes idle ones after 5 s
     request.rawHeaders.push(...added);
     request.headers[added[0]] = added[1];
     request.headers[added[2]] = added[3];
