@@ -118,7 +118,7 @@ func addRun(pages, from, load string) error {
 	m := measurement{
 		Date: e.Time.UTC().Format("2 January 2006"), Machine: fmt.Sprintf("%s, %d CPUs", cmp.Or(e.CPUModel, e.Arch), e.CPUs), Load: load, Tare: e.Tare, Blocks: r.Count.Blocks,
 	}
-	label := labels(r.Treatments)
+	label := labels(r.Treatments, r.Names)
 	for _, d := range r.Decisions {
 		m.Gates = append(m.Gates, gate{Gate: d.Gate, Treatment: label(d.Treatment), Outcome: d.Outcome, Unit: d.Unit, Change: rounded(d.Change), Why: strings.TrimSpace(strings.Join(append([]string{d.Why}, d.Doubts...), " "))})
 	}
@@ -162,8 +162,8 @@ func kept(name string) bool {
 	return false
 }
 
-// labels returns the levels of a treatment's factors that differ between treatments.
-func labels(all []compare.Treatment) func(id string) string {
+// labels returns the levels of a treatment's factors that differ between treatments, by the names of the experiment.
+func labels(all []compare.Treatment, names map[string]string) func(id string) string {
 	levels := map[string]map[string]bool{}
 	for _, t := range all {
 		for f, level := range t.Factors {
@@ -184,7 +184,7 @@ func labels(all []compare.Treatment) func(id string) string {
 		slices.Sort(words)
 		for i, w := range words {
 			name, level, _ := strings.Cut(w, " ")
-			switch words[i] = level; name {
+			switch words[i] = cmp.Or(names[level], level); name {
 			case "rate":
 				words[i] += "/s"
 			case "requestSize", "responseSize":
