@@ -28,7 +28,7 @@ func TestNamesOfPrograms(t *testing.T) {
 			t.Errorf("%s and %s: %q, want %q", c.a, c.b, got, c.want)
 		}
 	}
-	for command, want := range map[string]string{"python3 -u sort-b.py": "sort-b", "nginx -c my.conf": "nginx", "node server.js": "server", "java -jar app-1.jar": "app-1", "./data data.json": "data"} {
+	for command, want := range map[string]string{"python3 -u sort-b.py": "sort-b", "nginx -c my.conf": "nginx", "node server.js": "server", "java -jar app-1.jar": "app-1", "./data data.json": "data", "python3 -m http.server {port}": "http-server", "./proxy-1.30 {port}": "proxy-1-30", "php -S 127.0.0.1:{port}": "php"} {
 		if got := programName(strings.Fields(command), ""); got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}

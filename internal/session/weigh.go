@@ -341,7 +341,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 		if err != nil {
 			return nil, fmt.Errorf("find the working directory: %w", err)
 		}
-		w.Application.Dir, name = dir, filepath.Base(args[0])
+		w.Application.Dir, name = dir, programName(args, "program")
 		if w.Application.Command, err = programWords(args); err != nil {
 			return nil, err
 		}
@@ -532,7 +532,11 @@ func programName(words []string, otherwise string) string {
 			break
 		}
 	}
-	return cmp.Or(label(strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))), otherwise)
+	name := filepath.Base(path)
+	if end := filepath.Ext(name); strings.ContainsFunc(end, unicode.IsLetter) { // otherwise it is part of a version
+		name = strings.TrimSuffix(name, end)
+	}
+	return cmp.Or(label(name), otherwise)
 }
 
 // differingNames are the names of two programs by what differs in their command lines: scripts, flags, variables.

@@ -41,7 +41,7 @@ func TestWeighFile(t *testing.T) {
 		flags func(*Weigh)
 		want  []string
 	}{
-		"port":        {[]string{"python3", "-m", "http.server", "{port}"}, nil, []string{"name: weigh-python3", "- ${port}", "mesh: [none, envoy]", "control: true", "order: interleaved"}},
+		"port":        {[]string{"python3", "-m", "http.server", "{port}"}, nil, []string{"name: weigh-http-server", "- ${port}", "mesh: [none, envoy]", "control: true", "order: interleaved"}},
 		"quoted port": {[]string{"./My Server!", "--listen=${host}:{port}"}, nil, []string{"name: weigh-my-server", "- --listen=${host}:${port}"}},
 		"running":     {nil, func(o *Weigh) { o.URL = "http://127.0.0.1:8080/items?a=1" }, []string{"url: http://127.0.0.1:8080\n", "route: ['/items?a=1']"}},
 		"flags": {[]string{"./server"}, func(o *Weigh) {
