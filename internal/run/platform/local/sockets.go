@@ -337,7 +337,7 @@ func (sc *socketCounts) arrive(ctx context.Context, p loads.Profile) []check.Che
 	if !sc.layout.proxied() || !sc.layout.spec.Mesh.Local.Translates {
 		return nil
 	}
-	c := check.Check{Name: arrivedThrough + sc.layout.front.proxyText(), Hint: pathHint}
+	c := check.Check{Name: arrivedThrough + sc.layout.front.proxyText(), Hint: arrivedHint}
 	a, err := sc.arrivals(ctx, p)
 	switch {
 	case err != nil:
@@ -354,8 +354,11 @@ func (sc *socketCounts) arrive(ctx context.Context, p loads.Profile) []check.Che
 	return []check.Check{c}
 }
 
-// arrivedThrough begins the name of a check of arrivals.
-const arrivedThrough = "arrivals through "
+// arrivedThrough begins the name of a check of arrivals, and arrivedHint is its hint.
+const (
+	arrivedThrough = "arrivals through "
+	arrivedHint    = "the gateway refuses requests, answers them itself, or sends others of its own: let it forward each one once, without cache, retries and mirrors"
+)
 
 // manyAnswers is the share of a direct answer that the application sends a request, from which a gateway is reported: one that sends
 // each request twice has 2.

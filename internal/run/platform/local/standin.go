@@ -182,8 +182,9 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 	for began := time.Now(); passed < 2 || passed < times && time.Since(began) < nonceTime || passed < min(times, leastNonces) && time.Since(began) < slowNonces; {
 		before := counted(n.behind)
 		text, err := requestNonce(ctx, through, n.host, n.path, n.protocol)
+		answered := errors.As(err, new(statusError))
 		if err == nil && !issuedBy(n.behind, text) {
-			err = fmt.Errorf("the answer is not of the application's address: %.60q", text)
+			answered, err = true, fmt.Errorf("the answer is not of the application's address: %.60q", text)
 		}
 		arrived := counted(n.behind) - before
 		if err == nil && arrived > 1 {
@@ -207,8 +208,8 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 		case <-deadline.C:
 		case <-ctx.Done():
 		}
-		c.Detail, c.Hint = err.Error(), pathHint
-		if errors.As(err, new(statusError)) {
+		c.Detail, c.Hint = err.Error(), notForwardedHint
+		if answered {
 			c.Hint = ownAnswerHint
 		}
 		if passed > 0 {
@@ -226,7 +227,11 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 	return c
 }
 
-const ownAnswerHint = "a proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory; a gateway that rewrites requests has translates: true"
+// Hints for a request that was sent to a proxy, and cannot bypass it.
+const (
+	notForwardedHint = "the proxy does not forward this request to the application; see its configuration and its log in the trial's provenance directory"
+	ownAnswerHint    = "a proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory; a gateway that rewrites requests has translates: true"
+)
 
 const repeatsHint = "the proxy repeats requests; remove its retries, or declare provides: {retries: true}"
 
