@@ -507,7 +507,7 @@ func diagnoses(cs []compared) []figures.Warning {
 		}
 	}
 	if drifting != nil {
-		ws = append(ws, figures.Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + printable.Listed(drifting, 4),
+		ws = append(ws, figures.Warning{Code: driftCode, Message: "ratios to the baseline change over the run: " + printable.Listed(drifting, 4),
 			Hint: "the mean is that of several effects: find the cause that changes with time, and run again"})
 	}
 	if dependent != nil {

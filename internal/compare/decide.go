@@ -66,6 +66,8 @@ type Decision struct {
 	Doubted Outcome `json:"doubted,omitempty"`
 	// Far: the limit is beyond three times the interval, so that no dependence of the pairs brings it near.
 	Far bool `json:"far,omitempty"`
+	// oneSide: the blocks are all on one side of the limit, and so many that chance does not put them there.
+	oneSide bool
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
@@ -94,7 +96,13 @@ func (run *Run) Decisions() (all []Decision, err error) {
 		}
 		if d.Outcome != Undecided {
 			if d.Doubts = w.doubtOfCold(run, d.Outcome, trials); !d.Far {
-				d.Doubts = append(doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials), d.Doubts...)
+				doubts := doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials)
+				drift := slices.IndexFunc(doubts, func(doubt string) bool { return strings.HasPrefix(doubt, driftCode) })
+				if drift >= 0 && d.oneSide {
+					doubts = slices.Delete(doubts, drift, drift+1)
+					d.Why = fmt.Sprintf("ratios to the baseline change over the run, but each of its %d blocks is %s the limit", d.Pairs, map[Outcome]string{Breached: "beyond", Holds: "within"}[d.Outcome])
+				}
+				d.Doubts = append(doubts, d.Doubts...)
 			}
 			if d.Doubts != nil {
 				d.Doubted, d.Outcome = d.Outcome, Undecided
@@ -190,7 +198,11 @@ func blockTime(run *Run) time.Duration {
 }
 
 // doubting are the diagnoses under which a gate is undecided: its error rests on independent pairs of one distribution.
-var doubting = []string{"pairs-dependent", "effect-drifts", "outlier-block"}
+var doubting = []string{"pairs-dependent", driftCode, "outlier-block"}
+
+// driftCode is the diagnosis of an effect that changes over the run. It doubts no gate whose blocks are all on one side of the limit:
+// the mean of any part of the run is there too.
+const driftCode = "effect-drifts"
 
 // doubtsOf are the diagnoses of the pairs of one treatment that concern a metric, each with its code.
 func doubtsOf(run *Run, name string, t, base plan.Treatment, trials map[string][]figures.Measured) (all []string) {
@@ -267,6 +279,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		a, b := stats.Mean(baseline), stats.Mean(treatment)
 		d.A, d.B = &a, &b
 	}
+	d.oneSide = onOneSide(changes, limit)
 	hold := w.spending(len(changes), cmp.Or(w.side, decisionError)).Bounds(changes)
 	breach := w.spending(len(changes), w.breach).Bounds(changes)
 	for _, r := range []*stats.Result{&hold, &breach} {
@@ -300,6 +313,17 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
 	}
 	return d, distance
+}
+
+// onOneSide reports whether all changes are on one side of a limit, and so many that the sign test shows it. It needs no equal effects.
+func onOneSide(changes []float64, limit float64) bool {
+	beyond := 0
+	for _, c := range changes {
+		if c > limit {
+			beyond++
+		}
+	}
+	return (beyond == 0 || beyond == len(changes)) && !slices.Contains(changes, limit) && math.Pow(2, -float64(len(changes))) <= decisionError
 }
 
 // dependentError is how many times its estimate the error of a mean may be: with an autocorrelation of 0.8, sqrt(1.8/0.2).

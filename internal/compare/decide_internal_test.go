@@ -300,6 +300,41 @@ func TestErrorOfCountsOverLooks(t *testing.T) {
 	}
 }
 
+// A drift leaves a gate open only if a block is on the other side of the limit. The changes over 100 are 28 to 37, with a limit of 40 that
+// is not beyond three times their interval, and one of 41 beside them.
+func TestDriftOnOneSide(t *testing.T) {
+	decide := func(changes ...float64) Decision {
+		a := &Run{Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "a"}, {ID: "b", Baseline: "a"}}, Blocks: len(changes)}, Planned: len(changes), lastLook: len(changes), estimator: estimator{confidence: 0.95, method: Paired, blocks: len(changes)}}
+		a.File.Decide.Gates = []string{"cpu_us_per_request/data > +40"}
+		for i, c := range changes {
+			for id, v := range map[string]float64{"a": 100, "b": 100 + c} {
+				a.Trials = append(a.Trials, figures.Measured{Trial: figures.Trial{ID: fmt.Sprint(id, i), Treatment: id, Block: i + 1, Valid: true, Metrics: map[string]float64{dataCPU: v}}})
+			}
+		}
+		a.Records = make([]result.Record, len(a.Trials))
+		return must.Get(a.Decisions())(t)[0]
+	}
+	d := decide(28, 30, 31, 33, 34, 36, 37)
+	if mean := (28 + 30 + 31 + 33 + 34 + 36 + 37) / 7.0; d.Outcome != Breached || d.Far || d.Doubts != nil || math.Abs(d.Change.Estimate-mean) > 1e-9 || !strings.Contains(d.Why, "each of its 7 blocks is beyond the limit") {
+		t.Errorf("all below the limit: %+v", d)
+	}
+	if d := decide(26, 28, 29, 31, 32, 34, 35, 41); d.Outcome != Undecided || d.Doubted != Breached || len(d.Doubts) != 1 || !strings.HasPrefix(d.Doubts[0], "effect-drifts: ") {
+		t.Errorf("one above it: %+v", d)
+	}
+}
+
+// The sign test shows nothing with four blocks, and with five it has a probability of 1 in 32.
+func TestOnOneSide(t *testing.T) {
+	for _, c := range []struct {
+		changes []float64
+		want    bool
+	}{{[]float64{1, 2, 3, 4, 5}, true}, {[]float64{-1, -2, -3, -4, -5}, true}, {[]float64{1, 2, 3, 4}, false}, {[]float64{1, 2, 3, 4, -1}, false}, {[]float64{1, 2, 3, 4, 0}, false}, {[]float64{-1, -2, -3, -4, 0}, false}, {nil, false}} {
+		if got := onOneSide(c.changes, 0); got != c.want {
+			t.Errorf("%v: %v, want %v", c.changes, got, c.want)
+		}
+	}
+}
+
 // Neither the mean nor the past decides alone: the last third of the blocks and the ranks of all must agree.
 func TestLooksBesideTheMean(t *testing.T) {
 	// pairs of changes in percent, with a limit of 2
