@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -60,22 +61,38 @@ func OutcomesInWords(decisions []compare.Decision) string {
 	return strings.Join(words, ", ")
 }
 
+// gatesTable has a row for each gate. Gates on several treatments have theirs.
 func gatesTable(p *page, decisions []compare.Decision) {
 	if len(decisions) == 0 {
 		return
 	}
-	g := gridOf([]int{0, 1}, "gate", "result", "change", "from A to B", "pairs")
+	heads, labels := []string{"gate", "result", "change", "from A to B", "pairs"}, 1
+	if severalSides(decisions) {
+		heads, labels = slices.Insert(heads, 1, "B"), 2
+	}
+	g := gridOf([]int{0, 1, 2}[:labels+1], heads...)
 	for _, d := range decisions {
 		change := unknown
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		g.row(gateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
+		row := []string{gateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max)}
+		if labels > 1 {
+			row = slices.Insert(row, 1, d.Treatment)
+		}
+		g.row(row...)
 	}
-	p.table(g, 1)
+	p.table(g, labels)
 	if p.markdown { // a list follows
 		p.line("")
 	}
+}
+
+// severalSides reports whether gates are about several treatments.
+func severalSides(decisions []compare.Decision) bool {
+	return slices.ContainsFunc(decisions, func(d compare.Decision) bool {
+		return d.Treatment != decisions[0].Treatment || d.Baseline != decisions[0].Baseline
+	})
 }
 
 // sides are the means of both treatments of a gate: "707 → 737 µs".
@@ -87,19 +104,50 @@ func sides(d compare.Decision) string {
 	return fmt.Sprintf("%s → %s%s", rough(*d.A*q.scale), rough(*d.B*q.scale), q.unitText())
 }
 
-// gateRemarks are the lines about decisions beyond their outcomes and changes. With several gates each line has its gate.
+// gateRemarks are the lines about decisions beyond their outcomes and changes. A line of several gates is there once, with their number.
 func gateRemarks(p *page, r *answer.Report) {
-	sides := ""
-	for _, d := range r.Decisions {
-		if s := fmt.Sprintf("A is %s, B is %s.", d.Baseline, d.Treatment); s != sides {
-			sides = s
-			p.item(s)
-		}
-		for _, s := range decisionLines(r, d)[2:] {
-			if len(r.Decisions) > 1 {
-				s = gateWords(d) + ": " + s
+	all := r.Decisions
+	if len(all) == 0 {
+		return
+	}
+	if severalSides(all) {
+		p.item("A is the baseline of B: " + printable.Listed(pairsOfSides(all), 4) + ".")
+	} else {
+		p.item(fmt.Sprintf("A is %s, B is %s.", all[0].Baseline, all[0].Treatment))
+	}
+	of, lines := map[string][]string{}, []string{}
+	for _, d := range all {
+		for _, line := range decisionLines(r, d)[2:] {
+			if of[line] == nil {
+				lines = append(lines, line)
 			}
-			p.item(s)
+			name := gateWords(d)
+			if severalSides(all) {
+				name += " of " + d.Treatment
+			}
+			of[line] = append(of[line], name)
 		}
 	}
+	for _, line := range lines {
+		switch gates := of[line]; {
+		case len(all) == 1:
+			p.item(line)
+		case len(gates) == len(all):
+			p.item(fmt.Sprintf("All %d gates: %s", len(all), line))
+		case len(gates) == 1:
+			p.item(gates[0] + ": " + line)
+		default:
+			p.item(fmt.Sprintf("%d of %d gates (%s): %s", len(gates), len(all), printable.Listed(gates, 3), line))
+		}
+	}
+}
+
+// pairsOfSides are the sides of gates, each pair once: "none-rate100 of envoy-rate100".
+func pairsOfSides(decisions []compare.Decision) (all []string) {
+	for _, d := range decisions {
+		if s := d.Baseline + " of " + d.Treatment; !slices.Contains(all, s) {
+			all = append(all, s)
+		}
+	}
+	return all
 }

@@ -178,7 +178,7 @@ func TestCommentFormat(t *testing.T) {
 func TestCommentOfSeveralGates(t *testing.T) {
 	r := gated(t, 0.1, 8)
 	second := r.Decisions[0]
-	second.Gate, second.Outcome, second.MorePairs, second.Minutes, second.Why = "memory_mib/data < +4MiB", compare.Undecided, 6, 0.7, ""
+	second.Gate, second.Outcome, second.MorePairs, second.Minutes, second.Why, second.Control = "memory_mib/data < +4MiB", compare.Undecided, 6, 0.7, "", nil
 	r.Decisions = append(r.Decisions, second)
 	f, _ := report.Lookup("comment", report.Options{})
 	var b bytes.Buffer
@@ -195,6 +195,31 @@ func TestCommentOfSeveralGates(t *testing.T) {
 	opening, _, _ := strings.Cut(got, "<details>")
 	if n := strings.Count(opening, "- A is envoy-a, B is envoy-b.\n"); n != 1 {
 		t.Errorf("the sides are named %d times in\n%s", n, got)
+	}
+}
+
+// Gates of one text on several treatments have rows with the treatment, and a remark that several have is there once.
+func TestRemarksOfSeveralTreatments(t *testing.T) {
+	r := gated(t, 0.1, 8)
+	gate := r.Decisions[0]
+	gate.Outcome, gate.Why, gate.Control, gate.Lost, r.Decisions = compare.Undecided, "the last blocks alone differ", nil, nil, nil
+	for _, rate := range []string{"100", "500", "1000"} {
+		gate.Baseline, gate.Treatment = "none-rate"+rate, "envoy-rate"+rate
+		r.Decisions = append(r.Decisions, gate)
+	}
+	r.Decisions[2].Why = "a value is zero"
+	f, _ := report.Lookup("text", report.Options{All: true})
+	var b bytes.Buffer
+	must.OK(t, f.Write(&b, r))
+	got := strings.Join(strings.Fields(b.String()), " ")
+	for want, times := range map[string]int{
+		"gate B result change": 1, "CPU/request, data plane < +2% envoy-rate500 undecided": 1, "A is the baseline of B: none-rate100 of envoy-rate100, none-rate500 of envoy-rate500,": 1,
+		"2 of 3 gates (CPU/request, data plane < +2% of envoy-rate100, CPU/request, data plane < +2% of envoy-rate500): The last blocks alone differ.": 1,
+		"CPU/request, data plane < +2% of envoy-rate1000: A value is zero.":                                                                            1, "The last blocks alone differ.": 1,
+	} {
+		if n := strings.Count(got, want); n != times {
+			t.Errorf("%d times %q in\n%s", n, want, b.String())
+		}
 	}
 }
 
