@@ -2,6 +2,7 @@ package page_test
 
 import (
 	"bytes"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -64,5 +65,22 @@ func TestCurvesOfForecastsHaveTheirOwnTitles(t *testing.T) {
 	must.OK(t, page.WriteForecasts(&b, report.Forecasts{Schema: "tare.forecast/v1", Graph: "shop", Rates: map[string]float64{"front": 300}, Forecasts: []predict.Forecast{f}}, "v1"))
 	if got := strings.Count(b.String(), `"unlinked":true`); got != 8 {
 		t.Errorf("%d of 10 curves are not in the contents, want 8: all but those of CPU", got)
+	}
+}
+
+// A prediction compares nothing: its page has no title and no word of comparisons.
+func TestPageOfAPredictionHasItsOwnTitles(t *testing.T) {
+	var b bytes.Buffer
+	must.OK(t, page.WritePrediction(&b, page.Prediction{Name: "tare size", Command: "tare size", Parts: []page.Part{{Title: "envoy, sidecar", Facts: []report.Fact{{Name: "requests", Text: "cpu 300m"}}}},
+		Text: func(w io.Writer) error {
+			_, err := io.WriteString(w, "measured 3 times (blocks); p99 holds, of each sidecar\n")
+			return err
+		}}))
+	html, _, _ := strings.Cut(b.String(), "<footer>")
+	must.Contain(t, html, "<h2>tare size as text</h2>", "<dt>block, trial</dt>", "<dt>p50, p99</dt>", "<dt>sidecar</dt>")
+	for _, word := range []string{"Report as text", "<dt>baseline</dt>", "<dt>verdict</dt>", "<dt>gate</dt>", "<dt>noise</dt>"} {
+		if strings.Contains(html, word) {
+			t.Errorf("the page of a prediction has %q", word)
+		}
 	}
 }

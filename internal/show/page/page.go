@@ -331,7 +331,7 @@ func Glossary() []Term {
 		{"treatment", "One of the things compared: the application with a mesh, without one, at a rate."},
 		{"baseline", "What a treatment is compared with, mostly the application with no mesh (`none` in files)."},
 		{"block, trial", "A block has one trial of each treatment. Differences are computed within blocks, so that slow changes of the machine cancel."},
-		{"noise, A/A pair", "The baseline compared with itself: it is measured a second time, as \"no mesh (again)\". Their difference is noise."},
+		{"noise", "The difference of the baseline from itself: it is measured a second time, as \"no mesh (again)\"."},
 		{"interval, ±", "The range that contains the true mean difference in 95 of 100 such runs: 424 ±6 is 418 to 430."},
 		{"verdict", "Higher or lower: a difference is shown, however many comparisons the run has (Holm's method). Otherwise no difference is shown, which does not mean that there is none."},
 		{"too small to see", "Below the smallest detectable difference, which 4 of 5 such runs show (80 % power)."},
@@ -348,5 +348,20 @@ func Glossary() []Term {
 	}
 }
 
-// Glossary is the list of the page's words.
-func (document) Glossary() []Term { return Glossary() }
+// Glossary has the words of the page. A prediction compares nothing: its page has those of its text only.
+func (d document) Glossary() []Term {
+	if d.Parts == nil {
+		return Glossary()
+	}
+	return slices.DeleteFunc(Glossary(), func(t Term) bool {
+		return !slices.ContainsFunc(strings.Split(t.Name, ", "), func(word string) bool { return strings.Contains(d.Text, word) })
+	})
+}
+
+// TextTitle is the title of the text.
+func (d document) TextTitle() string {
+	if d.Parts == nil {
+		return "Report as text"
+	}
+	return d.Name + " as text"
+}
