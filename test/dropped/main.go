@@ -54,7 +54,7 @@ func run(args []string, w io.Writer) error {
 		return err
 	}
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(out, "treatment\truns\tp99 of runs, ms\tequal sides, 95 %%\t%v ms apart\t%d dropped, 95 %%\t%v ms apart\n", apart, dropped, apart)
+	fmt.Fprintf(out, "treatment\truns\tp99 of runs, ms\tequal sides, 95 %%\t%v ms or more\t%d dropped, 95 %%\t%v ms or more\n", apart, dropped, apart)
 	trials := byTreatment(measured)
 	for _, t := range measured.Plan.Treatments {
 		if of := trials[t.ID]; len(of) >= runs {

@@ -83,7 +83,7 @@ var (
 	stepsSmall      = ClaimForm{"steps-small", "Too small to measure here: {each}."}
 	stepsOpen       = ClaimForm{"steps-undecided", "Not settled: {each}."}
 	levelClaim      = ClaimForm{"levels", "Least CPU added to a request: {least}."}
-	levelsApart     = ClaimForm{"levels-apart", "{subject} {add} CPU {to}: {first} and {last}."}
+	levelsApart     = ClaimForm{"two-levels", "{subject} {add} CPU {to}: {first} and {last}."}
 	knownClaim      = ClaimForm{"known", "{subject}: the {name} is {each}."}
 	outcomeMove     = ClaimForm{"outcome", "{name} from {was}{unit} to {is}{unit}."}
 	metered         = ClaimForm{"metered", "{subject} {use} {amount} of CPU a request{program}{over}{totals}."}
@@ -93,7 +93,7 @@ var (
 	openClaim       = ClaimForm{"undecided", "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}"}
 	noVerdict       = ClaimForm{"no-verdict", "{subject}: {reason}."}
 	rankedHead      = ClaimForm{"ranking", "{base} a request needs {amount} of CPU{over}; {does}, least first:"}
-	rankedApart     = ClaimForm{"ranking-apart", "CPU that each adds to a request, least first{over}:"}
+	rankedApart     = ClaimForm{"ranking-differences", "CPU that each adds to a request, least first{over}:"}
 	rankedRates     = ClaimForm{"ranking-rates", "The highest rate {base} is {is} requests/s; the others:"}
 	rankedTimes     = ClaimForm{"ranking-times", "Response times against {base}, least first:"}
 	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}"}
