@@ -25,7 +25,7 @@ func importWarnings(run *compare.Run) []figures.Warning {
 			Message: fmt.Sprintf("the treatments (%d) were measured one after another: every difference includes other changes over that time, and no interval covers them", meshes),
 			Hint:    "interleave them in random order, as tare run does"})
 	}
-	return append(ws, figures.Warning{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
+	return append(ws, figures.Warning{Code: "no-floor", Message: "the baseline was not measured twice: the noise is unknown",
 		Hint: "import the same treatment twice, under two names, and compare them"})
 }
 

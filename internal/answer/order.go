@@ -16,7 +16,7 @@ func orderWarnings(run *compare.Run) []figures.Warning {
 			Hint:    "order: by-mesh runs every mesh in each block"}}
 	case plan.ByMesh:
 		return []figures.Warning{{Code: "meshes-in-turns",
-			Message: "within a block the trials of a mesh run together, those of the A/A pair too: the noise floor does not include differences between mesh batches",
+			Message: "within a block the trials of a mesh run together: the noise does not include differences between mesh batches",
 			Hint:    "order: random runs all trials of a block in random order"}}
 	}
 	return nil

@@ -10,7 +10,7 @@ import (
 )
 
 // outsideDiffers names treatments with which processes outside the trial used more or less CPU than with their baseline, unless
-// the A/A pair differs too.
+// the baseline differs from itself too.
 func outsideDiffers(all []compare.Comparison) []figures.Warning {
 	var differ []string
 	for _, c := range all {

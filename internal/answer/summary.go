@@ -44,7 +44,7 @@ func reportWarnings(run *compare.Run, r *Report) []figures.Warning {
 
 func floorWarnings(r *Report) []figures.Warning {
 	if len(r.Floor) == 0 {
-		return []figures.Warning{{Code: "no-floor", Message: "no A/A pair was run: the noise between identical treatments is unknown",
+		return []figures.Warning{{Code: "no-floor", Message: "the baseline was not measured twice: the noise is unknown",
 			Hint: "measure the baseline twice: `control: true` in the experiment file"}}
 	}
 	var differ []string
@@ -57,7 +57,7 @@ func floorWarnings(r *Report) []figures.Warning {
 		return nil
 	}
 	return []figures.Warning{{Code: "aa-differs", Metrics: differ,
-		Message: "the A/A pair differs, but must not: " + printable.Listed(differ, 4) + "; ignore differences of that size elsewhere",
+		Message: "the baseline differs from itself, but must not: " + printable.Listed(differ, 4) + "; ignore differences of that size elsewhere",
 		Hint:    "the machine was not steady: stop other programs, pin CPUs, warm up longer, run more blocks; `tare doctor` searches for the cause"}}
 }
 

@@ -80,8 +80,8 @@ Exit codes: 0 runs work, perhaps with warnings; 1 a run cannot work; 2 an invali
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "print every check, also those that passed")
 	choice(cmd, &format, "format", "format of the checks: text or json", []string{"text", "json"})
-	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the A/A run, at least 3")
-	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each trial of the A/A run, at least 1s")
+	f.IntVar(&o.blocks, "blocks", o.blocks, "`number` of blocks of the measurement of noise, at least 3")
+	f.DurationVar(&o.measure, "measure", o.measure, "measure `duration` of each of its trials, at least 1s")
 	f.StringVar(&o.detect, "detect", o.detect, "print the number of blocks that detects a difference of this `share` with 80 % power")
 	return cmd
 }

@@ -94,7 +94,7 @@ hold; 5 a gate is undecided; 130 interrupted.`,
 
 // undecidedFlag adds the flag of the outcome of undecided gates.
 func undecidedFlag(cmd *cobra.Command, outcome *string) {
-	choice(cmd, outcome, "undecided", "`outcome` of an undecided gate: pass or fail; default: exit code 5", outcomes)
+	choice(cmd, outcome, "undecided", "`outcome` of an undecided gate: pass, as one that holds, or fail, as a breached one; default: exit code 5", outcomes)
 }
 
 type runCommand struct{ *CommandLine }

@@ -222,7 +222,7 @@ func (a *Across) match(x *estimator) (cs []compared) {
 	last := plans[n-1]
 	references := map[string]bool{}
 	for _, t := range last.Treatments {
-		if !t.Control { // the A/A pair of a mesh makes it no reference
+		if !t.Control { // a mesh that is measured again is no reference
 			references[t.Baseline] = true
 		}
 	}

@@ -36,8 +36,8 @@ type Experiment struct {
 	Slices      Slices                 `yaml:"slices,omitempty" json:"slices,omitzero"`            // of order interleaved
 	Seed        uint64                 `yaml:"seed" json:"seed"`                                   // default: drawn
 	Baseline    Baseline               `yaml:"baseline,omitempty" json:"baseline"`                 // default {mesh: none} where none is a level
-	Control     bool                   `yaml:"control" json:"control"`                             // add an A/A pair
-	ControlAll  bool                   `yaml:"controlAll,omitempty" json:"controlAll,omitempty"`   // add an A/A pair of every treatment
+	Control     bool                   `yaml:"control" json:"control"`                             // measure the baseline again
+	ControlAll  bool                   `yaml:"controlAll,omitempty" json:"controlAll,omitempty"`   // measure every treatment again
 	Reference   bool                   `yaml:"reference,omitempty" json:"reference,omitempty"`     // add the reference proxy beside each baseline: the standard weight
 	Ladder      bool                   `yaml:"ladder,omitempty" json:"ladder,omitempty"`           // the meshes are steps, each added to the one before it
 	OneAtATime  bool                   `yaml:"oneAtATime,omitempty" json:"oneAtATime,omitempty"`   // no treatment differs from its baseline in two factors

@@ -115,7 +115,7 @@ func fieldRows(names Names) []fieldRow {
 		{"seed", "Seed of order and arrivals. Default: drawn, printed and recorded.", nil, between[uint64](0, maxSeed, "")},
 		{"baseline", "Levels to compare with; other factors keep the treatment's level. Default: {mesh: none}.", nil, nil},
 	}, factorRows("baseline."), []fieldRow{
-		{"control", "Runs the baseline twice in every block, to measure the noise floor.", false, nil},
+		{"control", "Runs the baseline twice in every block, to measure the noise.", false, nil},
 		{"controlAll", "Runs every treatment twice in every block: the noise of a mesh is larger than that of none.", false, nil},
 		{"reference", "Runs the reference proxy beside each baseline in every block, and reports costs in its weight too (platform local, HTTP/1.1).", false, nil},
 		{"oneAtATime", "Leaves out treatments that differ from their baseline in two of its factors or more. The other factors stay a product.", false, nil},

@@ -34,7 +34,7 @@ type Record struct {
 	Block     int          `json:"block"`             // as in the plan
 	Treatment string       `json:"treatment"`         // as in the plan
 	Factors   plan.Factors `json:"factors"`           // levels of the factors the experiment names
-	Control   bool         `json:"control,omitempty"` // the second baseline of an A/A pair
+	Control   bool         `json:"control,omitempty"` // a baseline that is measured again
 	Started   time.Time    `json:"started"`           // when the trial began
 	Ended     time.Time    `json:"ended"`             // when it was recorded
 

@@ -114,7 +114,7 @@ func (p *Plan) backgroundTime(e *experiment.Experiment) map[string]time.Duration
 func (p *Plan) AA(treatment string, e *experiment.Experiment, blocks int, trial time.Duration) (*Plan, error) {
 	i := slices.IndexFunc(p.Treatments, func(t Treatment) bool { return t.ID == treatment && !t.Control })
 	if i < 0 {
-		return nil, fmt.Errorf("expand an A/A pair: the plan has no treatment %s", treatment)
+		return nil, fmt.Errorf("measure a baseline again: the plan has no treatment %s", treatment)
 	}
 	base := p.Treatments[i]
 	base.Baseline = ""

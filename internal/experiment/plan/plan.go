@@ -24,7 +24,7 @@ type Treatment struct {
 	ID        string            `json:"id"`                  // name, safe in file names, unique
 	Factors   Factors           `json:"factors"`             // levels of the experiment's factors
 	Levels    experiment.Levels `json:"levels"`              // the same, typed, with defaults filled in
-	Control   bool              `json:"control,omitempty"`   // the second baseline of an A/A pair
+	Control   bool              `json:"control,omitempty"`   // a baseline that is measured again
 	Reference bool              `json:"reference,omitempty"` // the reference proxy beside a baseline: the standard weight
 	Baseline  string            `json:"baseline,omitempty"`  // its baseline, absent for a baseline
 }

@@ -15,7 +15,7 @@ type Drawing struct {
 
 // Figures lists the figures that figures.js draws, in the order of the page.
 var Figures = []struct{ ID, Doc string }{
-	{"differences", "difference to the baseline with intervals, and the A/A band"},
+	{"differences", "difference to the baseline with intervals, and the band of noise"},
 	{"ladder", "what each step of a ladder adds, by report --ladder"},
 	{"bill", "CPU per request and memory by plane"},
 	{"trials", "every trial in order of time, and slices (--choose metric=NAME, block=N)"},

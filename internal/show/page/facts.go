@@ -49,9 +49,9 @@ func band(s Source) []card {
 		}
 		cards = append(cards, c)
 	} else {
-		text := "nothing was compared with itself"
+		text := "the baseline was not measured twice"
 		if s.Report.Method != compare.Paired {
-			text = "no imported baseline can be compared with itself"
+			text = "imported baselines are measured once"
 		}
 		cards = append(cards, card{Title: "Noise unknown", Text: text})
 	}

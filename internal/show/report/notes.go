@@ -44,7 +44,6 @@ func warningsSection(t text) {
 		words := fmt.Sprintf("%s%s: %s", w.Code, count, w.Message)
 		if t.view.short {
 			words, _, _ = strings.Cut(w.Message, " (trial ")
-			words = withoutTerms.Replace(words)
 			for code, means := range causes {
 				words = strings.ReplaceAll(words, "("+code+")", "("+means+")")
 			}
@@ -59,9 +58,6 @@ func warningsSection(t text) {
 		t.page.prose(fmt.Sprintf("%s about metrics not shown here: see --all.", printable.Counted(hidden, "more warning")))
 	}
 }
-
-// withoutTerms are words that everyone has for terms of experiments.
-var withoutTerms = strings.NewReplacer("no A/A pair was run", "nothing was compared with itself", "the A/A pair", "the baseline compared with itself", "A/A pair", "baseline compared with itself")
 
 // causes are the reasons of warnings that withhold metrics or invalidate trials, in a few words.
 var causes = map[string]string{

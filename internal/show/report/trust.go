@@ -50,7 +50,7 @@ var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 func doubtWords(v view, w figures.Warning, form string) string {
 	message := inBrackets.ReplaceAllString(w.Message, "")
 	_, lacks, _ := strings.Cut(w.Message, ": ")
-	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, withoutTerms.Replace(message)), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
+	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, message), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
 
 // fewRepetitions is the number of repetitions up to which an answer has a warning.

@@ -29,7 +29,7 @@ globalThis.tareFigures = function (Plot, content) {
   const lineOf = (t) => varying.map((f) => report.names?.[String(t.factors[f])] ?? (f === "mesh" || f === "route" ? String(t.factors[f] ?? "") : `${f} ${t.factors[f]}`)).filter((s) => s).join(", ");
   const levelOf = (t) => (swept && typeof t.factors[swept] === "number" ? t.factors[swept] : 0);
 
-  // look of a treatment: baselines are grey, their A/A twins hollow; others have a color and a symbol, the same at each
+  // look of a treatment: baselines are grey, their second measurements hollow; others have a color and a symbol, the same at each
   // level of a sweep.
   const looks = new Map();
   let nth = 0;
@@ -141,8 +141,8 @@ globalThis.tareFigures = function (Plot, content) {
     return {
       id: "differences", title: `What it adds: difference to ${baselines.length === 1 ? baselines[0] : "the baseline"}`,
       caption: `${report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown${report.decisions?.length ? "; a gate has a wider interval, that of its own figure" : ""}. ` +
-        (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not compared with itself."),
-      columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "A/A low", "A/A high"],
+        (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not measured twice."),
+      columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "noise low", "noise high"],
       rows, panels,
     };
   }
