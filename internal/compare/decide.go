@@ -99,7 +99,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 				doubts := doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials)
 				drift := slices.IndexFunc(doubts, func(doubt string) bool { return strings.HasPrefix(doubt, driftCode) })
 				if drift >= 0 && d.oneSide {
-					doubts = slices.Delete(doubts, drift, drift+1)
+					doubts = slices.Concat(doubts[:drift], doubts[drift+1:]) // nil without others
 					d.Why = fmt.Sprintf("ratios to the baseline change over the run, but each of its %d blocks is %s the limit", d.Pairs, map[Outcome]string{Breached: "beyond", Holds: "within"}[d.Outcome])
 				}
 				d.Doubts = append(doubts, d.Doubts...)

@@ -48,7 +48,7 @@ var parts = []Part{
 	{"load", []Plane{Load}, "the load generator", "load generator", ""},
 	{"harness", []Plane{Harness}, "tare itself", "tare itself", ""},
 	{"mesh", []Plane{Data, Control}, "data plane and control plane", "", "mesh"},
-	{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform", "application, mesh and load", "mesh + app + load"},
+	{"business", []Plane{App, Data, Control, Load}, "application, mesh and load generator, without the platform", "app+mesh+load", "mesh + app + load"},
 	{"total", []Plane{App, Data, Control, Platform, Unattributed}, "pods that the application's owner pays for", "", ""},
 	{"cluster", []Plane{App, Data, Control, Platform, Node, Unattributed, Load}, "everything but the harness and the workloads of others", "", "whole cluster"},
 }
