@@ -66,7 +66,7 @@ type Decision struct {
 	Doubted Outcome `json:"doubted,omitempty"`
 	// Far: the limit is beyond three times the interval, so that no dependence of the pairs brings it near.
 	Far bool `json:"far,omitempty"`
-	// oneSide: the blocks are all on one side of the limit, and so many that chance does not put them there.
+	// oneSide: the blocks are all on one side of the limit, by more than chance (sign test).
 	oneSide bool
 }
 
@@ -315,7 +315,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	return d, distance
 }
 
-// onOneSide reports whether all changes are on one side of a limit, and so many that the sign test shows it. It needs no equal effects.
+// onOneSide reports whether all changes are on one side of a limit, by the sign test, which needs no equal effects.
 func onOneSide(changes []float64, limit float64) bool {
 	beyond := 0
 	for _, c := range changes {
