@@ -14,7 +14,7 @@ func ExamplePairedDifference() {
 	// Output: +50.7 µs [49.6, 51.8], p below 0.001: true
 }
 
-// Two failures in ten requests: the true share is below a half with 95 %, or a little above.
+// Two of ten requests failed. With 95 % confidence, the share of failures is at most 0.507.
 func ExampleShareBound() {
 	fmt.Printf("%.3f\n", stats.ShareBound(2, 10, 0.05))
 	// Output: 0.507

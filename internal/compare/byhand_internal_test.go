@@ -1,0 +1,188 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/stats"
+)
+
+func wants(t *testing.T, name string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-9*math.Max(1, math.Abs(want)) {
+		t.Errorf("%s is %v, want %v", name, got, want)
+	}
+}
+
+// Two blocks of rows with the differences 9, 11 and 3, 9, 12, one of which is unknown in the first.
+func TestNoiseByHand(t *testing.T) {
+	nan, name := math.NaN(), metric.Of(metric.CPUPerRequest, "data")
+	of := func(block int, value float64, costs ...float64) figures.Measured {
+		return figures.Measured{Slices: figures.SliceCosts{"data": costs}, Trial: figures.Trial{Block: block, Metrics: map[string]float64{name: value}}}
+	}
+	by := map[string][]figures.Measured{"none": {of(1, 2, 1, 3, 5, 7), of(2, 2, 1, 1, 1)}, "envoy": {of(1, 22, 10, 14, nan), of(2, 36, 4, 10, 13)}}
+	x := estimator{confidence: 0.95}
+	all := x.noiseSources([]plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none"}}, by, &BlockPrice{Block: 8, Row: 2})
+	if len(all) != 1 || all[0].Deployment == nil || all[0].BestSlices == nil {
+		t.Fatalf("%+v", all)
+	}
+	// Variances 2 and 21 of rows, so 2/2 and 21/3 of means. The blocks differ by 20 and 34: variance 98.
+	n := all[0]
+	slice, deployment := math.Sqrt((1+7)/2.0), math.Sqrt(98-(1+7)/2.0)
+	wants(t, "deviation of slices", n.Slice, slice)
+	wants(t, "deviation of deployments", *n.Deployment, deployment)
+	wants(t, "best slices", *n.BestSlices, math.Sqrt(8.0/2)*slice*math.Sqrt(3)/deployment) // of a row: three of them have the mean's
+	if n.Blocks != 2 || n.Slices != 3 {
+		t.Errorf("%+v", n)
+	}
+	wants(t, "best rows", BlockPrice{Block: 18, Row: 2}.BestSlices(5, 3), 5) // √(18/2)·5/3
+}
+
+// Rounds begin at 0, 15 and 40 s. A block lasts until the next one, less 6, 6 and 9 s of load. Three rows are measured.
+func TestPriceOfBlocksByHand(t *testing.T) {
+	run := &Run{Plan: plan.Plan{Slices: &plan.Slices{Measure: 3}}}
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for i, x := range []struct {
+		round                 int
+		began, ended, measure float64
+	}{{1, 1, 10, 5}, {1, 0, 12, 6}, {2, 15, 30, 6}, {3, 40, 50, 9}, {3, 42, 52, 8}, {0, 100, 900, 500}} {
+		id := fmt.Sprint(i)
+		run.Plan.Trials = append(run.Plan.Trials, plan.Trial{ID: id, Round: x.round})
+		run.Records = append(run.Records, result.Record{ID: id, Started: start.Add(time.Duration(x.began * 1e9)), Ended: start.Add(time.Duration(x.ended * 1e9)), Load: &result.Load{MeasureSeconds: x.measure}})
+	}
+	p := priceOfBlocks(run) // 15-6, 25-6 and 12-9: the median is 9
+	if p == nil || p.Block != 9 || p.Row != 2 {
+		t.Errorf("%+v, want 9 and 2 s", p)
+	}
+	if run.Plan.Slices.Measure = 0; priceOfBlocks(run) != nil {
+		t.Error("a run without measured rows has a price")
+	}
+}
+
+// Six pairs find 1.4352 deviations with 80 % at 5 % (R's power.t.test).
+func TestSensitivityByHand(t *testing.T) {
+	s := Sensitivity{Spread: stats.Interval{Estimate: 0.1}, Level: 0.05}
+	d, ok := s.Shows(6)
+	if math.Abs(d-0.14352) > 1e-4 || !ok {
+		t.Errorf("six blocks show %v", d)
+	}
+	if n, high, ok := s.Blocks(0.1436); n != 6 || high != 0 || !ok {
+		t.Errorf("%d blocks, at most %d", n, high)
+	}
+	if n, _, _ := s.Blocks(0.1434); n != 7 {
+		t.Errorf("%d blocks, want 7", n)
+	}
+	s.Ratio = true
+	if d, _ := s.Shows(6); math.Abs(d-math.Expm1(0.14352)) > 1e-4 {
+		t.Errorf("six blocks show a ratio of %v", d)
+	}
+	if n, _, _ := s.Blocks(math.Expm1(0.1436)); n != 6 {
+		t.Errorf("%d blocks of a ratio", n)
+	}
+	low, high := 0.05, 0.2 // twice the spread needs as many blocks as half of the share
+	s.Spread.Low, s.Spread.High = &low, &high
+	_, most, _ := s.Blocks(math.Expm1(0.2872))
+	if most != 6 {
+		t.Errorf("%d blocks at the upper end, want 6", most)
+	}
+}
+
+// Values 10, 12 and 14 have a deviation of 2. It is relative to the mean of the treatment, but not of logarithms.
+func TestSpreadByHand(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "total")
+	treatments := []Treatment{{ID: "a"}, {ID: "b", Metrics: map[string]Estimate{name: {Interval: stats.Interval{Estimate: 40}}}}}
+	c := compared{Comparison: Comparison{Treatment: "b", Metric: name}, values: []float64{10, 12, 14}}
+	spread, df, ok := c.spread(treatments, true)
+	wants(t, "spread", spread, 0.05)
+	wants(t, "freedom", df, 2)
+	c.Speed, c.test = &SpeedAdjusted{}, stats.Result{SD: 1, DF: 30}
+	adjusted, freedom, _ := c.spread(treatments, true)
+	wants(t, "spread at the mean speed", adjusted, 1.0/40)
+	wants(t, "freedom at the mean speed", freedom, 30)
+	c.OnRatio = true
+	logs, _, _ := c.spread(treatments, true)
+	wants(t, "spread of logarithms", logs, 2)
+	c.values = c.values[:2]
+	if _, _, two := c.spread(treatments, true); !ok || two {
+		t.Errorf("known: %v, of two values: %v", ok, two)
+	}
+}
+
+// Memory that surely grows by 4.8 MiB a minute grows by 1.2 in the second half of 30 s: 2 % of 60 MiB.
+func TestStillGrowsAtTheLimit(t *testing.T) {
+	high := 99.0
+	for low, want := range map[float64]bool{4.8: false, 4.81: true} {
+		if got := StillGrows(stats.Interval{Estimate: 9, Low: &low, High: &high}, 60, 30); got != want {
+			t.Errorf("%v MiB a minute: %v", low, got)
+		}
+	}
+}
+
+// Of 200 requests/s for the treatment 30 of 1000 lack, and 20 of 2000 for the baseline: 194 and 198, so 4 less or 2.02 %.
+func TestChangeOfRateByHand(t *testing.T) {
+	treatment, baseline := stats.Count{K: 30, N: 1000, Scale: 200}, stats.Count{K: 20, N: 2000, Scale: 200}
+	g := Gate{Metric: metric.Rate}
+	change := g.changeOfCounts(treatment, baseline, 0.025)
+	wants(t, "change", change.Estimate, -4)
+	// Clopper and Pearson: 30 of 1000 is 0.020331 to 0.042564, and 20 of 2000 0.006118 to 0.015403 (bisection of binomial sums).
+	if low := -4 - 200*math.Hypot(0.042564-0.03, 0.01-0.006118); math.Abs(*change.Low-low) > 2e-2 {
+		t.Errorf("from %v, want %v", *change.Low, low)
+	}
+	if high := -4 + 200*math.Hypot(0.03-0.020331, 0.015403-0.01); math.Abs(*change.High-high) > 2e-2 {
+		t.Errorf("to %v, want %v", *change.High, high)
+	}
+	g.Relative = true
+	wants(t, "relative change", g.changeOfCounts(treatment, baseline, 0.025).Estimate, -400.0/198)
+	// A share of 3 % is three times 1 %: 200 % more.
+	wants(t, "change of a share", Gate{Metric: metric.ErrorRatio, Relative: true}.changeOfCounts(stats.Count{K: 30, N: 1000, Scale: 1}, stats.Count{K: 20, N: 2000, Scale: 1}, 0.025).Estimate, 200)
+	if g := (Gate{Upper: true, Limit: 3}).widened(0.5); g.Limit != 3.5 {
+		t.Errorf("an upper limit of 3 with 0.5: %v", g.Limit)
+	}
+	if g := (Gate{Limit: -3}).widened(0.5); g.Limit != -3.5 {
+		t.Errorf("a lower limit of -3 with 0.5: %v", g.Limit)
+	}
+}
+
+// Half of the planned pairs, rounded up, and at most 20. The first look is after four.
+func TestLeastToHold(t *testing.T) {
+	for planned, want := range map[int]int{6: 4, 9: 5, 10: 5, 15: 8, 39: 20, 300: 20} {
+		if got := LeastToHold(planned); got != want {
+			t.Errorf("%d planned: from %d pairs on, want %d", planned, got, want)
+		}
+	}
+	w := gateTest{looks: 15}
+	if w.holdsAfter(7) || !w.holdsAfter(8) {
+		t.Error("a gate of 15 pairs holds from 8 on")
+	}
+	if w.last = true; !w.holdsAfter(4) || w.holdsAfter(3) {
+		t.Error("at the end a gate holds from 4 on")
+	}
+}
+
+// Half a deviation at 10 % with 80 % power: R's power.t.test gives 26.14 pairs.
+func TestMorePairsByHand(t *testing.T) {
+	for pairs, want := range map[int]int{10: 17, 26: 1, 30: 1} {
+		if got := morePairs(0.5, pairs); got != want {
+			t.Errorf("after %d pairs %d more, want %d", pairs, got, want)
+		}
+	}
+	if got := morePairs(0.01, 10); got != 0 {
+		t.Errorf("%d more for a hundredth of a deviation", got)
+	}
+}
+
+// A limit is far from an interval if it is beyond three times its half width.
+func TestFarFromAtTheLimit(t *testing.T) {
+	r := stats.Result{Interval: *interval(8, 12)}
+	for limit, far := range map[float64]bool{16: false, 16.1: true, 4: false, 3.9: true} {
+		if farFrom(limit, r) != far {
+			t.Errorf("%v is far from 8 to 12: %v", limit, !far)
+		}
+	}
+}
