@@ -304,7 +304,7 @@ bench-load: build generators ## the load engine beside wrk, oha, fortio, vegeta,
 	bin/benchload $(BENCHLOAD)
 
 .PHONY: mutation
-mutation: ## change arithmetic, an operator at a time, and count the changes that tests find; MUTATION='-n 200 -seed 7'
+mutation: ## change arithmetic, one operator or number at a time, and count the changes that tests find; MUTATION='-n 400 -seed 7'
 	$(GO) run ./test/mutation $(MUTATION) ./internal/stats ./internal/compare ./internal/figures ./internal/answer ./internal/importer
 
 .PHONY: fuzz
