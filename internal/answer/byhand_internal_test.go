@@ -5,7 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -172,5 +174,29 @@ func TestPartsOverByHand(t *testing.T) {
 	}, 0.95)
 	if p.Changes != 8 || p.LeftOut != 7 || p.ResolutionMS != 3.5 || p.Whole.Estimate != 25 || len(p.Parts) != 2 || p.Parts[0].MS.Estimate != 14 || p.Parts[1].MS.Estimate != 11 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// Headers of proxies may add 512 bytes and a tenth of the smaller answer: 612 to 1,000 bytes.
+func TestOtherAnswersAtTheLimit(t *testing.T) {
+	of := func(bytes float64) received {
+		return received{probed: []check.Answer{{Request: "GET /", Status: "200", Bytes: new(int64(7))}}, bytes: bytes}
+	}
+	for bytes, other := range map[float64]bool{1612: false, 1613: true} {
+		for _, sides := range [][2]received{{of(1000), of(bytes)}, {of(bytes), of(1000)}} {
+			if got := otherWork(sides[0], sides[1]); (got != "") != other {
+				t.Errorf("%v and %v bytes: %q", sides[0].bytes, sides[1].bytes, got)
+			}
+		}
+	}
+}
+
+func TestExpectationsAreCounted(t *testing.T) {
+	var e Expectation
+	for _, o := range []expect.Outcome{{OK: true, Value: new(3.0)}, {OK: true, AtMost: new(4.0)}, {Undecided: true, Detail: "unclear"}, {Detail: "later"}} {
+		e.add(o, "t1")
+	}
+	if e.N != 4 || e.Held != 2 || e.Undecided != 1 || !slices.Equal(e.Values, []float64{3, 4}) || e.Detail != "unclear (t1)" {
+		t.Errorf("%+v", e)
 	}
 }

@@ -51,7 +51,7 @@ func TestPriceOfBlocksByHand(t *testing.T) {
 	for i, x := range []struct {
 		round                 int
 		began, ended, measure float64
-	}{{1, 1, 10, 5}, {1, 0, 12, 6}, {2, 15, 30, 6}, {3, 40, 50, 9}, {3, 42, 52, 8}, {0, 100, 900, 500}} {
+	}{{1, 1, 10, 5}, {1, 0, 12, 6}, {2, 15, 33, 6}, {3, 40, 50, 9}, {3, 42, 52, 8}, {0, 100, 900, 500}} {
 		id := fmt.Sprint(i)
 		run.Plan.Trials = append(run.Plan.Trials, plan.Trial{ID: id, Round: x.round})
 		run.Records = append(run.Records, result.Record{ID: id, Started: start.Add(time.Duration(x.began * 1e9)), Ended: start.Add(time.Duration(x.ended * 1e9)), Load: &result.Load{MeasureSeconds: x.measure}})
@@ -185,4 +185,68 @@ func TestFarFromAtTheLimit(t *testing.T) {
 			t.Errorf("%v is far from 8 to 12: %v", limit, !far)
 		}
 	}
+}
+
+// A metric that one of four trials lacks has the mean of the others, and a warning.
+func TestUnknownInTrialsByHand(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "total")
+	run := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 4}, Plan: plan.Plan{Trials: []plan.Trial{{Treatment: "a"}, {Treatment: "b"}, {Treatment: "a"}}}}
+	trials := measuredIn("a", name, 10, 11, 15, 99)
+	delete(trials[3].Metrics, name)
+	got := run.treatment(plan.Treatment{ID: "a"}, trials)
+	e := got.Metrics[name]
+	wants(t, "mean", e.Estimate, 12)
+	if got.Planned != 2 || len(e.Warnings) != 1 || e.Warnings[0].Code != "unknown-in-trials" || e.Warnings[0].Trials != 1 {
+		t.Errorf("%d planned, %+v", got.Planned, e.Warnings)
+	}
+	if d := (gateTest{gate: Gate{Metric: name, Relative: true}, detect: 0.02}).open(0); d.Detect != 2 || d.Unit != "%" {
+		t.Errorf("%+v, want a detected change of 2 %%", d)
+	}
+}
+
+// Limits of more than a fifth of the interval have a warning: of 10 to 30 widened by 2 and 3 they are 5 of 25.
+func TestUnclearLimits(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "data")
+	for above, warned := range map[float64]bool{3: false, 3.1: true} {
+		cs := []compared{{Comparison: Comparison{Treatment: "b", Baseline: "a", Metric: name, Difference: interval(10, 30), Verdict: Higher}}}
+		limit(cs, nil, map[string][]figures.Measured{"b": {{Trial: figures.Trial{Metrics: map[string]float64{name: 100}}, Limits: map[string]figures.Limit{name: {Below: 2, Above: above}}}}})
+		if got := cs[0].Warnings != nil; got != warned {
+			t.Errorf("limits of %v and 2: %+v", above, cs[0].Warnings)
+		}
+	}
+}
+
+// The surer of two steps is tested at half of the level, and the other by Bonferroni.
+func TestLadderLevelsByHand(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "total")
+	m, _ := metric.Lookup(name)
+	values := [][]float64{{100, 101, 99, 100}, {110, 112, 110, 109}, {112, 112, 111, 113}}
+	var steps []map[int]figures.Measured
+	for i, v := range values {
+		steps = append(steps, byBlock(measuredIn(fmt.Sprint(i), name, v...)))
+	}
+	x := estimator{confidence: 0.95, method: Paired, blocks: 4}
+	l := x.ladderMetric(m, []string{"0", "1", "2"}, steps)
+	for i := range 2 {
+		want := stats.PairedDifference(values[i+1], values[i], 0.975)
+		wants(t, "low", *l.Increments[i].Adjusted.Low, *want.Low)
+		wants(t, "high", *l.Increments[i].Adjusted.High, *want.High)
+	}
+	wants(t, "sum", l.Sum, 10.25+1.75)
+	wants(t, "whole", l.Whole.Estimate, 12)
+}
+
+// The mean over two levels has the mean of their limits: 2 and 4 below, 3 and 1 above.
+func TestLimitsOfMeans(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "data")
+	by, cs := map[string][]figures.Measured{}, []compared{}
+	for id, l := range map[string]figures.Limit{"b": {Below: 2, Above: 3}, "c": {Below: 4, Above: 1}} {
+		by[id] = []figures.Measured{{Trial: figures.Trial{Metrics: map[string]float64{name: 100}}, Limits: map[string]figures.Limit{name: l}}}
+		cs = append(cs, compared{Comparison: Comparison{Treatment: id, Baseline: "a", Metric: name, Difference: interval(10, 30), Verdict: Higher}})
+	}
+	q := asked{Question: Question{Treatments: []string{"b", "c"}}, pooled: []pooled{{Pooled: Pooled{Metric: name, Difference: interval(10, 30), Verdict: Higher}}}}
+	limit(cs, []asked{q}, by)
+	d := q.pooled[0].Difference
+	wants(t, "low", *d.Low, 7)
+	wants(t, "high", *d.High, 32)
 }

@@ -23,8 +23,8 @@ func quietRows(n int, units float64) (rows []result.QuietRow) {
 }
 
 // unitTrial has slices of a second with their CPU in units, above zero of own slices and below zero of the slices of others.
-// The time before the load is a second, and the time after it 1.5 s beyond the last answers.
-func unitTrial(before, after float64, units ...int) (result.Record, []result.Slice) {
+// The time before the load is a second, and the time after it 1.5 s beyond the last answers for each of its rates.
+func unitTrial(before float64, after []float64, units ...int) (result.Record, []result.Slice) {
 	var rows []result.Slice
 	var own, others int64
 	count := 0
@@ -37,9 +37,16 @@ func unitTrial(before, after float64, units ...int) (result.Record, []result.Sli
 		}
 		rows = append(rows, s)
 	}
+	quiet := &result.Quiet{Before: quietRows(4, before)}
+	for i, rate := range after {
+		if i == 0 {
+			quiet.After = quietRows(1, 99)
+		}
+		quiet.After = append(quiet.After, quietRows(6, rate)...)
+	}
 	idle, deferred := int64(unit), others-unit // as a run may have divided them
 	return result.Record{Treatment: "t", Valid: true, Answers: []check.Answer{{Probes: 4}, {Probes: 6}},
-		Quiet: &result.Quiet{Before: quietRows(4, before), After: append(quietRows(1, 99), quietRows(6, after)...)},
+		Quiet: quiet,
 		Load:  &result.Load{Completed: 200, Slices: &result.OwnSlices{Count: count, LengthSeconds: 1, GuardSeconds: 0.05}},
 		Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}, IdleCPU: &idle, DeferredCPU: &deferred,
 			Start: result.Reading{CPU: 1e9}, End: result.Reading{CPU: 1e9 + own + deferred}}}}, rows
@@ -49,22 +56,28 @@ func unitTrial(before, after float64, units ...int) (result.Record, []result.Sli
 func TestDivideByHand(t *testing.T) {
 	for _, c := range []struct {
 		name               string
-		before, after      float64 // units a second
+		before             float64 // units a second
+		after              []float64
 		units              []int
 		own                float64 // units
 		idle, late, guards float64 // units
 		below, above       float64 // units
 	}{
 		// 16 units in 4 s of others are 0.4 in guards of 2·50 ms. A third of them may be due to others: 0.5/1.5.
-		{"steady work", 4, 4, []int{60, -4, -4, 60, -4, -4}, 120, 16, 0, 0.4, 0, 0.4 / 3},
+		{"steady work", 4, []float64{4}, []int{60, -4, -4, 60, -4, -4}, 120, 16, 0, 0.4, 0, 0.4 / 3},
 		// Slices after own ones have 2·8 units, later ones 2·4. Not more than 1.5 times the idle rate: 24 of 16.
-		{"work of the slice after", 4, 4, []int{60, -8, -4, 60, -8, -4}, 120, 16, 8, 0.4, 0, 0},
+		{"work of the slice after", 4, []float64{4}, []int{60, -8, -4, 60, -8, -4}, 120, 16, 8, 0.4, 0, 0},
 		// 48 units are beyond 1.5·16. Others may raise idle work by 8. 10 probes in 1 s are a fifth of 200 requests in 4 s: they
 		// have 0.2/0.8 of the 32 units, and of as much in own slices: 8·6/4.
-		{"later work", 4, 4, []int{60, -12, -12, 60, -12, -12}, 120, 16, 32, 0.4, 8, 12},
+		{"later work", 4, []float64{4}, []int{60, -12, -12, 60, -12, -12}, 120, 16, 32, 0.4, 8, 12},
 		// Slices after own ones have half of the mean rate: 0.3 of 16/4 units in 3·50 ms. An own slice after others has 2 more than one
 		// after an own one. 2 units beyond the rate before the load may be deferred: (3.5-3)·4.
-		{"idle work", 3, 3.5, []int{60, 64, -2, -6, 66, -2, -6}, 190, 16, 0, 0, 2.3, 2},
+		{"idle work", 3, []float64{3.5}, []int{60, 64, -2, -6, 66, -2, -6}, 190, 16, 0, 0, 2.3, 2},
+		// At the end less than half of that goes on: then it is deferred, 4 units beyond 3·4. Others may raise these 12 by half.
+		// Probes have a quarter of the 4, and of as much in own slices: 1·7/4.
+		{"work that ends", 3, []float64{3.5, 3.2}, []int{60, 64, -2, -6, 66, -2, -6}, 190, 12, 4, 0.45, 6, 1.75},
+		// Without readings after the load the 4 units beyond 3·4 may be deferred.
+		{"nothing read afterwards", 3, nil, []int{60, -4, -4, 60, -4, -4}, 120, 16, 0, 0.4, 0, 4 + 0.4/3},
 	} {
 		records, rows := make([]result.Record, 12), make([][]result.Slice, 12)
 		for i := range records {
@@ -232,6 +245,41 @@ func TestLimitsOfByHand(t *testing.T) {
 	for part, want := range map[string]Limit{"data": {12.5, 50}, "control": {25, 0}, "mesh": {37.5, 50}, "app": {}} {
 		if l := got[name(part)]; math.Abs(l.Below-want.Below) > 1e-9 || math.Abs(l.Above-want.Above) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", part, l, want)
+		}
+	}
+}
+
+// Each own slice is charged its half of 2,000 ns in guards, and CPU of others beyond 500 ns a second.
+func TestSliceCostsByHand(t *testing.T) {
+	row := func(own bool, from, to float64, ns, answered int64) result.Slice {
+		s := result.Slice{Own: own, Begin: seconds(from), End: seconds(to), CPU: map[metric.Plane]int64{metric.App: ns}}
+		s.Answered = answered
+		return s
+	}
+	rows := []result.Slice{row(false, 0, 2, 1500, 0), row(true, 2, 3, 9000, 5), row(false, 3, 5, 3000, 0), row(true, 5, 6, 5000, 2)}
+	at := func(ns float64) map[metric.Plane]float64 { return map[metric.Plane]float64{metric.App: ns} }
+	got := sliceCostsOf(rows, []metric.Plane{metric.App}, at(500), at(2000), nil)
+	for i, want := range []float64{(500 + 9000 - 1000 + 2000) / 5.0 / 1000, (5000 - 1000) / 2.0 / 1000} {
+		if math.Abs(got[i]-want) > 1e-12 {
+			t.Errorf("slice %d costs %v µs, want %v", i, got[i], want)
+		}
+	}
+}
+
+// Warm-ups from 95 % of the period of 4 s on are long. One burst in the only trial with a short one withholds it.
+func TestShortWarmupsAtTheLimit(t *testing.T) {
+	for warmup, withheld := range map[float64]bool{3.79: false, 3.81: true} {
+		var trials []*sliced
+		for i := range 4 {
+			x := &sliced{record: &result.Record{BurstSeconds: 4, Placing: &result.Placing{Seconds: 1}}, limits: map[metric.Plane]Limit{},
+				rows: []result.Slice{{Own: true, End: seconds(1), CPU: map[metric.Plane]int64{metric.App: 20e6}}, {Begin: seconds(1), End: seconds(3)}}}
+			if i > 0 {
+				x.record.BurstSeconds, x.record.Placing.Seconds = 0, warmup
+			}
+			trials = append(trials, x)
+		}
+		if boundLoss(trials, metric.App, 1); (trials[0].withheld != nil) != withheld || trials[1].withheld != nil {
+			t.Errorf("warm-ups of %v s: %+v, %+v", warmup, trials[0].withheld, trials[1].withheld)
 		}
 	}
 }

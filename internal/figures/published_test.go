@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -115,4 +117,26 @@ func TestDilutedByHand(t *testing.T) {
 	if got := measureSeconds(end); got != 2.5 {
 		t.Errorf("%v s", got)
 	}
+}
+
+// Of 2,000 answers from 1 to 2,000 ms the 1,000th, the 1,800th and the 1,980th are the quantiles.
+func TestQuantilesByHand(t *testing.T) {
+	h := hdrhistogram.NewPacked(1000, 60e9, 4)
+	for ms := range int64(2000) {
+		_ = h.RecordValue((ms + 1) * 1e6)
+	}
+	f := &figures{values: map[string]float64{}}
+	distribution(f, metric.Latency, 1e6, h)
+	for part, want := range map[string]float64{"p50": 1000, "p90": 1800, "p99": 1980, "mean": 1000.5, "max": 2000} {
+		if got := f.values[metric.Of(metric.Latency, part)]; math.Abs(got-want) > 0.5 {
+			t.Errorf("%s is %v ms, want %v", part, got, want)
+		}
+	}
+	if len(f.warnings) != 2 { // 99.9 % need 10,000
+		t.Errorf("%+v", f.warnings)
+	}
+	outside := int64(5e6)
+	r := handRecord()
+	r.Outside = &outside // 5 ms for 10,000 answers
+	same(t, trialFigures(&r, false).values, map[string]float64{metric.OutsideCPU: 0.5})
 }

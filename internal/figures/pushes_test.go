@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -117,4 +118,14 @@ func TestCoresBetweenByHand(t *testing.T) {
 	if _, known := coresBetween(r, app, 2, 7); known { // the first task has one reading
 		t.Error("one reading has a rate")
 	}
+}
+
+// Peaks below the 8 MiB of the program that starts them are unknown.
+func TestHiddenPeaks(t *testing.T) {
+	f := &figures{values: map[string]float64{}}
+	executionFigures(f, &result.Record{Executions: []execution.Reading{{Wall: 2e6, Peak: 8 << 20, Floor: 8 << 20}, {Wall: 4e6, Peak: 9 << 20, Floor: 6 << 20}}})
+	if len(f.warnings) != 1 || !strings.Contains(f.warnings[0].Message, "1 of 2 executions is below 8 MiB") {
+		t.Errorf("%+v", f.warnings)
+	}
+	same(t, f.values, map[string]float64{metric.WallTime: 3})
 }

@@ -140,3 +140,15 @@ func TestQuantileByHand(t *testing.T) {
 	}
 	near(t, "variation", CV([]float64{-9, -11}), math.Sqrt2/10, 1e-12)
 }
+
+// Half of 20 instants are later than the tenth, and 11 are missed. With 0.25 %, 5 of 11 or fewer are seen within the wait of rank
+// 0.75·81 or more, 0.4, so that the median is at most that much after the sixth from the end. Other numbers bound it less.
+func TestLatestBoundsByHand(t *testing.T) {
+	var all []Bounded
+	for i := range 20 {
+		all = append(all, Bounded{After: float64(i), Before: float64(i) + 50, Waits: []float64{0.1, 0.2, 0.3, 0.4}})
+	}
+	low, high, _ := LatestBounds(all, 0.5)
+	near(t, "low", low, 9, 0)
+	near(t, "high", high, 14.4, 1e-9)
+}
