@@ -20,12 +20,12 @@ func TestScore(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(name, "a_test.go"), []byte("package x\n\nimport \"testing\"\n\nfunc TestF(t *testing.T) { "+check+" }\n"), 0o600))
 	}
 	arithmetic, comparisons, err := run(100, 1, time.Minute, []string{"./blind"})
-	if err != nil || (arithmetic != score{0, 4}) || (comparisons != score{0, 3}) {
+	if err != nil || (arithmetic != score{0, 4, 4}) || (comparisons != score{0, 3, 3}) {
 		t.Errorf("blind: %v, %v, %v", arithmetic, comparisons, err)
 	}
 	// Limits that no case meets survive: > and < with equality.
 	arithmetic, comparisons, err = run(100, 1, time.Minute, []string{"./strict"})
-	if err != nil || (arithmetic != score{4, 4}) || (comparisons != score{1, 3}) {
+	if err != nil || (arithmetic != score{4, 4, 4}) || (comparisons != score{1, 3, 3}) {
 		t.Errorf("strict: %v, %v, %v", arithmetic, comparisons, err)
 	}
 	if _, _, err = run(1, 1, time.Minute, []string{"./none"}); err == nil {
