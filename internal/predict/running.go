@@ -23,14 +23,16 @@ type Sidecars struct {
 type Workload struct {
 	Kind        string  `json:"kind"` // Deployment, StatefulSet, DaemonSet, or Pod without one
 	Name        string  `json:"name"`
-	Pods        int     `json:"pods"`
-	Received    float64 `json:"received"`    // requests/s of all pods
+	Pods        int     `json:"pods"`        // whose proxies could be read
+	Received    float64 `json:"received"`    // requests/s of all pods, for which it is sized
 	Sent        float64 `json:"sent"`        // requests/s of all pods to others
 	Busiest     float64 `json:"busiest"`     // requests/s through the sidecar of the busiest pod, 0 if unknown
 	Sidecar     Amounts `json:"sidecar"`     // requests of a sidecar
 	Application Amounts `json:"application"` // requests of a pod's other containers
-	// Used is the highest use of a sidecar of its pods, by the Metrics API, nil without it.
+	// Used is by the Metrics API: the mean CPU of the sidecars of its pods, and their highest memory. Nil without it.
 	Used *Amounts `json:"used,omitempty"`
+	// Present is the share of these requests/s that its sidecars have while they use that, 0 if it is unknown.
+	Present float64 `json:"present,omitempty"`
 	// Annotations of its pods.
 	Annotations map[string]string `json:"-"`
 }
@@ -67,6 +69,9 @@ type Need struct {
 	RequestMemory float64 `json:"request_memory"`
 	LimitMemory   float64 `json:"limit_memory"`
 	Workers       int     `json:"workers"`
+	// Scaled is the CPU that a sidecar uses to that of the run at its present requests/s: size of messages, features and
+	// machine differ. CPU is scaled by it. 0: the present use is unknown.
+	Scaled float64 `json:"scaled,omitempty"`
 	// AsUsed: the memory request is of what it uses, which is more than was measured.
 	AsUsed bool `json:"as_used,omitempty"`
 	// Refused is the reason for no size.
@@ -110,9 +115,14 @@ func (c *Costs) Needs(s Sidecars, headroom float64) (Needs, error) {
 	for i, w := range s.Workloads {
 		need := Need{Workload: w}
 		p, refused := c.sidecar(g, flow, i)
-		if refused != nil {
+		if w.Pods == 0 {
+			need.Refused = "no proxy of " + w.Title() + " could be read"
+		} else if refused != nil {
 			need.Refused = strings.ReplaceAll(c.refuse(g, flow, refused[:1]).Error(), "\n", "; ")
 		} else {
+			if need.Scaled = c.used(g, flow, i, w, e); need.Scaled > 0 {
+				p.scale, p.unsure = p.scale*need.Scaled, p.unsure*need.Scaled
+			}
 			sized = append(sized, p)
 			p.replicas = 1
 			need.CPU, need.Memory = e.amount([]proxy{p}, weights{cores: 1}), ofMemory.amount([]proxy{p}, weights{mib: 1})
@@ -129,6 +139,23 @@ func (c *Costs) Needs(s Sidecars, headroom float64) (Needs, error) {
 	n.From, n.Blocks = usedBy(partsOf(sized, weights{1, 1}))
 	n.CPU, n.Memory = e.amount(sized, weights{cores: 1}), ofMemory.amount(sized, weights{mib: 1})
 	return n, nil
+}
+
+// used returns the CPU that a sidecar of a workload uses, to that of the run at the same requests/s. It is 0 if that is unknown.
+func (c *Costs) used(g Graph, f Flow, service int, w Workload, e estimator) float64 {
+	if w.Used == nil || w.Used.CPU == 0 || w.Present == 0 {
+		return 0
+	}
+	now := Flow{Calls: slices.Clone(f.Calls)}
+	for i := range now.Calls {
+		now.Calls[i].Rate *= w.Present
+	}
+	p, refused := c.sidecar(g, now, service)
+	if refused != nil {
+		return 0
+	}
+	p.replicas = 1
+	return w.Used.CPU / e.amount([]proxy{p}, weights{cores: 1}).Estimate
 }
 
 // request adds the headroom. peak is of the sidecars that were measured, MiB. A sidecar that uses more memory than they had knows

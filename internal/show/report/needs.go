@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -120,6 +121,15 @@ func needFacts(n Needs) (facts []Fact) {
 	from := fmt.Sprintf("%s, measured %d times (blocks), with its sizes of messages", strings.Join(n.From, ", "), n.Blocks)
 	if n.Mesh != n.RunningMesh {
 		from += fmt.Sprintf("; its sidecars are of %s, not of %s", n.Mesh, n.RunningMesh)
+	}
+	low, high := math.Inf(1), 0.0
+	for _, w := range n.Workloads {
+		if w.Scaled > 0 {
+			low, high = min(low, w.Scaled), max(high, w.Scaled)
+		}
+	}
+	if high > 0 {
+		from += fmt.Sprintf(". CPU is scaled to present use by the Metrics API, %.2g to %.2g times the run's", low, high)
 	}
 	row("costs", "%s", from)
 	for _, w := range n.Workloads {

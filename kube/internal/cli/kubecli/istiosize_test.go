@@ -63,11 +63,11 @@ func (b *byHand) sized(t *testing.T) {
 	}
 }
 
-// roughly reports whether pods request a size. The rate of the patch was counted later, and its request is at most two steps away.
+// roughly reports whether pods request a size. The rate and use of the patch were read later, and its request is at most four steps away.
 func roughly(requested string, n predict.Need) bool {
 	var cpu, memory float64
 	_, err := fmt.Sscanf(requested, "%fm %fMi", &cpu, &memory)
-	return err == nil && math.Abs(cpu-n.RequestCPU*1000) <= 10 && math.Abs(memory-n.RequestMemory) <= 8
+	return err == nil && math.Abs(cpu-n.RequestCPU*1000) <= 20 && math.Abs(memory-n.RequestMemory) <= 8
 }
 
 // requested returns what the sidecars of the newest pods request, by the label app.

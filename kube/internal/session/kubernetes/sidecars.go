@@ -35,8 +35,11 @@ func Sidecars(ctx context.Context, namespace string, window time.Duration) (s pr
 	if err != nil {
 		return s, err
 	}
+	const needed = "tare size needs permission to list pods and to create pods/portforward in the namespace, with --prometheus to list pods alone"
 	pods, err := runningPods(ctx, k, namespace)
-	if err != nil {
+	if cluster.IsForbidden(err) {
+		return s, hint.Wrap(err, needed)
+	} else if err != nil {
 		return s, err
 	}
 	name, proxy := sidecarOf(pods)
@@ -49,12 +52,17 @@ func Sidecars(ctx context.Context, namespace string, window time.Duration) (s pr
 	if window > 0 {
 		rates, err = flows(ctx, k, proxy, pods, window)
 		if cluster.IsForbidden(err) {
-			return s, hint.Wrap(err, "counting needs permission to create pods/portforward; --prometheus URL does without")
+			return s, hint.Wrap(err, needed)
 		} else if err != nil {
 			return s, err
 		}
 	}
 	s.Workloads = workloadsOf(pods, proxy.Container, rates, usage(ctx, k, namespace, proxy.Container))
+	if window > 0 {
+		for i := range s.Workloads {
+			s.Workloads[i].Present = 1
+		}
+	}
 	return s, nil
 }
 
@@ -193,14 +201,10 @@ func counted(ctx context.Context, k *cluster.Cluster, proxy mesh.Proxy, pods []*
 	return all, nil
 }
 
-// workloadsOf sums pods up by their workloads. Pods without a rate are left out, if others have one.
-func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow, used map[string]predict.Amounts) []predict.Workload {
-	by := map[string]*predict.Workload{}
+// workloadsOf sums pods up by their workloads. Pods without a rate do not count, if others have one.
+func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow, used map[string]use) []predict.Workload {
+	by, settled := map[string]*predict.Workload{}, map[*predict.Workload]float64{}
 	for _, p := range pods {
-		f, known := rates[p.UID]
-		if !known && len(rates) > 0 {
-			continue
-		}
 		kind, name := workloadOf(p)
 		w := by[kind+"/"+name]
 		if w == nil {
@@ -215,13 +219,21 @@ func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow,
 				}
 			}
 		}
+		f, known := rates[p.UID]
+		if !known && len(rates) > 0 {
+			continue
+		}
 		w.Pods++
 		w.Received, w.Sent, w.Busiest = w.Received+f.in, w.Sent+f.out, max(w.Busiest, f.in+f.out)
 		if u, known := used[p.Name]; known {
 			if w.Used == nil {
 				w.Used = &predict.Amounts{}
 			}
-			w.Used.CPU, w.Used.Memory = max(w.Used.CPU, u.CPU), max(w.Used.Memory, u.Memory)
+			w.Used.Memory = max(w.Used.Memory, u.Memory)
+			if started := p.Status.StartTime; started != nil && u.from.Sub(started.Time) >= starting {
+				w.Used.CPU = (w.Used.CPU*settled[w] + u.CPU) / (settled[w] + 1)
+				settled[w]++
+			}
 		}
 	}
 	var all []predict.Workload
@@ -247,6 +259,15 @@ func workloadOf(p *corev1.Pod) (kind, name string) {
 
 const mib = 1 << 20
 
+// starting is how long a proxy that starts has CPU of its start, and an application that of its own.
+const starting = time.Minute
+
+// use is what a sidecar used from a time on.
+type use struct {
+	predict.Amounts
+	from time.Time
+}
+
 func requested(c *corev1.Container) predict.Amounts {
 	return amountsOf(*c.Resources.Requests.Cpu(), *c.Resources.Requests.Memory())
 }
@@ -256,10 +277,12 @@ func amountsOf(cpu, memory resource.Quantity) predict.Amounts {
 }
 
 // usage returns what the containers of a name use by the Metrics API, by pod. It is empty where that is not installed, or not permitted.
-func usage(ctx context.Context, k *cluster.Cluster, namespace, container string) map[string]predict.Amounts {
+func usage(ctx context.Context, k *cluster.Cluster, namespace, container string) map[string]use {
 	var list struct {
 		Items []struct {
 			Metadata   metav1.ObjectMeta `json:"metadata"`
+			Timestamp  time.Time         `json:"timestamp"`
+			Window     metav1.Duration   `json:"window"`
 			Containers []struct {
 				Name  string              `json:"name"`
 				Usage corev1.ResourceList `json:"usage"`
@@ -270,11 +293,11 @@ func usage(ctx context.Context, k *cluster.Cluster, namespace, container string)
 	if err != nil || json.Unmarshal(body, &list) != nil {
 		return nil
 	}
-	all := map[string]predict.Amounts{}
+	all := map[string]use{}
 	for _, p := range list.Items {
 		for _, c := range p.Containers {
 			if mesh.Match(container, c.Name) {
-				all[p.Metadata.Name] = amountsOf(*c.Usage.Cpu(), *c.Usage.Memory())
+				all[p.Metadata.Name] = use{amountsOf(*c.Usage.Cpu(), *c.Usage.Memory()), p.Timestamp.Add(-p.Window.Duration)}
 			}
 		}
 	}

@@ -1,7 +1,9 @@
 package kubernetes
 
 import (
+	"math"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -49,7 +51,12 @@ func TestWorkloadsOfPods(t *testing.T) {
 		t.Errorf("a pod without a sidecar is of %s", name)
 	}
 	rates := map[types.UID]flow{"web-5d4-a": {10, 1}, "web-5d4-b": {30, 2}, "db-0": {5, 0}, "alone": {}} // one pod of web ended meanwhile
-	all := workloadsOf(pods, proxy.Container, rates, map[string]predict.Amounts{"web-5d4-a": {CPU: 0.2, Memory: 50}, "web-5d4-b": {CPU: 0.1, Memory: 60}})
+	at := time.Now()
+	for i, age := range []time.Duration{time.Hour, time.Hour, time.Hour, 70 * time.Second, time.Hour} {
+		pods[i].Status.StartTime = &metav1.Time{Time: at.Add(-age)}
+	}
+	all := workloadsOf(pods, proxy.Container, rates, map[string]use{"web-5d4-a": {predict.Amounts{CPU: 0.2, Memory: 50}, at}, "web-5d4-b": {predict.Amounts{CPU: 0.1, Memory: 60}, at},
+		"db-0": {predict.Amounts{CPU: 3, Memory: 40}, at.Add(-20 * time.Second)}}) // it read the start of db-0
 	if len(all) != 3 {
 		t.Fatalf("%+v", all)
 	}
@@ -58,11 +65,15 @@ func TestWorkloadsOfPods(t *testing.T) {
 		web, alone, db = all[1], all[0], all[2]
 	}
 	if web.Title() != "Deployment/web" || web.Pods != 2 || web.Received != 40 || web.Sent != 3 || web.Busiest != 32 || web.Sidecar != (predict.Amounts{CPU: 0.1, Memory: 128}) ||
-		web.Application != (predict.Amounts{CPU: 0.6, Memory: 256}) || web.Used == nil || *web.Used != (predict.Amounts{CPU: 0.2, Memory: 60}) {
+		web.Application != (predict.Amounts{CPU: 0.6, Memory: 256}) || web.Used == nil || math.Abs(web.Used.CPU-0.15) > 1e-9 || web.Used.Memory != 60 {
 		t.Errorf("%+v, %+v", web, web.Used)
 	}
-	if alone.Title() != "Pod/alone" || db.Title() != "StatefulSet/db" || db.Received != 5 || db.Used != nil || db.Application != web.Application {
+	if alone.Title() != "Pod/alone" || db.Title() != "StatefulSet/db" || db.Received != 5 || *db.Used != (predict.Amounts{Memory: 40}) || db.Application != web.Application {
 		t.Errorf("%+v, %+v", alone, db)
+	}
+	delete(rates, "db-0")
+	if all := workloadsOf(pods, proxy.Container, rates, nil); len(all) != 3 || all[2].Title() != "StatefulSet/db" || all[2].Pods != 0 {
+		t.Errorf("a workload without a proxy that was read: %+v", all)
 	}
 	if all := workloadsOf(pods, proxy.Container, nil, nil); all[0].Pods+all[1].Pods+all[2].Pods != 5 {
 		t.Errorf("without rates: %+v", all)
