@@ -77,8 +77,9 @@ that of any bend between the measured rates, and the rate to measure next is pri
 
 With --namespace it sizes the sidecars that run in a namespace of the cluster of
 kubectl's context. It reads their requests, and counts requests/s at their proxies for
-30 s; with --prometheus, of the busiest minute of a day. It changes nothing: --format patch
-prints annotations for kubectl apply.`,
+30 s; with --prometheus, of a mean pod in the busiest two minutes of a day. CPU is scaled
+to present use, if the Metrics API has it. --format patch prints annotations for kubectl
+apply: tare changes nothing.`,
 		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1100]' --out runs/curve
   tare size --from runs/curve --rate 800
   tare size --from runs/curve --rate 800 --headroom 50% --prices examples/prices-gcp.yaml

@@ -81,7 +81,7 @@ func (c *CommandLine) needs(ctx context.Context, o sizeOptions) (report.Needs, e
 	}
 	window, rates := countedFor, fmt.Sprintf("counted at the proxies for %v", countedFor)
 	if o.prometheus != "" {
-		window, rates = 0, "of the busiest minute of a day, by Prometheus"
+		window, rates = 0, "of a mean pod in the busiest two minutes of a day, by Prometheus, times the present pods"
 	} else {
 		c.Notef("counting requests at the proxies of namespace %s for %v", o.namespace, countedFor)
 	}
@@ -105,30 +105,46 @@ func (c *CommandLine) needs(ctx context.Context, o sizeOptions) (report.Needs, e
 	return report.NewNeeds(running, rates, all, prices), nil
 }
 
-// addRates adds the requests/s of workloads in their busiest minute of a day. Of a younger Prometheus they are the present ones.
+// addRates adds the requests/s of a mean pod in the busiest two minutes of a day: autoscalers change the number of pods. Of a younger
+// Prometheus they are the present ones.
 func addRates(ctx context.Context, prometheus string, s *predict.Sidecars) error {
 	found := false
+	present := make([]float64, len(s.Workloads))
 	for _, side := range []struct{ reporter, label string }{{"destination", "destination_workload"}, {"source", "source_workload"}} {
-		now := fmt.Sprintf(`sum by (%s) (rate(istio_requests_total{reporter=%q, %s_namespace=%q}[2m]))`, side.label, side.reporter, side.label, s.Namespace)
-		samples, err := scrape.Query(ctx, prometheus, fmt.Sprintf("max_over_time(%s[1d:1m]) or %s", now, now))
-		if err != nil {
+		now := fmt.Sprintf(`avg by (%s) (sum by (%s, pod, instance) (rate(istio_requests_total{reporter=%q, %s_namespace=%q}[2m])))`, side.label, side.label, side.reporter, side.label, s.Namespace)
+		rates := func(query string, add func(w int, rate float64)) error {
+			samples, err := scrape.Query(ctx, prometheus, query)
+			for _, sample := range samples {
+				i := slices.IndexFunc(s.Workloads, func(w predict.Workload) bool { return w.Name == sample.Labels[side.label] })
+				if i >= 0 && sample.Value > 0 {
+					add(i, sample.Value*float64(s.Workloads[i].Pods))
+				}
+			}
 			return hint.Wrap(err, "--prometheus takes the address that `kubectl port-forward` of its Service prints, such as http://localhost:9090")
 		}
-		for _, sample := range samples {
-			i := slices.IndexFunc(s.Workloads, func(w predict.Workload) bool { return w.Name == sample.Labels[side.label] })
-			if i < 0 || !(sample.Value > 0) {
-				continue
-			}
+		err := rates(fmt.Sprintf("max_over_time(%s[1d:1m]) or %s", now, now), func(i int, rate float64) {
 			found = true
 			if side.reporter == "source" {
-				s.Workloads[i].Sent = sample.Value
+				s.Workloads[i].Sent = rate
 			} else {
-				s.Workloads[i].Received = sample.Value
+				s.Workloads[i].Received = rate
 			}
+		})
+		if err == nil {
+			err = rates(now, func(i int, rate float64) { present[i] += rate })
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if !found {
 		return hint.New("leave --prometheus out: tare then counts requests at the proxies", "Prometheus has no istio_requests_total of a workload in namespace %s", s.Namespace)
+	}
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		if busiest := w.Received + w.Sent; busiest > 0 {
+			w.Present = present[i] / busiest
+		}
 	}
 	return nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/tare-mesh/tare/test/answertest"
 )
 
-// Rates come from a real Prometheus with the counters of Istio's proxies, and the rest from the cluster. The busiest minute counts, of the
-// namespace's own workloads alone.
+// Rates come from a real Prometheus with the counters of Istio's proxies, and the rest from the cluster. The busiest minutes of a pod
+// count, of the namespace's own workloads alone. A sidecar that uses more now than the run's needs as much more then.
 func TestSizeOfANamespaceByPrometheus(t *testing.T) {
 	d := startDatabase(t, "remote-write")
 	now := time.Now()
@@ -30,6 +30,9 @@ func TestSizeOfANamespaceByPrometheus(t *testing.T) {
 			"destination_workload": to, "destination_workload_namespace": toNamespace, "pod": pod}}
 		total := 0.0
 		for ago := 20 * time.Minute; ago >= 0; ago -= 15 * time.Second {
+			if rate(ago) < 0 {
+				continue
+			}
 			s.Points = append(s.Points, series.Point{At: now.Add(-ago), Value: total})
 			total += 15 * rate(ago)
 		}
@@ -42,10 +45,17 @@ func TestSizeOfANamespaceByPrometheus(t *testing.T) {
 		}
 		return 20
 	}
+	scaled := func(ago time.Duration) float64 { // a pod of the busy minutes alone
+		if busy(ago) < 100 {
+			return -1
+		}
+		return 100
+	}
 	to := must.Get(series.ParseTarget(d.url+programs["remote-write"].path, series.RemoteWrite))(t)
 	must.OK(t, push.Send(t.Context(), to, []series.Series{
 		counter("destination", "gateway", "istio-system", "web", "shop", "web-0", busy), counter("destination", "gateway", "istio-system", "web", "shop", "web-1", busy),
-		counter("source", "web", "shop", "cart", "shop", "web-0", steady(60)), counter("destination", "web", "shop", "cart", "shop", "cart-0", steady(60)),
+		counter("destination", "gateway", "istio-system", "web", "shop", "web-2", scaled),
+		counter("source", "web", "shop", "cart", "shop", "web-0", steady(30)), counter("source", "web", "shop", "cart", "shop", "web-1", steady(30)), counter("destination", "web", "shop", "cart", "shop", "cart-0", steady(60)),
 		counter("destination", "x", "other", "web", "other", "web-0", steady(300)), // of another namespace
 	}))
 	cluster := &cli.Kubernetes{Sidecars: func(_ context.Context, namespace string, window time.Duration) (predict.Sidecars, error) {
@@ -53,7 +63,7 @@ func TestSizeOfANamespaceByPrometheus(t *testing.T) {
 			t.Errorf("namespace %s, counted for %v", namespace, window)
 		}
 		return predict.Sidecars{Cluster: "cluster test", Namespace: namespace, Mesh: "istio", Workloads: []predict.Workload{
-			{Kind: "Deployment", Name: "cart", Pods: 1, Sidecar: predict.Amounts{CPU: 0.1, Memory: 128}}, {Kind: "Deployment", Name: "web", Pods: 2, Sidecar: predict.Amounts{CPU: 0.1, Memory: 128}}}}, nil
+			{Kind: "Deployment", Name: "cart", Pods: 1, Sidecar: predict.Amounts{CPU: 0.1, Memory: 128}, Used: &predict.Amounts{CPU: 0.04}}, {Kind: "Deployment", Name: "web", Pods: 2, Sidecar: predict.Amounts{CPU: 0.1, Memory: 128}, Used: &predict.Amounts{CPU: 1.5 * (20*0.00033 + 30*0.00027)}}}}, nil
 	}}
 	curve := filepath.Join(t.TempDir(), "curve")
 	must.OK(t, answertest.Sidecars(50, 100, 200, 400).Write(t, curve).Close())
@@ -74,13 +84,14 @@ func TestSizeOfANamespaceByPrometheus(t *testing.T) {
 	cart, web := n.Workloads[0], n.Workloads[1]
 	for what, c := range map[string]struct{ got, want float64 }{
 		"received by cart": {cart.Received, 60}, "received by web": {web.Received, 200}, "sent by web": {web.Sent, 60},
-		"CPU of cart": {cart.CPU.Estimate, 60 * 0.00033}, "CPU of web": {web.CPU.Estimate, 100*0.00033 + 30*0.00027}, // 100 in and 30 out of each pod
+		"CPU of cart": {cart.CPU.Estimate, 0.04}, "CPU of web": {web.CPU.Estimate, 1.5 * (100*0.00033 + 30*0.00027)}, // 100 in and 30 out of each pod, and now 20 in
+		"of cart to the run": {cart.Scaled, 0.04 / (60 * 0.00033)}, "of web to the run": {web.Scaled, 1.5},
 	} {
 		if math.Abs(c.got/c.want-1) > 0.06 {
 			t.Errorf("%s is %v, want %v", what, c.got, c.want)
 		}
 	}
-	if _, out, _ = size("--prometheus", d.url); !strings.Contains(out, "of the busiest minute of a day, by Prometheus") || !strings.Contains(out, "Deployment/web") {
+	if _, out, _ = size("--prometheus", d.url); !strings.Contains(out, "in the busiest two minutes of a day") || !strings.Contains(out, "Deployment/web") {
 		t.Errorf("%s", out)
 	}
 	if code, _, messages = size("--prometheus", "http://127.0.0.1:1"); code != console.Failed || !strings.Contains(messages, "kubectl port-forward") {
