@@ -56,7 +56,7 @@ func TestColumns(t *testing.T) {
 		"weigh": {"weigh --help-all"}, "ab": {"ab --from runs/ab-own"}, "run": {"run --help"},
 		"load":   {"load " + server.URL + " -n 20 -c 2"},
 		"report": append(reports, "report --cost examples/prices.yaml runs/weigh-python"), "compare": {"compare runs/curve runs/curve --anyway", "compare --all runs/ab-own runs/ab-own --anyway"},
-		"serve": {"serve runs"}, "watch": {"watch --plain runs/ab-own"}, "size": {"size --rate 300 --from runs/curve --prices examples/prices.yaml"}, "forecast": {forecast},
+		"serve": {"serve runs"}, "watch": {"watch --plain --speed 0 runs/ab-own"}, "size": {"size --rate 300 --from runs/curve --prices examples/prices.yaml"}, "forecast": {forecast},
 		"plan": nil, "doctor": {"doctor --all"}, "import": {"import fortio examples/fortio --out runs/fortio --report"}, "verify": verified, "list": nil, "version": {"version"},
 	}
 	for _, file := range must.Get(filepath.Glob("examples/*.yaml"))(t) {

@@ -32,7 +32,7 @@ func TestCommandsOfCI(t *testing.T) {
 	obeyed := regexp.MustCompile(`(?m)^\s*::[a-z]|##\[`)
 	shown := 0
 	for _, args := range [][]string{{"report", run}, {"report", run, "--format", "markdown"}, {"compare", results(t), run}, {"compare", results(t), run, "--anyway"},
-		{"watch", run, "--plain"}, {"run", "--resume", run}, {"verify", run}} {
+		{"watch", run, "--plain", "--speed", "0"}, {"run", "--resume", run}, {"verify", run}} {
 		var stdout, stderr strings.Builder
 		New(console.Console{In: strings.NewReader(""), Out: &stdout, Err: &stderr}, nil).Run(t.Context(), args)
 		for _, text := range []string{stdout.String(), stderr.String()} {

@@ -66,8 +66,8 @@ type Decision struct {
 	Doubted Outcome `json:"doubted,omitempty"`
 	// Far: the limit is beyond three times the interval, so that no dependence of the pairs brings it near.
 	Far bool `json:"far,omitempty"`
-	// oneSide: the blocks are all on one side of the limit, by more than chance (sign test).
-	oneSide bool
+	// OneSide: the blocks are all on one side of the limit, by more than chance (sign test).
+	OneSide bool `json:"oneSide,omitempty"`
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
@@ -98,7 +98,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 			if d.Doubts = w.doubtOfCold(run, d.Outcome, trials); !d.Far {
 				doubts := doubtsOf(run, w.gate.Metric, w.treatment, planned[w.treatment.Baseline], trials)
 				drift := slices.IndexFunc(doubts, func(doubt string) bool { return strings.HasPrefix(doubt, driftCode) })
-				if drift >= 0 && d.oneSide {
+				if drift >= 0 && d.OneSide {
 					doubts = slices.Concat(doubts[:drift], doubts[drift+1:]) // nil without others
 					d.Why = fmt.Sprintf("ratios to the baseline change over the run, but each of its %d blocks is %s the limit", d.Pairs, map[Outcome]string{Breached: "beyond", Holds: "within"}[d.Outcome])
 				}
@@ -279,7 +279,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		a, b := stats.Mean(baseline), stats.Mean(treatment)
 		d.A, d.B = &a, &b
 	}
-	d.oneSide = onOneSide(changes, limit)
+	d.OneSide = onOneSide(changes, limit)
 	hold := w.spending(len(changes), cmp.Or(w.side, decisionError)).Bounds(changes)
 	breach := w.spending(len(changes), w.breach).Bounds(changes)
 	for _, r := range []*stats.Result{&hold, &breach} {

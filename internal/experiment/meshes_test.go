@@ -130,7 +130,7 @@ changes: {every: 30s, count: 1, kinds: [version-changed], to: `+to+`}
 `), withMeshes())
 		if want == "" {
 			must.OK(t, err)
-		} else if got := strings.TrimSpace(printed(err)); got != "bad.yaml:12:63: "+want {
+		} else if got := strings.TrimSpace(printed(err)); got != "bad.yaml:11:63: "+want {
 			t.Errorf("to %s: got\n%s\nwant\n%s", to, got, want)
 		}
 	}

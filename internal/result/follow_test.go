@@ -99,3 +99,19 @@ func TestEnded(t *testing.T) {
 		t.Errorf("after an interrupt: %v, %v", ended, err)
 	}
 }
+
+// A recorded trial without stored events, as of an import, is replayed with its outcome.
+func TestReplayWithoutEvents(t *testing.T) {
+	d := create(t)
+	trials := d.Plan().Trials
+	finish(t, d, trials[0])
+	must.OK(t, os.Remove(d.TrialFile(trials[0].ID, result.EventsFile)))
+	var kinds []string
+	for e, err := range d.Replay() {
+		must.OK(t, err)
+		kinds = append(kinds, e.Kind)
+	}
+	if got := strings.Join(kinds, " "); got != "trial done" {
+		t.Errorf("events: %s", got)
+	}
+}

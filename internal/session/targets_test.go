@@ -15,17 +15,11 @@ import (
 
 // An experiment has the requests of a file, and its record needs no other file and has no credentials.
 func TestTargetsOfExperiments(t *testing.T) {
-	const log = `10.0.0.1 - - [10/Oct/2026:13:55:36 +0200] "GET /items/17?page=2 HTTP/1.1" 200 2326 "-" "curl/8.0"
-10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "GET /items/18 HTTP/1.1" 200 2326 "-" "curl/8.0"
-10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "GET /items/18 HTTP/1.1" 200 2326 "-" "curl/8.0"
-10.0.0.1 - - [10/Oct/2026:13:55:37 +0200] "POST /cart HTTP/1.1" 201 10 "-" "-"
-`
 	for _, test := range []struct {
 		name, text string
 		want       []experiment.Request
 		note       string
 	}{
-		{"log", log, []experiment.Request{{Name: "GET /items/{id}", Method: "GET", Path: "/items/17?page=2", Weight: 1}, {Name: "GET /items/{id}", Method: "GET", Path: "/items/18", Weight: 2}}, "requests with methods other than GET, HEAD and OPTIONS, whose bodies a log lacks (1)"},
 		{"targets", "GET http://a?b=1\nAuthorization: Bearer ${env:TARE_TEST_TOKEN}\n\nDELETE http://a/x#top\nAuthorization: Bearer s3cret\n",
 			[]experiment.Request{{Method: "GET", Path: "/?b=1", Headers: map[string]string{"Authorization": "Bearer ${env:TARE_TEST_TOKEN}"}, Weight: 1}, {Method: "DELETE", Path: "/x", Weight: 1}}, "headers Authorization of "},
 		{"JSON lines", `{"url": "http://a/cart", "headers": {"Accept": "a", "X-Api-Key": "s3cret"}, "body": {"id": 7}, "weight": 3}`,

@@ -46,7 +46,8 @@ type look struct {
 	block         int
 	scroll        int // lines, from the top of a trial's page and from the end of the log
 	paused        bool
-	help          bool // the keys are shown in place of the page
+	speed         string // of a replay, empty for none
+	help          bool   // the keys are shown in place of the page
 }
 
 // drawing is one frame under construction.
@@ -88,12 +89,20 @@ func frame(b *Board, l look, plain bool, now time.Time) []string {
 
 // helpLines are the keys.
 func (d drawing) helpLines() []string {
+	pause := "hold this display; the run continues"
+	if d.look.speed != "" {
+		pause = "pause the replay"
+	}
 	lines := []string{"KEYS"}
 	for _, k := range [][2]string{
-		{"space, p", "hold this display; the run continues"}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"c", "show nodes, planes and components of a cluster"}, {"l", "show the log"}, {"s", "sort the treatments"},
+		{"space, p", pause}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"c", "show nodes, planes and components of a cluster"}, {"l", "show the log"}, {"s", "sort the treatments"},
 		{"esc", "back; follow the running trial"}, {"?, h", "show or hide the keys"}, {"q", "end: remove the running trial, and keep the finished ones"},
 	} {
 		lines = append(lines, " "+padded(k[0], 10)+k[1])
+	}
+	if d.look.speed != "" {
+		lines[len(lines)-1] = " " + padded("q", 10) + "end the replay"
+		lines = append(lines, " "+padded("+, -", 10)+"faster, slower")
 	}
 	return lines
 }
@@ -121,7 +130,14 @@ func (d drawing) title() string {
 		right = "ending"
 	}
 	if d.look.paused {
-		right = d.painter.colored(reverse, " display paused, the run continues ") + " " + right
+		words := " display paused, the run continues "
+		if d.look.speed != "" {
+			words = " replay paused "
+		}
+		right = d.painter.colored(reverse, words) + " " + right
+	}
+	if d.look.speed != "" {
+		right = d.look.speed + " " + right
 	}
 	room := d.look.width - ansi.StringWidth(right) - 1
 	for len(parts) > 1 && ansi.StringWidth(strings.Join(parts, "  ")) > room {
@@ -140,6 +156,8 @@ func (d drawing) keys() string {
 		keys = "esc back  q end"
 	case d.look.page != overview:
 		keys = "esc back  ↑↓ scroll  q end"
+	case d.look.speed != "":
+		keys += "  +- speed"
 	}
 	if t := d.chosen(); t != nil && t.cluster != nil && d.look.page == overview && !d.look.help && d.look.width >= 60 {
 		keys = "c components  " + keys

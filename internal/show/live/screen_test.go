@@ -410,13 +410,13 @@ func TestResumedRunHasItsDifference(t *testing.T) {
 	}
 }
 
-// An ended run is followed to its last event.
-func TestEndedRun(t *testing.T) {
+// A replay gives every event in order, and skips long gaps.
+func TestReplay(t *testing.T) {
 	d := quickstart(t)
 	var out bytes.Buffer
 	v := New(&out, Options{Plain: true})
 	_ = v.Event(d.Opening(5 * time.Second))
-	must.OK(t, Follow(t.Context(), d, v))
+	must.OK(t, NewPlayer(0).Play(t.Context(), d.Replay(), v))
 	v.Close()
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if want := 1 + len(d.Plan().Trials); len(lines) != want {
@@ -424,5 +424,27 @@ func TestEndedRun(t *testing.T) {
 	}
 	if got := lines[len(lines)-1]; !strings.HasPrefix(got, "trial 30 of 30") {
 		t.Errorf("the last line is %q", got)
+	}
+}
+
+// The clock of a replay stands while it is paused.
+func TestPausedReplay(t *testing.T) {
+	p := NewPlayer(1024)
+	must.OK(t, p.until(t.Context(), t0))
+	p.pause(true)
+	was := p.Now()
+	reached := make(chan error, 1)
+	go func() { reached <- p.until(t.Context(), t0.Add(9*time.Second)) }()
+	select {
+	case <-reached:
+		t.Fatal("a paused replay went on")
+	case <-time.After(50 * time.Millisecond): // 51 s of the replay
+	}
+	if p.Now() != was {
+		t.Error("the clock went on")
+	}
+	p.pause(false)
+	if err := <-reached; err != nil {
+		t.Fatal(err)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 	"strings"
@@ -36,6 +37,8 @@ type Options struct {
 	Analyze func(block int) (*answer.Report, error)
 	// Interrupt is called after the screen was ended by a key. nil: nothing follows.
 	Interrupt func()
+	// Player sets the clock of a replay. Nil means a run that is under way.
+	Player *Player
 }
 
 // View is a result.Sink. Close it when the run is over.
@@ -90,8 +93,8 @@ func (v *View) open(in, out *os.File) {
 	for _, r := range v.o.Recorded {
 		board.Recorded(r)
 	}
-	s := &screen{board: board, queue: &v.queue, clock: time.Now, look: look{width: 80, height: 24, follow: true}}
-	s.at = time.Now()
+	s := &screen{board: board, queue: &v.queue, clock: v.o.Now, player: v.o.Player, look: look{width: 80, height: 24, follow: true}}
+	s.at = v.o.Now()
 	profile := colorprofile.ANSI
 	if os.Getenv("NO_COLOR") != "" {
 		profile = colorprofile.ASCII
@@ -119,6 +122,14 @@ func (v *View) open(in, out *os.File) {
 	})()
 }
 
+// Now is the time of the run that is shown.
+func (o Options) Now() time.Time {
+	if o.Player != nil {
+		return o.Player.Now()
+	}
+	return time.Now()
+}
+
 func (v *View) tick() {
 	defer close(v.done)
 	ticker := time.NewTicker(redraw)
@@ -129,7 +140,7 @@ func (v *View) tick() {
 			return
 		case <-ticker.C:
 			v.mu.Lock()
-			v.draw(time.Now())
+			v.draw(v.o.Now())
 			v.mu.Unlock()
 		}
 	}
@@ -241,7 +252,8 @@ type screen struct {
 	board   *Board
 	queue   *queue
 	clock   func() time.Time
-	plain   bool // without color
+	player  *Player // of a replay, nil for none
+	plain   bool    // without color
 	look    look
 	at      time.Time // of the frame
 	pending []news    // while paused
@@ -290,6 +302,9 @@ func (s *screen) key(key string) tea.Cmd {
 		return tea.Quit
 	case "space", "p":
 		s.look.paused = !s.look.paused
+		if s.player != nil {
+			s.player.pause(s.look.paused)
+		}
 		s.refresh()
 	case "l":
 		s.turnTo(logPage)
@@ -310,6 +325,11 @@ func (s *screen) key(key string) tea.Cmd {
 		s.look.page, s.look.scroll = overview, 0
 	case "s":
 		s.look.order = (s.look.order + 1) % orders
+	case "+", "=", "-":
+		if s.player != nil {
+			s.player.faster(map[string]float64{"+": 2, "=": 2, "-": 0.5}[key])
+			s.look.speed = s.player.words()
+		}
 	default:
 		s.move(key)
 	}
@@ -331,6 +351,9 @@ func (s *screen) refresh() {
 		}
 	}
 	s.pending, s.at = nil, s.clock()
+	if s.player != nil {
+		s.look.speed = s.player.words()
+	}
 }
 
 func (s *screen) turnTo(p page) {
@@ -381,6 +404,108 @@ func (s *screen) choose(rows, blocks int) {
 
 // cell is the chosen cell.
 func (l look) cell(b *Board) cell { return drawing{painter{true}, b, l, time.Time{}}.chosenCell() }
+
+// longestGap between two events of a replay. The rest is skipped, such as the time between an
+// interrupt and the resumed run.
+const longestGap = 10 * time.Second
+
+// Player is the clock of a replay: it runs at a multiple of real time, and stops while paused.
+type Player struct {
+	mu     sync.Mutex
+	speed  float64 // 0: without waiting
+	at     time.Time
+	since  time.Time // real time at which the clock was at
+	paused bool
+	woken  chan struct{} // closed by a change
+}
+
+// NewPlayer returns a clock of the given speed. 0 does not wait.
+func NewPlayer(speed float64) *Player { return &Player{speed: speed, woken: make(chan struct{})} }
+
+// Now is the time of the replay.
+func (p *Player) Now() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now()
+}
+
+func (p *Player) faster(by float64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set(p.now())
+	p.speed = min(max(p.speed*by, 0.125), 1024)
+}
+
+func (p *Player) pause(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.set(p.now())
+	p.paused = on
+}
+
+func (p *Player) words() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("%gx", p.speed)
+}
+
+// Play gives the events of a stored run to a view, at the player's speed.
+func (p *Player) Play(ctx context.Context, events iter.Seq2[result.Event, error], v result.Sink) error {
+	for e, err := range events {
+		if err != nil {
+			return err
+		}
+		if err := p.until(ctx, e.Time); err != nil {
+			return err
+		}
+		if err := v.Event(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// until waits until the clock is at t.
+func (p *Player) until(ctx context.Context, t time.Time) error {
+	for {
+		p.mu.Lock()
+		now := p.now()
+		if p.at.IsZero() || p.speed == 0 || t.Sub(now) > longestGap {
+			p.set(t)
+			now = t
+		}
+		left, paused, woken := t.Sub(now), p.paused, p.woken
+		real := time.Duration(float64(left) / max(p.speed, 0.001))
+		p.mu.Unlock()
+		if !paused && left <= 0 {
+			return ctx.Err()
+		}
+		var due <-chan time.Time
+		if !paused {
+			due = time.After(real)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-due:
+		case <-woken:
+		}
+	}
+}
+
+func (p *Player) now() time.Time {
+	if p.paused || p.speed == 0 || p.since.IsZero() {
+		return p.at
+	}
+	return p.at.Add(time.Duration(float64(time.Since(p.since)) * p.speed))
+}
+
+// set moves the clock.
+func (p *Player) set(at time.Time) {
+	p.at, p.since = at, time.Now()
+	close(p.woken)
+	p.woken = make(chan struct{})
+}
 
 // Follow gives the events of a run that another process writes to a view, until the run ends.
 func Follow(ctx context.Context, d *result.Dir, v result.Sink) error {
