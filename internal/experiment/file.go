@@ -85,6 +85,9 @@ func DecodeRecord(path string, data []byte) (*File, error) {
 	if f.Experiment.Load.Arrivals == "recorded" { // at recorded instants, until November 2026
 		f.Experiment.Load.Arrivals = load.Constant
 	}
+	if f.Experiment.Platform.Expose == "portForward" { // through the API server, until November 2026
+		f.Experiment.Platform.Expose = exposures[0]
+	}
 	return f, nil
 }
 

@@ -275,7 +275,7 @@ func (v meshRules) field(path, field string) string {
 
 func (v meshRules) clusterOptions(path string, o MeshOptions, k *mesh.Kubernetes, name string) {
 	for _, field := range []string{"program", "arguments"} {
-		if v.doc.Has(path + "." + field) {
+		if v.doc.Has(path+"."+field) && !v.doc.Lenient { // meshes had programs that installed them, until November 2026
 			v.report(path+"."+field, "remove it, or write options or values", "it applies to platform local")
 		}
 	}

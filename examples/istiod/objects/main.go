@@ -1,4 +1,4 @@
-// Command objects writes background services to a Kubernetes API server of this machine: a Service and an EndpointSlice each, whose
+// Command istiod-objects writes background services to a Kubernetes API server of this machine: a Service and an EndpointSlice each, whose
 // endpoints no pod has. istiod reads them there as it reads others.
 //
 //	go build -o bin/istiod-objects ./examples/istiod/objects

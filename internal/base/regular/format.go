@@ -21,6 +21,7 @@ var formats = []format{
 	{"an Insomnia export", "write its requests as lines of method and URL", regexp.MustCompile(`"__export_format"|^type: collection\.insomnia`), nil},
 	{"an OpenAPI description", "write its requests as lines of method and URL", regexp.MustCompile(`^(?:openapi|swagger):|^\{\s*"(?:openapi|swagger)"\s*:`), nil},
 	{"a JMeter test plan", "write its requests as lines of method and URL", regexp.MustCompile(`<jmeterTestPlan`), []string{".jmx"}},
+	{"an access log", "write its requests as lines of method and URL", regexp.MustCompile(`^\S+ \S+ \S+ \[[^\]]+\] "[A-Z]+ `), nil},
 	{"a k6 script", "run it in k6 with --out json=FILE, and import that file", regexp.MustCompile(`(?m)^import .* from ['"]k6`), nil},
 	{"a Locust script", "write its requests as lines of method and URL", regexp.MustCompile(`(?m)^(?:from locust import|import locust)`), nil},
 	{"a packet capture", "write its requests as lines of method and URL", regexp.MustCompile(`^(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\n\r\r\n)`), []string{".pcap", ".pcapng"}},

@@ -14,6 +14,7 @@ func TestForeignFormat(t *testing.T) {
 		{"a/.DS_Store", "\x00\x00\x00\x01Bud1", "a hidden file"},
 		{"x.json", `{"RunType":"HTTP"}`, ""},
 		{"access.log", `1.1.1.1 - - [`, ""},
+		{"x", `10.0.0.1 - frank [10/Oct/2026:13:55:36 +0200] "GET /a?b=1 HTTP/1.1" 200 23`, "an access log"},
 	} {
 		if got, _ := ForeignFormat(test.path, []byte(test.head)); got != test.want {
 			t.Errorf("%s: %q, want %q", test.path, got, test.want)

@@ -49,7 +49,7 @@ type EnrolContext struct {
 	Options  map[string]string
 }
 
-// InstallContext is the data of the templates of charts and installers.
+// InstallContext is the data of the templates of an installation.
 type InstallContext struct {
 	Version   string
 	Profile   string

@@ -140,7 +140,7 @@ func (e *entryPoint) findRoots(ctx context.Context) (roots []string, err error) 
 	}
 	address, err := firstReachable(ctx, addresses)
 	if err != nil {
-		return nil, hint.Wrap(err, "allow this machine to connect to it, or change platform.expose")
+		return nil, hint.Wrap(err, "allow this machine to connect to it, change platform.expose, or send the load from inside (load.from: inside)")
 	}
 	return []string{"http://" + address + "/"}, nil
 }
