@@ -109,7 +109,6 @@ func (c *CommandLine) needs(ctx context.Context, o sizeOptions) (report.Needs, e
 // Prometheus they are the present ones.
 func addRates(ctx context.Context, prometheus string, s *predict.Sidecars) error {
 	found := false
-	present := make([]float64, len(s.Workloads))
 	for _, side := range []struct{ reporter, label string }{{"destination", "destination_workload"}, {"source", "source_workload"}} {
 		now := fmt.Sprintf(`avg by (%s) (sum by (%s, pod, instance) (rate(istio_requests_total{reporter=%q, %s_namespace=%q}[2m])))`, side.label, side.label, side.reporter, side.label, s.Namespace)
 		rates := func(query string, add func(w int, rate float64)) error {
@@ -122,16 +121,24 @@ func addRates(ctx context.Context, prometheus string, s *predict.Sidecars) error
 			}
 			return hint.Wrap(err, "--prometheus takes the address that `kubectl port-forward` of its Service prints, such as http://localhost:9090")
 		}
+		of := func(i int) (busiest, share *float64) {
+			if w := &s.Workloads[i]; side.reporter == "source" {
+				return &w.Sent, &w.Present.Sent
+			} else {
+				return &w.Received, &w.Present.Received
+			}
+		}
 		err := rates(fmt.Sprintf("max_over_time(%s[1d:1m]) or %s", now, now), func(i int, rate float64) {
 			found = true
-			if side.reporter == "source" {
-				s.Workloads[i].Sent = rate
-			} else {
-				s.Workloads[i].Received = rate
-			}
+			busiest, _ := of(i)
+			*busiest = rate
 		})
 		if err == nil {
-			err = rates(now, func(i int, rate float64) { present[i] += rate })
+			err = rates(now, func(i int, rate float64) {
+				if busiest, share := of(i); *busiest > 0 {
+					*share = rate / *busiest
+				}
+			})
 		}
 		if err != nil {
 			return err
@@ -139,12 +146,6 @@ func addRates(ctx context.Context, prometheus string, s *predict.Sidecars) error
 	}
 	if !found {
 		return hint.New("leave --prometheus out: tare then counts requests at the proxies", "Prometheus has no istio_requests_total of a workload in namespace %s", s.Namespace)
-	}
-	for i := range s.Workloads {
-		w := &s.Workloads[i]
-		if busiest := w.Received + w.Sent; busiest > 0 {
-			w.Present = present[i] / busiest
-		}
 	}
 	return nil
 }

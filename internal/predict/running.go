@@ -31,10 +31,16 @@ type Workload struct {
 	Application Amounts `json:"application"` // requests of a pod's other containers
 	// Used is by the Metrics API: the mean CPU of the sidecars of its pods, and their highest memory. Nil without it.
 	Used *Amounts `json:"used,omitempty"`
-	// Present is the share of these requests/s that its sidecars have while they use that, 0 if it is unknown.
-	Present float64 `json:"present,omitempty"`
+	// Present is the share of these requests/s that its sidecars have while they use that, zero if it is unknown.
+	Present Shares `json:"present,omitzero"`
 	// Annotations of its pods.
 	Annotations map[string]string `json:"-"`
+}
+
+// Shares are of requests that are received, and of those that are sent.
+type Shares struct {
+	Received float64 `json:"received"`
+	Sent     float64 `json:"sent"`
 }
 
 // Amounts are CPU and memory of containers, 0 if they request none.
@@ -143,12 +149,17 @@ func (c *Costs) Needs(s Sidecars, headroom float64) (Needs, error) {
 
 // used returns the CPU that a sidecar of a workload uses, to that of the run at the same requests/s. It is 0 if that is unknown.
 func (c *Costs) used(g Graph, f Flow, service int, w Workload, e estimator) float64 {
-	if w.Used == nil || w.Used.CPU == 0 || w.Present == 0 {
+	if w.Used == nil || w.Used.CPU == 0 || w.Present == (Shares{}) {
 		return 0
 	}
 	now := Flow{Calls: slices.Clone(f.Calls)}
 	for i := range now.Calls {
-		now.Calls[i].Rate *= w.Present
+		switch w.Title() {
+		case now.Calls[i].To:
+			now.Calls[i].Rate *= w.Present.Received
+		case now.Calls[i].From:
+			now.Calls[i].Rate *= w.Present.Sent
+		}
 	}
 	p, refused := c.sidecar(g, now, service)
 	if refused != nil {

@@ -21,7 +21,7 @@ func TestNeedsOfRunningSidecars(t *testing.T) {
 		{Kind: "Deployment", Name: "hot", Pods: 4, Received: 10000},
 		{Kind: "StatefulSet", Name: "still", Pods: 1},
 		{Kind: "Deployment", Name: "lost"},
-		{Kind: "Deployment", Name: "rich", Pods: 3, Received: 1200, Used: &predict.Amounts{CPU: 0.06}, Present: 0.25},
+		{Kind: "Deployment", Name: "rich", Pods: 3, Received: 1200, Used: &predict.Amounts{CPU: 0.06}, Present: predict.Shares{Received: 0.25}},
 	}}, 0.5))(t)
 	web, big, hot, still, rich := n.Workloads[0], n.Workloads[1], n.Workloads[2], n.Workloads[3], n.Workloads[5]
 	if lost := n.Workloads[4]; lost.Refused != "no proxy of Deployment/lost could be read" {

@@ -161,7 +161,7 @@ var contexts = []struct{ name, readers string }{
 	{"CertificateContext", "`local.certificates`"},
 	{"ChangeContext", "`changes`"},
 	{"BackgroundContext", "`local.background`"},
-	{"InstallContext", "charts and installers, `kubernetes`"},
+	{"InstallContext", "installations, `kubernetes`"},
 	{"EnrolContext", "enrolment, gateways and `background`, `kubernetes`"},
 }
 

@@ -60,7 +60,7 @@ func Sidecars(ctx context.Context, namespace string, window time.Duration) (s pr
 	s.Workloads = workloadsOf(pods, proxy.Container, rates, usage(ctx, k, namespace, proxy.Container))
 	if window > 0 {
 		for i := range s.Workloads {
-			s.Workloads[i].Present = 1
+			s.Workloads[i].Present = predict.Shares{Received: 1, Sent: 1}
 		}
 	}
 	return s, nil
