@@ -19,9 +19,11 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/rpc"
 )
@@ -54,7 +56,10 @@ func main() {
 	other := flag.String("other", "", "`address` of a sidecar in another language, for the route /adder-with-other")
 	flag.Parse()
 	if *sidecar == "" {
-		log.Fatal(serveSidecar(*listen))
+		if err := serveSidecar(*listen); err != nil {
+			log.Fatal(err)
+		}
+		return
 	}
 	log.Fatal(http.ListenAndServe(*listen, newServer(*sidecar, *other))) //nolint:gosec // a server on loopback, which ends with the trial
 }
@@ -67,7 +72,8 @@ func socketOf(address string) string {
 
 // serveSidecar serves the function over REST and gRPC, on an address and on a Unix socket.
 func serveSidecar(address string) error {
-	failed := make(chan error, 2)
+	failed, stop := make(chan error, 2), make(chan os.Signal, 1)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
 	grpc := rpc.NewServer(maxBody, rpc.Service{
 		Name:     "tare.v1.Adder",
 		Handlers: map[string]rpc.Handler{"Add": addGRPC},
@@ -89,7 +95,12 @@ func serveSidecar(address string) error {
 		}
 		go func() { failed <- server.Serve(l) }()
 	}
-	return <-failed
+	select {
+	case err := <-failed:
+		return err
+	case <-stop:
+		return server.Close() // removes the socket
+	}
 }
 
 func addREST(w http.ResponseWriter, r *http.Request) {

@@ -182,7 +182,7 @@ var doctorChecks = []struct {
 }{
 	{"system", forNothing, false, "processes are metered on Linux", lookSystem},
 	{"meters", forLoad, true, "tare run needs Linux and /proc", lookMeters},
-	{"tare-agent", forLoad, true, "build it with `make build`, and keep it beside tare", lookAgent},
+	{"tare-agent", forLoad, true, "build it with `make build`, or install it with tare by `go install` of cmd/...; keep it beside tare", lookAgent},
 	{"addresses", forTrials, true, "assign 127.0.0.0/8 to lo: every pod of a run has its own address there", lookAddresses},
 	{"open files", forNothing, true, "raise the limit: ulimit -n 65536", lookFiles},
 	{"processors", forLoad, false, "load generator, application and proxy share CPUs: lower the rate, and run more blocks", lookProcessors},

@@ -2,11 +2,9 @@
 package companion
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
@@ -41,14 +39,8 @@ type Program struct {
 }
 
 // Kube is tare with large libraries.
-var Kube = New("kube")
-
-// New returns the program tare-name.
-func New(name string) Program {
-	env := "TARE_" + strings.ToUpper(name)
-	return Program{Name: "tare-" + name, Env: env,
-		Install: fmt.Sprintf("build it with `make build-kube`, or put it beside tare from the same release, or set %s to its path", env)}
-}
+var Kube = Program{Name: "tare-kube", Env: "TARE_KUBE",
+	Install: "build it with `make build-kube`, or put it beside tare from the same release, or set TARE_KUBE to its path"}
 
 // Find looks where the program's variable points, beside this program, and in PATH.
 func (p Program) Find() (string, error) {

@@ -75,8 +75,11 @@ func (p pip) run(ctx context.Context, args ...string) error {
 		return nil
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case bytes.Contains(stderr.Bytes(), []byte("No space left on device")):
-		return fmt.Errorf("pip %s: %w", args[0], syscall.ENOSPC)
+	}
+	for _, full := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT} {
+		if bytes.Contains(bytes.ToLower(stderr.Bytes()), []byte(full.Error())) {
+			return fmt.Errorf("pip %s: %w", args[0], full)
+		}
 	}
 	return fmt.Errorf("%w: pip %s: %w%s", errNoIndex, args[0], err, quoted(stderr.Bytes()))
 }

@@ -110,10 +110,13 @@ func gateRemarks(p *page, r *answer.Report) {
 	if len(all) == 0 {
 		return
 	}
-	if severalSides(all) {
+	switch baseline := all[0].Baseline; {
+	case !severalSides(all):
+		p.item(fmt.Sprintf("A is %s, B is %s.", baseline, all[0].Treatment))
+	case !slices.ContainsFunc(all, func(d compare.Decision) bool { return d.Baseline != baseline }):
+		p.item("A is " + baseline + ".")
+	default:
 		p.item("A is the baseline of B: " + printable.Listed(pairsOfSides(all), 4) + ".")
-	} else {
-		p.item(fmt.Sprintf("A is %s, B is %s.", all[0].Baseline, all[0].Treatment))
 	}
 	of, lines := map[string][]string{}, []string{}
 	for _, d := range all {

@@ -221,6 +221,14 @@ func TestRemarksOfSeveralTreatments(t *testing.T) {
 			t.Errorf("%d times %q in\n%s", n, want, b.String())
 		}
 	}
+	for i := range r.Decisions {
+		r.Decisions[i].Baseline = "none"
+	}
+	b.Reset()
+	must.OK(t, f.Write(&b, r))
+	if got := b.String(); strings.Count(got, "A is none.") != 1 || strings.Contains(got, "A is the baseline of B") {
+		t.Errorf("one baseline is not named once in\n%s", got)
+	}
 }
 
 func TestDecisionOfARunWithoutGates(t *testing.T) {

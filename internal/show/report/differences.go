@@ -328,7 +328,8 @@ func verdictWords(c compare.Comparison) string {
 		}
 		return string(c.Verdict) + ", by less than " + margin
 	}
-	if c.N >= stats.MinN && c.Difference != nil && !c.Difference.Known() {
+	byRatio := c.OnRatio && c.Ratio != nil && c.Ratio.Known() // the interval of the difference may contradict the verdict, and is left out
+	if c.N >= stats.MinN && c.Difference != nil && !c.Difference.Known() && !byRatio {
 		return string(c.Verdict) + ", the same each time"
 	}
 	if c.BlocksNeeded > 0 {

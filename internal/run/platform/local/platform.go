@@ -101,7 +101,7 @@ func Sweep(warn func(line string)) {
 // Prepare finds the programs of the meshes.
 func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[string]string, error) {
 	if info, err := os.Stat(p.options.AgentPath); err != nil {
-		return nil, hint.Wrap(fmt.Errorf("find tare-agent: %w", err), "build it with `make build`; it must be beside tare")
+		return nil, hint.Wrap(fmt.Errorf("find tare-agent: %w", err), "build it with `make build`, or install it with tare by `go install` of cmd/...; it must be beside tare")
 	} else if info.IsDir() || info.Mode()&0o111 == 0 {
 		return nil, fmt.Errorf("find tare-agent: %s is not executable", p.options.AgentPath)
 	}

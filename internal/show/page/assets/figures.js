@@ -74,9 +74,9 @@ globalThis.tareFigures = function (Plot, content) {
         marks: [
           Plot.link(noise, { x1: "x", x2: "x", y1: "noiseLow", y2: "noiseHigh", stroke: color("noise"), strokeWidth: 14, strokeLinecap: "butt", className: "mark-noise" }),
           Plot.ruleY([0], { stroke: "currentColor", className: "mark-zero" }),
-          Plot.areaY(ordered.filter((d) => known(d.low)), { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.row).color, fillOpacity: 0.14, className: "mark-band" }),
+          Plot.areaY(ordered.filter((d) => known(d.low) && d.agrees), { x: "x", y1: "low", y2: "high", z: "line", fill: (d) => look(d.row).color, fillOpacity: 0.14, className: "mark-band" }),
           Plot.line(ordered, { x: "x", y: "estimate", z: "line", stroke: (d) => look(d.row).color, strokeWidth: 2, className: "mark-line" }),
-          Plot.link(data.filter((d) => known(d.low)), { x1: "x", x2: "x", y1: "low", y2: "high", stroke: (d) => look(d.row).color, strokeWidth: 1.5, className: "mark-level-interval" }),
+          Plot.link(data.filter((d) => known(d.low) && d.agrees), { x1: "x", x2: "x", y1: "low", y2: "high", stroke: (d) => look(d.row).color, strokeWidth: 1.5, className: "mark-level-interval" }),
           Plot.dot(data, { x: "x", y: "estimate", r: 5, strokeWidth: 2, stroke: (d) => look(d.row).color, symbol: (d) => look(d.row).symbol, fill: (d) => (d.shown ? look(d.row).color : "var(--page)"), className: "mark-level", tip: tips, title: "tip" }),
         ],
       }),
@@ -86,6 +86,7 @@ globalThis.tareFigures = function (Plot, content) {
   // 1. differences -------------------------------------------------------------------------------
   function differences() {
     const rows = [], panels = [];
+    let lineless = false;
     const of = (x, ratios) => (!ratios ? x?.difference : x?.ratio && { estimate: x.ratio.estimate - 1, low: x.ratio.low - 1, high: x.ratio.high - 1 });
     for (const metric of words.shown) {
       const m = metrics.get(metric);
@@ -100,13 +101,14 @@ globalThis.tareFigures = function (Plot, content) {
         const noise = of(report.floor.find((f) => f.metric === metric && of(f, ratios) && treatments.get(f.treatment)?.baseline === c.baseline), ratios);
         data.push({
           row: c.treatment, left: name(c.treatment), right: within(w.difference, w.interval),
-          estimate: by.estimate * k, low: by.low * k, high: by.high * k,
+          estimate: by.estimate * k, low: by.low * k, high: by.high * k, agrees: ratios || w.interval !== "", // otherwise the interval contradicts the verdict, which is of another
           noiseLow: noise?.low * k, noiseHigh: noise?.high * k,
           note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
           shown: c.verdict === "higher" || c.verdict === "lower",
           tip: `${name(c.treatment)} against ${words.against[c.treatment] ?? name(c.baseline)}\n${m.title}: ${within(w.difference, w.interval)}\n${w.ratio === "–" ? "" : `ratio ${within(w.ratio, w.ratioInterval)}\n`}${w.verdict}`,
         });
         const d = data[data.length - 1];
+        lineless ||= known(d.low) && !d.agrees;
         rows.push([name(c.treatment), words.against[c.treatment] ?? name(c.baseline), m.title, unit, d.estimate, d.low, d.high, c.ratio?.estimate, c.ratio?.low, c.ratio?.high, w.verdict, d.noiseLow, d.noiseHigh]);
       });
       if (!data.length) continue;
@@ -126,7 +128,7 @@ globalThis.tareFigures = function (Plot, content) {
           marks: [
             Plot.barX(noise, { y: "row", x1: "noiseLow", x2: "noiseHigh", insetTop: 21, fill: color("noise"), className: "mark-noise" }),
             Plot.tickX(data, { x: () => 0, y: "row", insetTop: 21, stroke: "currentColor", strokeWidth: 1, className: "mark-zero" }),
-            Plot.link(data.filter((d) => known(d.low)), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),
+            Plot.link(data.filter((d) => known(d.low) && d.agrees), { y1: "row", y2: "row", x1: "low", x2: "high", stroke: "currentColor", strokeWidth: 2, className: "mark-interval", dy: 6 }),
             Plot.dot(data, { y: "row", x: "estimate", r: 5, dy: 6, stroke: (d) => look(d.row).color, strokeWidth: 2, symbol: (d) => look(d.row).symbol,
               fill: (d) => (d.shown ? look(d.row).color : "var(--page)"), className: "mark-estimate", tip: tips, title: "tip" }),
             ...rowLabels(data, width),
@@ -140,7 +142,7 @@ globalThis.tareFigures = function (Plot, content) {
     if (report.method === "unpaired") panels.sort((a, b) => first(b) - first(a));
     return {
       id: "differences", title: `What it adds: difference to ${baselines.length === 1 ? baselines[0] : "the baseline"}`,
-      caption: `${report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown${report.decisions?.length ? "; a gate has a wider interval, that of its own figure" : ""}. ` +
+      caption: `${report.method === "paired" ? "Mean of the differences within blocks" : "Difference of the means, not paired,"} with ${report.confidence * 100} % intervals. Filled mark: a difference is shown${report.decisions?.length ? "; a gate has a wider interval, that of its own figure" : ""}. ${lineless ? "No line: the verdict is of the ratio. " : ""}` +
         (report.floor.length ? "Grey band: the baseline against itself." : "The baseline was not measured twice."),
       columns: ["treatment", "against", "metric", "unit", "difference", "low", "high", "ratio", "ratio low", "ratio high", "verdict", "noise low", "noise high"],
       rows, panels,

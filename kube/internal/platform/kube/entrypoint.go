@@ -58,8 +58,8 @@ func frontOf(o *Options, spec platform.Spec) mesh.Front {
 // entryPoint is the way of the load to the application: the entry's Service, or the mesh's ingress gateway.
 type entryPoint struct {
 	*trial
-	pods  *trialPods
-	roots []string // URLs for a load from this machine
+	pods *trialPods
+	root string // URL for a load from this machine
 }
 
 // entryService is a Service that receives the load, its port and its pods.
@@ -72,7 +72,7 @@ type entryService struct {
 // Entry implements [platform.Running]. Inside the cluster it is the DNS name of the Service, shared by all replicas.
 func (e *entryPoint) Entry() []string {
 	if e.options.Outside {
-		return e.spec.Targets(e.roots)
+		return e.spec.Targets([]string{e.root})
 	}
 	s := e.service()
 	return e.spec.Targets([]string{fmt.Sprintf("http://%s.%s.%s:%d/", s.ref.Name, e.namespace, serviceSuffix, s.port)})
@@ -108,24 +108,22 @@ func (o *Options) serviceType() corev1.ServiceType {
 	return corev1.ServiceTypeClusterIP
 }
 
-// open finds the URLs for a load from this machine and connects to one.
-func (e *entryPoint) open(ctx context.Context) error {
+// open finds the URL for a load from this machine.
+func (e *entryPoint) open(ctx context.Context) (err error) {
 	if !e.options.Outside {
 		return nil
 	}
 	if e.cluster.DryRun() {
-		e.roots = []string{"http://" + e.options.Expose + ".invalid/"} // known only with a Service
+		e.root = "http://" + e.options.Expose + ".invalid/" // known only with a Service
 		return nil
 	}
-	roots, err := e.findRoots(ctx)
-	if err != nil {
+	if e.root, err = e.findRoot(ctx); err != nil {
 		return fmt.Errorf("reach the entry from outside: %w", err)
 	}
-	e.roots = roots
 	return nil
 }
 
-func (e *entryPoint) findRoots(ctx context.Context) (roots []string, err error) {
+func (e *entryPoint) findRoot(ctx context.Context) (root string, err error) {
 	var addresses []string
 	switch e.options.Expose {
 	case exposeNodePort:
@@ -136,13 +134,13 @@ func (e *entryPoint) findRoots(ctx context.Context) (roots []string, err error) 
 		err = fmt.Errorf("unknown value %q of platform.expose", e.options.Expose)
 	}
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	address, err := firstReachable(ctx, addresses)
 	if err != nil {
-		return nil, hint.Wrap(err, "allow this machine to connect to it, change platform.expose, or send the load from inside (load.from: inside)")
+		return "", hint.Wrap(err, "allow this machine to connect to it, change platform.expose, or send the load from inside (load.from: inside)")
 	}
-	return []string{"http://" + address + "/"}, nil
+	return "http://" + address + "/", nil
 }
 
 // nodePortAddresses are the addresses of the nodes of the entry's pods, with the node port.
