@@ -1,11 +1,13 @@
 package answer
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -144,4 +146,130 @@ func versionMoves(run *compare.Run) (all []VersionMove) {
 		}
 	}
 	return all
+}
+
+// ChangeParts is where the time of a kind of change went with a treatment, in ms: means of trials. Control plane and proxies
+// count the parts themselves, of every fifth change. They are a diagnosis beside the measured time.
+type ChangeParts struct {
+	Treatment    string         `json:"treatment"`
+	Kind         string         `json:"kind"`
+	Changes      int            `json:"changes"`            // changes of the means
+	LeftOut      int            `json:"left_out,omitempty"` // changes left out: their parts are longer than the whole, or in no order
+	Parts        []ChangePart   `json:"parts,omitempty"`
+	Whole        stats.Interval `json:"whole_ms"`      // of the same changes, as probes showed it
+	ResolutionMS float64        `json:"resolution_ms"` // how much longer the whole and the last part may be
+}
+
+// ChangePart is a part of the time of a change.
+type ChangePart struct {
+	Name string         `json:"name"`
+	MS   stats.Interval `json:"ms"`
+}
+
+// addChangeParts adds what the parts of the mesh count of changes.
+func (r *Report) addChangeParts(confidence float64) {
+	for i := range r.Treatments {
+		order, kinds := grouped(r.Trials, r.Treatments[i].ID, func(t figures.Trial) []figures.ChangeParts { return t.ChangeParts }, func(p figures.ChangeParts) string { return p.Kind })
+		for _, kind := range order {
+			p := partsOver(kinds[kind], confidence)
+			p.Treatment, p.Kind = r.Treatments[i].ID, kind
+			r.ChangeParts = append(r.ChangeParts, p)
+		}
+	}
+}
+
+// partsOver takes the mean over the trials that know the most parts.
+func partsOver(all []figures.ChangeParts, confidence float64) (p ChangeParts) {
+	most := 0
+	for _, one := range all {
+		p.LeftOut += one.LeftOut
+		most = max(most, len(one.Parts))
+	}
+	var whole []float64
+	parts := make([][]float64, most)
+	for _, one := range all {
+		if most == 0 || len(one.Parts) < most {
+			continue
+		}
+		p.Changes += one.Changes
+		p.ResolutionMS += one.ResolutionMS
+		whole = append(whole, one.WholeMS)
+		for i, part := range one.Parts {
+			parts[i] = append(parts[i], part.MS)
+			if len(whole) == 1 {
+				p.Parts = append(p.Parts, ChangePart{Name: part.Name})
+			}
+		}
+	}
+	if len(whole) == 0 {
+		return p
+	}
+	p.ResolutionMS /= float64(len(whole))
+	p.Whole = stats.MeanInterval(whole, confidence).Interval
+	for i := range p.Parts {
+		p.Parts[i].MS = stats.MeanInterval(parts[i], confidence).Interval
+	}
+	return p
+}
+
+// ControlTimes is how long a stage of the control plane took with a treatment, in ms. The control plane counts it itself, of all its
+// work in the measure phase: changes of the experiment, of its background, and of others. It is a diagnosis beside the measured times.
+type ControlTimes struct {
+	Treatment string         `json:"treatment"`
+	Stage     string         `json:"stage"`
+	Count     int64          `json:"count"`   // times of all valid trials
+	Mean      stats.Interval `json:"mean_ms"` // of the means of trials
+	P50       *Bounds        `json:"p50_ms,omitempty"`
+	P99       *Bounds        `json:"p99_ms,omitempty"`
+}
+
+// Bounds contain a quantile: it is in one bucket of a histogram.
+type Bounds struct {
+	FromMS float64  `json:"from_ms"`
+	ToMS   *float64 `json:"to_ms,omitempty"` // absent beyond the last bucket
+}
+
+// addControlTimes adds what control planes count of their stages.
+func (r *Report) addControlTimes(confidence float64) {
+	for i := range r.Treatments {
+		stages, by := grouped(r.Trials, r.Treatments[i].ID, func(t figures.Trial) []result.ControlTime { return t.ControlTimes },
+			func(t result.ControlTime) string { return t.Stage })
+		for _, stage := range stages {
+			of := ControlTimes{Treatment: r.Treatments[i].ID, Stage: stage}
+			var means []float64
+			within := map[float64]int64{}
+			for _, t := range by[stage] {
+				of.Count += t.Count
+				means = append(means, 1000*t.Seconds/float64(t.Count))
+				for _, b := range t.Buckets {
+					within[b.UpTo] += b.Count
+				}
+			}
+			of.Mean = stats.MeanInterval(means, confidence).Interval
+			for _, q := range metric.ChangeQuantiles {
+				if of.Count < int64(q.From) {
+					continue
+				}
+				if bounds := boundsOf(within, of.Count, q.Q); q.Q == 0.5 {
+					of.P50 = bounds
+				} else {
+					of.P99 = bounds
+				}
+			}
+			r.ControlTimes = append(r.ControlTimes, of)
+		}
+	}
+}
+
+// boundsOf finds the bucket with a quantile of n times. within has the times in each bucket, by its upper bound in seconds.
+func boundsOf(within map[float64]int64, n int64, q float64) *Bounds {
+	rank := int64(math.Ceil(q * float64(n)))
+	from, seen := 0.0, int64(0)
+	for _, bound := range slices.Sorted(maps.Keys(within)) {
+		if seen += within[bound]; seen >= rank {
+			return &Bounds{1000 * from, new(1000 * bound)}
+		}
+		from = bound
+	}
+	return &Bounds{FromMS: 1000 * from}
 }

@@ -2,11 +2,20 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/base/companion"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/cli/health"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/session"
@@ -45,4 +54,74 @@ func kubernetesCommand(name, short string) func(*CommandLine) *cobra.Command {
 		cmd.Short = short
 		return cmd
 	}
+}
+
+// tare has no large library: the Kubernetes libraries alone take nine tenths of the time to build tare-kube.
+// A command that needs one is handed over to tare-kube, which replaces this process (execve):
+// same arguments, environment, streams and process ID. Exit status and signals need no forwarding.
+
+// envVersion carries the version of tare to tare-kube, which must be of the same.
+const envVersion = "TARE_HANDED_OVER_BY"
+
+// handOver replaces this process with tare-kube.
+type handOver struct {
+	args []string // of this process, without the program's name
+	exec func(path string, argv, env []string) error
+}
+
+func newHandOver() handOver { return handOver{exec: syscall.Exec} }
+
+// checkVersion is called first thing: a process that took over a command must be tare-kube, of tare's version.
+func (handOver) checkVersion(isKube bool) error {
+	by := os.Getenv(envVersion)
+	if by == "" {
+		return nil
+	}
+	_ = os.Unsetenv(envVersion) // children start afresh
+	self, _ := os.Executable()
+	if !isKube {
+		return hint.New("unset "+companion.Kube.Env+", or set it to the path of "+companion.Kube.Name, "%s is tare, not %s", self, companion.Kube.Name)
+	}
+	if v := console.Version(); v != by {
+		return hint.New("`make build-kube` builds both programs from the same source", "version mismatch: tare is %s, %s is %s", by, self, v)
+	}
+	return nil
+}
+
+// newStub is the placeholder in tare of a command of tare-kube. It keeps help and completion of both programs the same.
+func (c *CommandLine) newStub(name string) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:                name,
+		DisableFlagParsing: true, // the flags belong to tare-kube
+		RunE:               func(*cobra.Command, []string) error { return c.handOver.run(c.handOver.args) },
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			_ = c.handOver.run(c.handOver.args) // without tare-kube there are no completions
+			return nil, cobra.ShellCompDirectiveError
+		},
+	}
+	cmd.SetHelpFunc(func(*cobra.Command, []string) {
+		if err := c.handOver.run([]string{name, "--help"}); err != nil {
+			fmt.Fprintf(c.Out, "%s.\n\ntare %s is part of %s: %s.\n", cmd.Short, name, companion.Kube.Name, hint.Of(err))
+		}
+	})
+	return cmd
+}
+
+// run runs tare-kube with args in place of this process. It returns only if that fails.
+func (h handOver) run(args []string) error {
+	path, err := companion.Kube.Find()
+	if err != nil {
+		return err
+	}
+	// A variable given twice has its first value.
+	env := slices.DeleteFunc(os.Environ(), func(s string) bool { return strings.HasPrefix(s, envVersion+"=") })
+	env = append(env, envVersion+"="+console.Version())
+	name := path
+	if filepath.Base(os.Args[0]) == plugin {
+		name = plugin
+	}
+	if err := h.exec(path, append([]string{name}, args...), env); err != nil {
+		return hint.New(companion.Kube.Install, "start %s: %w", path, err)
+	}
+	return nil
 }

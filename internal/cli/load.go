@@ -3,23 +3,33 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/loadpage"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 var loadOutputs = []string{"text", "json", "csv", "hdr"}
@@ -158,4 +168,206 @@ func (c loadCommand) writeLoad(f *loadFlags, p *load.Profile, r *load.Report, en
 	}
 	_, err = io.Copy(c.Out, log)
 	return err
+}
+
+// loadClasses are the CSV's columns of counts, in order.
+var loadClasses = []load.Class{load.OK, load.Status, load.Timeout, load.Conn}
+
+// loadQuantiles are its columns of times.
+var loadQuantiles = []float64{50, 90, 99, 99.9, 100}
+
+// writeLoadCSV writes a line for each second of the schedule, warm-up and tail included, which
+// the last column marks: how many of the requests intended in it ended how, and quantiles. They are of the times
+// of requests with success, ms, and of the lateness of all, µs.
+func writeLoadCSV(w io.Writer, log io.Reader, p *load.Profile) error {
+	seconds := map[int]map[string]*hdrhistogram.PackedHistogram{}
+	err := hdrlog.ReadSeconds(log, func(second int, tag string, h *hdrhistogram.PackedHistogram) error {
+		if seconds[second] == nil {
+			seconds[second] = map[string]*hdrhistogram.PackedHistogram{}
+		}
+		if sum := seconds[second][tag]; sum != nil {
+			sum.Merge(h)
+		} else {
+			seconds[second][tag] = h
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	times := []struct {
+		column, tag string
+		unit        float64 // ns
+	}{
+		{"response_ms", load.TagResponse + string(load.OK), 1e6}, {"service_ms", load.TagService + string(load.OK), 1e6},
+		{"lateness_us", load.TagLateness, 1e3},
+	}
+	header := []string{"second"}
+	for _, class := range loadClasses {
+		header = append(header, string(class))
+	}
+	for _, t := range times {
+		for _, q := range loadQuantiles {
+			header = append(header, t.column+"_"+strings.Replace("p"+strconv.FormatFloat(q, 'g', -1, 64), "p100", "max", 1))
+		}
+	}
+	header = append(header, load.TagRetried, "phase")
+	out := csv.NewWriter(w)
+	errs := []error{out.Write(header)}
+	for _, second := range slices.Sorted(maps.Keys(seconds)) {
+		tags := seconds[second]
+		row := []string{strconv.Itoa(second)}
+		for _, class := range loadClasses {
+			row = append(row, countOf(tags[load.TagResponse+string(class)]))
+		}
+		for _, t := range times {
+			for _, q := range loadQuantiles {
+				cell := ""
+				if h := tags[t.tag]; h != nil && h.TotalCount() > 0 {
+					cell = strconv.FormatFloat(float64(h.ValueAtPercentile(q))/t.unit, 'f', 6, 64)
+				}
+				row = append(row, cell)
+			}
+		}
+		errs = append(errs, out.Write(append(row, countOf(tags[load.TagRetried]), phasesOf(p, second))))
+	}
+	out.Flush()
+	return errors.Join(append(errs, out.Error())...)
+}
+
+// phasesOf are the phases of a load that a second has a part of.
+func phasesOf(p *load.Profile, second int) string {
+	var in []string
+	from, end := time.Duration(second)*time.Second, time.Duration(0)
+	for _, phase := range []struct {
+		name string
+		d    time.Duration
+	}{{"warm-up", p.Warmup}, {"measure", p.Measure}, {"tail", p.Tail}} {
+		begin := end
+		if end += phase.d; begin < from+time.Second && end > from {
+			in = append(in, phase.name)
+		}
+	}
+	return strings.Join(in, " and ")
+}
+
+// countOf is the number of values of a histogram, none if it is nil.
+func countOf(h *hdrhistogram.PackedHistogram) string {
+	if h == nil {
+		return "0"
+	}
+	return strconv.FormatInt(h.TotalCount(), 10)
+}
+
+// answered writes a result as JSON, with its answer and without control characters.
+func answered(w io.Writer, b answer.Brief, v any) error {
+	return printable.WritingJSON(w, func(w io.Writer) error { return report.WriteAnswered(w, b, v) })
+}
+
+// checksFailed are the kinds of errors of the flags --expect-….
+var checksFailed = []struct{ kind, text string }{
+	{"wrong status", "had another status than expected"},
+	{"wrong body", "had not the body expected"},
+	{"not JSON", "were no JSON"},
+	{"wrong JSON field", "had not the JSON fields expected"},
+}
+
+// neverAccepted are failures that only a gate of errors or success tolerates: they come
+// from a wrong address or certificate, not from load.
+var neverAccepted = []load.Failure{load.FailureRefused, load.FailureTLS, load.FailureCertificate, load.FailureALPN, load.FailureUpgrade}
+
+// verdict is the command's error: a check or a gate that does not hold, no answer at
+// all, or too few successful requests.
+func (f *loadFlags) verdict(r *load.Report) error {
+	var failed []string
+	code := console.Undecided // unless a gate or a check does not hold
+	for _, g := range f.gatesOf(r) {
+		if !g.Holds {
+			failed = append(failed, g.Text)
+		}
+		if !g.Holds && !g.Undecided {
+			code = console.Gate
+		}
+	}
+	for _, c := range checksFailed {
+		if n := r.Errors[c.kind]; n > 0 {
+			failed, code = append(failed, fmt.Sprintf("%d answers %s", n, c.text)), console.Gate
+		}
+	}
+	if failed == nil {
+		return f.answered(r)
+	}
+	verdict := &console.ExitError{Err: errors.New(strings.Join(failed, "; ")), Code: code}
+	if code != console.Undecided {
+		return verdict
+	}
+	return cmp.Or(f.answered(r), error(verdict)) // too few answers may be why a gate is undecided
+}
+
+// answered returns an error if no or too few requests were answered with success.
+func (f *loadFlags) answered(r *load.Report) error {
+	success := r.Result.Success
+	switch {
+	case r.NoneDue():
+		return hint.New("raise --rate or --duration", "no request was due in %v", r.MeasureEnd.Sub(r.MeasureStart).Round(time.Millisecond))
+	case success == nil:
+		return nil // stopped before the measurement
+	case r.Classes[load.OK]+r.Classes[load.Status] == 0:
+		err := fmt.Errorf("no request was answered: %s", causes(r.Result.Failures))
+		if r.Errors[load.FailureNoDescriptors.String()] > 0 {
+			return hint.Wrap(err, "raise the limit of files of a process (ulimit -n), or use fewer connections")
+		}
+		return err
+	case slices.ContainsFunc(f.checkedGates, capacity.Bound.OfFailures):
+		return nil
+	}
+	var refused []load.Cause
+	for _, c := range r.Result.Failures {
+		for _, k := range neverAccepted {
+			if c.Cause == k.String() {
+				refused = append(refused, c)
+			}
+		}
+	}
+	if refused != nil {
+		return fmt.Errorf("%s of %d requests; --gate 'errors < 1%%' would accept fewer than 1 %%", causes(refused), r.Requests)
+	}
+	return nil
+}
+
+// causes lists the causes of failures with their numbers.
+func causes(failures []load.Cause) string {
+	return strings.Join(printable.Texts(failures, func(c load.Cause) string { return fmt.Sprintf("%s (%d)", c, c.Count) }), ", ")
+}
+
+// parseLoadGates reads gates with commas between them.
+func parseLoadGates(texts []string) ([]capacity.Bound, error) {
+	var gates []capacity.Bound
+	for _, text := range texts {
+		bounds, err := capacity.ParseBounds(text)
+		if err != nil {
+			return nil, fmt.Errorf("gate %w", err)
+		}
+		gates = append(gates, bounds...)
+	}
+	return gates, nil
+}
+
+// gatesOf checks every gate against the report.
+func (f *loadFlags) gatesOf(r *load.Report) (checked []loadpage.Gate) {
+	figures := r.Figures()
+	for _, g := range f.checkedGates {
+		var text string
+		holds, value, undecided := g.Check(&figures)
+		switch {
+		case undecided != "":
+			text = fmt.Sprintf("gate %q cannot be decided: %s", g.Text, undecided)
+		case holds:
+			text = fmt.Sprintf("gate %q holds: %s", g.Text, g.Value(value))
+		default:
+			text = fmt.Sprintf("gate %q does not hold: %s", g.Text, g.Value(value))
+		}
+		checked = append(checked, loadpage.Gate{Text: text, Holds: holds, Undecided: undecided != ""})
+	}
+	return checked
 }

@@ -2,12 +2,18 @@ package cli
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http"
+	"net/textproto"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,9 +25,15 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/show/series"
 )
 
 func newReportCommand(c *CommandLine) *cobra.Command {
@@ -254,4 +266,161 @@ func levelsOf(flags []string) (map[string]string, error) {
 		levels[name] = level
 	}
 	return levels, nil
+}
+
+// pageFile is the report of a run as a page, in its results directory.
+const pageFile = "report.html"
+
+// page writes the report of a run beside its results, and shows its path.
+func (c reporter) page(dir string, o reportOptions) error {
+	o.format = pageFormat().Name
+	var b bytes.Buffer
+	if err := writeReport(&b, dir, o); err != nil {
+		return fmt.Errorf("write the report as a page: %w", err)
+	}
+	if err := result.Add(dir, pageFile, b.Bytes()); err != nil {
+		return fmt.Errorf("write the report as a page: %w", err)
+	}
+	c.showPage(dir)
+	return nil
+}
+
+// pageFormat is the report as one HTML file.
+func pageFormat() report.Format {
+	return report.Format{Name: "html", Doc: "one page with figures, complete in one file", WriteRun: writePage}
+}
+
+func writePage(w io.Writer, a answer.Analysis) error {
+	verified, err := verify.Dir(a.Dir.Path(), verify.Options{Tare: console.Version(), Expand: planOf(), Judge: judgeOf})
+	if err != nil {
+		return err
+	}
+	return page.Write(w, page.Source{Analysis: a, Verified: verified})
+}
+
+// planOf returns a function that makes the plan of a recorded experiment file. meshes are files of definitions.
+func planOf(meshes ...string) func(file string) (*plan.Plan, error) {
+	return func(file string) (*plan.Plan, error) {
+		s, err := session.NewProgram(console.Version(), nil).Read(context.Background(), file, session.Options{Meshes: meshes, Recorded: true})
+		if err != nil {
+			return nil, err
+		}
+		return s.Plan, nil
+	}
+}
+
+// judgeOf returns a function that makes the validity checks of a recorded experiment file again.
+func judgeOf(file string) (verify.Judge, error) {
+	x, err := experiment.ReadRecord(file)
+	if err != nil {
+		return nil, err
+	}
+	return func(r *result.Record, rows []result.Slice, p50 time.Duration) ([]string, []result.Warning) {
+		return runner.Recheck(x, r, rows, p50)
+	}, nil
+}
+
+// showPage makes the path of a run's page the last line that the command prints.
+func (c reporter) showPage(dir string) {
+	c.lastLine = "Report with figures: " + printable.Line(filepath.Join(dir, pageFile))
+}
+
+// exportReport writes a format that is a directory of files.
+func exportReport(f report.Format, dir string, o reportOptions) error {
+	if o.output == "" {
+		return hint.Usage(fmt.Errorf("format %s is a directory of files", f.Name), "add -o DIR")
+	}
+	if err := emptyDir(o.output); err != nil {
+		return err
+	}
+	a, err := analyse(dir, o)
+	if err != nil {
+		return err
+	}
+	defer a.Dir.Close()
+	return f.Export(o.output, a)
+}
+
+// emptyDir makes dir, or makes sure that nothing in it can be overwritten.
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return fmt.Errorf("create %s: %w", dir, err)
+		}
+	case err != nil:
+		return fmt.Errorf("read %s: %w", dir, err)
+	case len(entries) > 0:
+		return hint.Usage(fmt.Errorf("%s is not empty", dir), "give a new directory with -o")
+	}
+	return nil
+}
+
+type pushOptions struct {
+	url, protocol string
+	headers       []string
+}
+
+func (o *pushOptions) register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.url, "push", "", "send the figures and trials to the `URL` of a Prometheus remote write or OTLP receiver instead, by tare-kube")
+	choice(cmd, &o.protocol, "push-protocol", "protocol of --push: "+strings.Join(series.Protocols(), " or ")+" (default: by the path of the URL)", series.Protocols())
+	f.StringArrayVar(&o.headers, "push-header", nil, "header of --push, with secrets from the environment or a file: `\"Authorization: Bearer ${env:TOKEN}\"`; may be repeated")
+}
+
+// pushReport sends the report of a run. tare hands over to tare-kube.
+func (c reporter) pushReport(cmd *cobra.Command, dir string, o reportOptions) error {
+	t, err := o.push.target(cmd)
+	if err != nil {
+		return err
+	}
+	if c.kubernetes == nil {
+		return c.handOver.run(c.handOver.args)
+	}
+	a, err := analyse(dir, o)
+	if err != nil {
+		return err
+	}
+	defer a.Dir.Close()
+	all, err := series.Of(a)
+	if err != nil {
+		return err
+	}
+	t.Retrying = func(why string) { c.Notef("%s; trying again", why) }
+	if err := c.kubernetes.Push(cmd.Context(), t, all); err != nil {
+		return err
+	}
+	c.Notef("pushed %s of %s to %s", series.Count(all), a.Report.Experiment, t)
+	return nil
+}
+
+// target checks the flags, and reads secrets.
+func (o pushOptions) target(cmd *cobra.Command) (*series.Target, error) {
+	for _, other := range []string{"format", "output"} {
+		if cmd.Flags().Changed(other) {
+			return nil, hint.Usage(fmt.Errorf("--push and --%s exclude each other", other), "run tare report twice")
+		}
+	}
+	t, err := series.ParseTarget(o.url, series.Protocol(o.protocol))
+	if err != nil {
+		return nil, hint.Usage(fmt.Errorf("--push: %w", err), hint.Of(err))
+	}
+	t.Header = http.Header{}
+	for _, h := range o.headers {
+		name, value, ok := strings.Cut(h, ":")
+		name, value = textproto.CanonicalMIMEHeaderKey(strings.TrimSpace(name)), strings.TrimSpace(value)
+		if !ok || name == "" || strings.ContainsAny(name, " \t\r\n") {
+			return nil, hint.Usage(errors.New("--push-header has no header's name"), `write it as --push-header "Authorization: Bearer ${env:TOKEN}"`)
+		}
+		full, err := experiment.WithSecrets(value)
+		if err != nil {
+			return nil, fmt.Errorf("--push-header %s: %w", name, err)
+		}
+		if full == value && session.SecretHeader(name) {
+			return nil, hint.Usage(fmt.Errorf("--push-header %s has a value that other users of this machine can read", name), fmt.Sprintf(`write it as --push-header "%s: ${env:NAME}" or "${file:PATH}"`, name))
+		}
+		t.Header.Add(name, full)
+	}
+	return t, nil
 }

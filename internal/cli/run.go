@@ -1,14 +1,23 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/session"
 )
 
 type runOptions struct {
@@ -107,4 +116,132 @@ func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 		return err
 	}
 	return c.runStudy(ctx, study, o)
+}
+
+// ExperimentOptions are the flags of every command that reads an experiment file.
+type ExperimentOptions struct{ session.Options }
+
+// Register adds the flags to a command.
+func (o *ExperimentOptions) Register(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&o.Set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
+	f.StringArrayVar(&o.Meshes, "mesh", nil, "add a mesh definition from a `file`, to be used by the name in it; may be repeated")
+	_ = cmd.MarkFlagFilename("mesh", "yaml", "yml")
+}
+
+// RegisterCluster adds the flags that choose a cluster, in place of the file's platform.kubeconfig and platform.context.
+func (o *ExperimentOptions) RegisterCluster(cmd *cobra.Command) {
+	field := func(name string) func(string) error {
+		return func(value string) error {
+			text, err := json.Marshal(value) // quoted YAML
+			o.Set = append(o.Set, "platform."+name+"="+string(text))
+			return err
+		}
+	}
+	cmd.Flags().Func("kubeconfig", "kubeconfig of the cluster, in place of the file's", field("kubeconfig"))
+	cmd.Flags().Func("context", "context in it, in place of the file's", field("context"))
+}
+
+// ChooseMeshes compares the embedded meshes that --mesh names, instead of the file's meshes. All other values are files.
+func (o *ExperimentOptions) ChooseMeshes() {
+	names, known := []string{"none"}, mesh.Names()
+	o.Meshes = slices.DeleteFunc(o.Meshes, func(value string) bool {
+		if !slices.Contains(known, value) {
+			return false
+		}
+		if !slices.Contains(names, value) {
+			names = append(names, value)
+		}
+		return true
+	})
+	if len(names) > 1 {
+		o.Set = append(o.Set, "factors.mesh=["+strings.Join(names, ", ")+"]")
+	}
+}
+
+// Read reads an experiment file and prints its notes.
+func (c *CommandLine) Read(ctx context.Context, file string, o ExperimentOptions) (*session.Study, error) {
+	s, err := c.program.Read(ctx, file, o.Options)
+	if err != nil {
+		return nil, err
+	}
+	c.printNotes(s)
+	return s, nil
+}
+
+func (c *CommandLine) printNotes(s *session.Study) {
+	for _, note := range s.Notes {
+		c.Notef("%s", note)
+	}
+}
+
+// seedWords formats the seed of the plan, and how to run the same plan again.
+func seedWords(s *session.Study) string {
+	if !s.Drawn {
+		return fmt.Sprintf("seed %d", s.Plan.Seed)
+	}
+	repeat := fmt.Sprintf("--set seed=%d", s.Plan.Seed)
+	if s.Experiment.Order != "" {
+		repeat += " --set order=" + s.Experiment.Order
+	}
+	return fmt.Sprintf("seed %d (random; repeat this plan with %s)", s.Plan.Seed, repeat)
+}
+
+// sourceText describes the application as it was found: its Services, and what trials lack. "" if tare or a chart has it.
+func sourceText(s *session.Study) string {
+	a := s.Experiment.Application
+	if a.Objects == nil {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "application from %s:\n", a.Objects.Source)
+	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	for _, service := range a.Services {
+		protocol, load := cmp.Or(service.Protocol, "protocol of the factor"), ""
+		if service.Name == a.Entry {
+			load = "receives the load"
+		}
+		fmt.Fprintf(tw, "  %s\tport %d\t%s\t%s\n", service.Name, service.Port, protocol, load)
+	}
+	_ = tw.Flush()
+	b.WriteString(callText(s))
+	heading := "differences of trials:\n"
+	if a.InPlace {
+		heading = "measured in place: each trial adds it to the mesh, restarts it, and restores it\n"
+	}
+	if len(a.Objects.Notes) > 0 || a.InPlace {
+		b.WriteString(heading)
+	}
+	for _, n := range a.Objects.Notes {
+		fmt.Fprintf(&b, "  %s\n", n)
+		if n.Hint != "" {
+			fmt.Fprintf(&b, "    %s\n", n.Hint)
+		}
+	}
+	return printable.Text(b.String())
+}
+
+// callText lists the calls between services: declared in the file, or shown by the configuration of the pods.
+func callText(s *session.Study) string {
+	a := s.Experiment.Application
+	var calls []string
+	for _, service := range a.Services {
+		for _, c := range service.Calls {
+			calls = append(calls, service.Name+" -> "+c.Service)
+		}
+	}
+	if len(calls) > 0 {
+		return "calls: " + strings.Join(calls, ", ") + "\n"
+	}
+	if len(a.Services) < 2 {
+		return ""
+	}
+	for _, c := range a.Objects.Calls {
+		calls = append(calls, c.From+" -> "+c.To)
+	}
+	const seen = "trials under a mesh of sidecars print the calls that they see\n"
+	if len(calls) == 0 {
+		return "no addresses of services in the configuration of pods: " + seen
+	}
+	return "calls, by addresses in the configuration of pods: " + strings.Join(calls, ", ") + "\n  " + seen
 }

@@ -1,12 +1,16 @@
 package experiment
 
 import (
+	"encoding/json"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
 // fieldRow is a field of the experiment file. Its schema, its line on the reference page and the check of its value come
@@ -232,4 +236,292 @@ func fieldNamed(v reflect.Value, name string) reflect.Value {
 		}
 	}
 	return reflect.Value{}
+}
+
+// bounds are the values that a field may have.
+type bounds interface {
+	describe(s *jsonschema.Schema)
+	// check returns the fault of a value, "" for none, and what to do.
+	check(value any) (message, hint string)
+}
+
+// bounded is a type that has its bounds as a part of itself, where the file has one value instead of a mapping.
+type bounded interface{ bound() any }
+
+// required are the bounds of a field that its mapping must have.
+type required struct{ bounds }
+
+func (v validation) check(place string, value any, b bounds) {
+	if message, hint := b.check(value); message != "" {
+		v.report(place, hint, "%s", message)
+	}
+}
+
+// number is a type with an order.
+type number interface {
+	int | uint64 | float64 | Size | Duration | Cores | PerSecond
+}
+
+// span bounds a number. Open ends do not belong to it.
+type span[T number] struct {
+	low, high         T
+	openLow, openHigh bool
+	hint              string
+}
+
+func (s span[T]) check(value any) (message, hint string) {
+	x, ok := value.(T)
+	low, high := "between %v and", " %v"
+	switch {
+	case s.openLow && s.openHigh:
+		low, high = "above %v and", " below %v"
+	case s.openLow:
+		low, high = "above %v and", " at most %v"
+	}
+	if !ok || x < s.low || x > s.high || s.openLow && x == s.low || s.openHigh && x == s.high {
+		return fmt.Sprintf("%v is not "+low+high, value, s.low, s.high), s.hint
+	}
+	return "", ""
+}
+
+func between[T number](low, high T, hint string) bounds {
+	return span[T]{low: low, high: high, hint: hint}
+}
+
+func (s span[T]) describe(to *jsonschema.Schema) {
+	low, high := any(s.low), any(s.high)
+	switch x := low.(type) {
+	case Duration, Cores, PerSecond: // patterns
+		return
+	case Size:
+		to.AnyOf = slices.Clone(to.AnyOf)
+		to.AnyOf[0] = &jsonschema.Schema{Type: "integer"}
+		to, low, high = to.AnyOf[0], int64(x), int64(high.(Size))
+	}
+	minimum, maximum := &to.Minimum, &to.Maximum
+	if s.openLow {
+		minimum = &to.ExclusiveMinimum
+	}
+	if s.openHigh {
+		maximum = &to.ExclusiveMaximum
+	}
+	*minimum, *maximum = num(low), num(high)
+}
+
+// choice bounds a name. Without names it allows all.
+type choice struct {
+	what  string
+	names []string
+}
+
+func oneOf(what string, names ...string) bounds { return choice{what, names} }
+
+func (c choice) check(value any) (message, hint string) {
+	switch name := fmt.Sprint(value); {
+	case name == "":
+		return "the name of the " + c.what + " is empty", ""
+	case len(c.names) > 0 && !slices.Contains(c.names, name):
+		return fmt.Sprintf("unknown %s %q", c.what, clip(name)), strict.DidYouMean(name, c.names)
+	}
+	return "", ""
+}
+
+func (c choice) describe(s *jsonschema.Schema) { s.Enum = anys(c.names) }
+
+// pattern bounds the form of a text.
+type pattern struct {
+	what, hint string
+	form       *regexp.Regexp
+}
+
+func (p pattern) check(value any) (message, hint string) {
+	if text := fmt.Sprint(value); text != "" && !p.form.MatchString(text) {
+		return fmt.Sprintf("%q is not %s", clip(text), p.what), p.hint
+	}
+	return "", ""
+}
+
+func (p pattern) describe(s *jsonschema.Schema) { s.Pattern = p.form.String() }
+
+// label bounds a name that Kubernetes has too.
+type label struct{}
+
+func (label) check(value any) (message, hint string) {
+	if text := fmt.Sprint(value); text != "" && !app.IsLabel(text) {
+		return fmt.Sprintf("%q is not a DNS label", clip(text)), "use lower-case letters, digits and -, at most 63, beginning and ending with a letter or digit"
+	}
+	return "", ""
+}
+
+func (label) describe(s *jsonschema.Schema) { s.Pattern = `^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$` }
+
+// form describes a value whose bounds a type or a rule checks.
+type form func(*jsonschema.Schema)
+
+func (form) check(any) (message, hint string) { return "", "" }
+
+func (f form) describe(s *jsonschema.Schema) { f(s) }
+
+// ratio bounds a part of a whole.
+var ratio = between(0, 1.0, "it is a ratio: 0.01 is 1 %")
+
+// limits describes the bounds of a number that package app checks.
+func limits(low, high int64) form {
+	return func(s *jsonschema.Schema) { s.Minimum, s.Maximum = num(low), num(high) }
+}
+
+// examples describes names that a user can add to.
+func examples(names []string) form { return func(s *jsonschema.Schema) { s.Examples = anys(names) } }
+
+// enum describes the names of a field that a rule checks.
+func enum(names ...string) form { return func(s *jsonschema.Schema) { s.Enum = anys(names) } }
+
+func levelList(s *jsonschema.Schema) {
+	one := uint64(1)
+	s.MinItems, s.UniqueItems = &one, true
+}
+
+func anys(names []string) []any {
+	var out []any
+	for _, n := range names {
+		out = append(out, n)
+	}
+	return out
+}
+
+func num[T any](n T) json.Number { return json.Number(fmt.Sprint(n)) }
+
+// Schema returns the JSON Schema (draft 2020-12) of the experiment file, for
+// completion and checks in editors. It accepts more than [File.Validate]: a schema cannot
+// bound the product of the factors, refuse cyclic calls, or compare the baseline
+// with the treatments. Mesh names are examples only, since a user can write a
+// definition.
+func Schema(names Names) ([]byte, error) {
+	s := jsonschema.Of(reflect.TypeFor[Experiment](), "yaml", func(t reflect.Type) *jsonschema.Schema {
+		switch t {
+		case reflect.TypeFor[Factors]():
+			return factorsSchema(names, true)
+		case reflect.TypeFor[Baseline]():
+			return factorsSchema(names, false)
+		}
+		return unitSchema(t)
+	})
+	s.Title = "tare experiment"
+	for _, d := range fieldRows(names) {
+		p := property(s, d.path)
+		if p == nil {
+			return nil, fmt.Errorf("build schema: there is no field %s", d.path)
+		}
+		p.Description = d.text
+		if d.otherwise != nil {
+			p.Default = d.otherwise
+		}
+		if d.bounds != nil {
+			d.bounds.describe(p)
+		}
+	}
+	s.Required = []string{"apiVersion", "kind", "metadata", "factors"}
+	property(s, "metadata").Required = []string{"name"}
+	for _, path := range []string{"factors", "baseline"} {
+		one := uint64(1)
+		property(s, path).MinProperties = &one
+	}
+	property(s, "application.services[]").Required = []string{"name"}
+	call := property(s, "application.services[].calls[]")
+	call.Type = "" // the name of the service, or a mapping
+	call.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "object", Required: []string{"service"}}, {Type: "object", Required: []string{"wait"}}}
+	// A topology's name excludes services.
+	property(s, "application").Not = &jsonschema.Schema{Required: []string{"topology", "services"}}
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("build schema: %w", err)
+	}
+	return append(out, '\n'), nil
+}
+
+// factorsSchema is a mapping of the factors to lists of levels, or to one level.
+func factorsSchema(names Names, lists bool) *jsonschema.Schema {
+	s := &jsonschema.Schema{Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema}
+	for _, f := range Table {
+		p := f.schema(names)
+		if lists {
+			p = &jsonschema.Schema{Type: "array", Items: p}
+			levelList(p)
+		}
+		s.Properties.Set(f.Name, p)
+	}
+	return s
+}
+
+func scalarSchema(t reflect.Type) *jsonschema.Schema {
+	if s := unitSchema(t); s != nil {
+		return s
+	}
+	switch t.Kind() {
+	case reflect.Int:
+		return &jsonschema.Schema{Type: "integer"}
+	case reflect.Bool:
+		return &jsonschema.Schema{Type: "boolean"}
+	case reflect.Float64:
+		return &jsonschema.Schema{Type: "number"}
+	}
+	return &jsonschema.Schema{Type: "string"}
+}
+
+// unitSchema is the form in which the scalar types are written.
+func unitSchema(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[Duration]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "string", Pattern: `^[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$`},
+			{Type: "integer", Enum: []any{0}},
+		}}
+	case reflect.TypeFor[Size]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "integer", Minimum: "0", Maximum: num(int64(maxBodySize))},
+			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)$`},
+		}}
+	case reflect.TypeFor[Cores]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", ExclusiveMinimum: "0", Maximum: num(maxCPU)},
+			{Type: "string", Pattern: coresForm},
+		}}
+	case reflect.TypeFor[Share]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", ExclusiveMinimum: "0", ExclusiveMaximum: "1"},
+			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? *%$`},
+		}}
+	case reflect.TypeFor[PerSecond]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "number", Minimum: "0", Maximum: num(float64(maxBackgroundChanges))},
+			{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)? */s$`},
+		}}
+	case reflect.TypeFor[Precision]():
+		return &jsonschema.Schema{Type: "string", Pattern: `^[a-z0-9_/.]+ *(±|\+-) *[0-9.]+ *[%a-zA-Zµ/0-9]*$`}
+	case reflect.TypeFor[RateLevel]():
+		return rateSchema()
+	}
+	return spreadSchema(t)
+}
+
+// property finds a schema by path. "[]" stands for the elements of a list, "*" for the values of a mapping.
+func property(s *jsonschema.Schema, path string) *jsonschema.Schema {
+	for name := range strings.SplitSeq(path, ".") {
+		if name == "*" && s.AdditionalProperties != nil {
+			s = s.AdditionalProperties
+			continue
+		}
+		name, list := strings.CutSuffix(name, "[]")
+		if s.Properties == nil {
+			return nil
+		}
+		next, ok := s.Properties.Get(name)
+		if !ok {
+			return nil
+		}
+		if s = next; list {
+			s = s.Items
+		}
+	}
+	return s
 }

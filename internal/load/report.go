@@ -1,9 +1,12 @@
 package load
 
 import (
+	"math"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/tare-mesh/tare/internal/load/capacity"
 )
 
 // OnClock converts r's times from the part's own clock to the clock of the process
@@ -267,4 +270,36 @@ type RouteTimes struct {
 	// times of Requests, from the intended start, in ms.
 	Failed     int64     `json:"failed,omitempty"`
 	ResponseMS Quantiles `json:"latency_ms,omitzero"`
+}
+
+// Figures returns the figures for bounds.
+func (r *Report) Figures() capacity.Figures {
+	f := capacity.Figures{Success: r.Result.Success, Answered: r.Rate, GeneratorOK: r.Generator.OK,
+		Intended: r.Intended, Completed: r.Completed, Growth: r.BacklogEnd - r.BacklogStart}
+	if q := r.ResponseMS; q.Count > 0 {
+		f.TimesMS = map[string]float64{"p50": q.P50, "p75": q.P75, "p90": q.P90, "p95": q.P95, "p99": q.P99, "p99.9": q.P999, "p99.99": q.P9999,
+			"mean": q.Mean, "max": q.Max}
+	}
+	return f
+}
+
+// HistogramBounds are the upper bounds of a report's buckets within a decade: steps of
+// about a quarter, so that a reader can merge them into as many bars as fit.
+var HistogramBounds = []float64{1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8}
+
+// BoundAbove is the least bound of at least ms, by its leading digits in each decade.
+func BoundAbove(ms float64, digits []float64) float64 {
+	const least = 1e-3 // a microsecond: a report has no shorter times
+	ms = max(ms, least)
+	for exponent := math.Floor(math.Log10(ms)); ; exponent++ {
+		for _, d := range digits {
+			bound := d * math.Pow(10, exponent)
+			if exponent < 0 {
+				bound = d / math.Pow(10, -exponent) // 1.5/10 is 0.15 in print, and 1.5*0.1 is not
+			}
+			if bound >= ms*(1-1e-9) {
+				return bound
+			}
+		}
+	}
 }

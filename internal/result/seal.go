@@ -5,16 +5,23 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
+	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/secret"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // SumsFile lists every file of a directory whose run has ended, in the form of sha256sum. Files called SumsFile and a
@@ -295,4 +302,145 @@ func Discard(d *Dir) error {
 	err = errors.Join(d.held.Close(), os.Remove(d.path))
 	d.held = nil
 	return err
+}
+
+// Codes of the warnings about records that cannot be trusted.
+const (
+	RecordContradicts = "record-contradicts"
+	RecordAltered     = "record-altered"
+	LatencyAltered    = "latency-altered"
+)
+
+// trusted is the record of a planned trial. It is invalid if it contradicts itself
+// or differs from its manifest.
+func (d *Dir) trusted(t plan.Trial) (Record, error) {
+	r, sum, err := d.Record(t)
+	if err != nil {
+		return Record{}, err
+	}
+	changed, err := d.altered(t.ID, sum)
+	if err != nil {
+		return Record{}, err
+	}
+	var wrong, times []string
+	for _, f := range append(Refuted(d, &r), unlogged(d, &r)...) {
+		if text := f.File + ": " + f.Message; f.File == MeasuredFile || f.File == LatencyFile {
+			times = append(times, text)
+		} else {
+			wrong = append(wrong, text)
+		}
+	}
+	switch {
+	case slices.Contains(changed, RecordFile) || slices.Contains(changed, SlicesFile):
+		r.invalidate(Warning{Code: RecordAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: its SHA-256 is not that of " + ManifestFile, Hint: restore})
+	case len(changed) > 0:
+		r.Warnings = append(r.Warnings, Warning{Code: LatencyAltered, Message: strings.Join(changed, ", ") + " was changed after the trial: latencies of this trial are withheld",
+			Hint: restore, Withholds: true, Metrics: metric.From(metric.LatencyLog)})
+	case len(times) > 0:
+		r.Warnings = append(r.Warnings, Warning{Code: LatencyAltered, Message: strings.Join(times, "; ") + ": latencies of this trial are withheld",
+			Hint: restore, Withholds: true, Metrics: metric.From(metric.LatencyLog)})
+	}
+	if len(wrong) > 0 {
+		r.invalidate(Warning{Code: RecordContradicts, Message: "its figures contradict one another: " + strings.Join(wrong, "; "), Hint: restore})
+	}
+	return r, nil
+}
+
+// lastEvents is the part of the events in which an outcome is, in bytes.
+const lastEvents = 256 << 10
+
+// unlogged compares the outcome of a trial with its last events, without decoding them: quotes within a text are escaped. `tare
+// verify` compares the warnings too. Missing or damaged events, such as those of an import, refute nothing.
+func unlogged(d *Dir, r *Record) []Refutation {
+	f, err := regular.Open(d.TrialFile(r.ID, EventsFile), 1<<40)
+	if err != nil || !r.Valid {
+		return nil
+	}
+	defer f.Close()
+	if size, err := f.Seek(0, io.SeekEnd); err == nil {
+		_, err = f.Seek(max(0, size-lastEvents), io.SeekStart)
+		if err != nil {
+			return nil
+		}
+	}
+	last, err := io.ReadAll(io.LimitReader(f, lastEvents))
+	for _, kind := range []string{KindInvalid, KindError} {
+		if err == nil && bytes.Contains(last, fmt.Appendf(nil, `"kind":"%s"`, kind)) {
+			return []Refutation{{EventsFile, "it has an event " + kind + ", and the trial is valid"}}
+		}
+	}
+	return nil
+}
+
+// invalidate excludes the trial in memory. The stored record is unchanged.
+func (r *Record) invalidate(w Warning) {
+	w.Invalidates = true
+	r.Valid = false
+	r.Warnings = append(slices.Clip(r.Warnings), w)
+}
+
+// refuseWords returns an error if a known secret is a part of a word that records need, such as the name of a field or of a
+// treatment: the record would not have it any more. The error has neither the value nor the word.
+func (d opening) refuseWords() error {
+	if !secret.Any() || !slices.ContainsFunc(words(&d.dir.plan), func(word string) bool { return secret.In([]byte(word)) }) {
+		return nil
+	}
+	return &Error{Op: "write to results directory", Path: d.dir.path, Hinted: hint.Hinted{
+		Err:  errors.New("the value of a ${env:NAME} or ${file:PATH} of a header is a word of results, such as the name of a field or of a treatment"),
+		Text: "use another value: results have " + secret.Mark + " in its place, wherever it is"}}
+}
+
+// words are the names of fields, and the values by which readers distinguish treatments, tasks, counters, phases and events.
+func words(p *plan.Plan) []string {
+	all := []string{KindRun, KindTimes, KindTrial, KindPhase, KindProgress, KindSample, KindSearch, KindFault, KindChange, KindError, KindInvalid, KindLog, KindDone, KindEnd,
+		mesh.RoleSidecar, mesh.RoleWaypoint, mesh.RoleGateway, mesh.RoleNodeProxy, mesh.RoleDaemon, RoleRemainder, RoleNamespace, balance.LoadName,
+		"deploy", "verify", "settle", "search", "warm-up", "measure", "drain", "open", loopClosed, "paced", "constant", "poisson", "replay"}
+	for _, class := range []load.Class{load.OK, load.Status, load.Timeout, load.Conn} {
+		all = append(all, load.TagResponse+string(class), load.TagService+string(class))
+	}
+	for _, p := range metric.Planes() {
+		all = append(all, string(p))
+	}
+	for _, p := range []balance.Point{balance.Sent, balance.OutReceived, balance.OutSent, balance.InReceived, balance.InSent, balance.Served, balance.Waypoint, balance.NodeOut, balance.NodeIn, balance.Gateway} {
+		all = append(all, string(p))
+	}
+	for _, u := range []balance.Unit{balance.Requests, balance.Connections, balance.Handshakes} {
+		all = append(all, string(u))
+	}
+	for _, t := range p.Treatments {
+		all = append(all, t.ID)
+		for name, level := range t.Factors {
+			all = append(all, name, fmt.Sprint(level))
+		}
+	}
+	for _, t := range p.Trials {
+		all = append(all, t.ID)
+	}
+	seen := map[reflect.Type]bool{}
+	for _, v := range []any{Record{}, Event{}, Environment{}, Manifest{}, Stopped{}, plan.Plan{}} {
+		all = append(all, fieldNames(reflect.TypeOf(v), seen)...)
+	}
+	return all
+}
+
+// fieldNames are the names in JSON of the fields of a type and of the types in it.
+func fieldNames(t reflect.Type, seen map[reflect.Type]bool) (all []string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+		return fieldNames(t.Elem(), seen)
+	case reflect.Struct:
+	default:
+		return nil
+	}
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			all = append(all, name)
+		}
+		all = append(all, fieldNames(f.Type, seen)...)
+	}
+	return all
 }

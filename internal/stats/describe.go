@@ -3,6 +3,9 @@ package stats
 import (
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
+	"gonum.org/v1/gonum/mathext"
 )
 
 // CV returns the coefficient of variation, SD over mean, or NaN if the mean is
@@ -76,3 +79,81 @@ func maxAbs(xs ...[]float64) float64 {
 	}
 	return m
 }
+
+// The distributions and moments equal gonum's stat and distuv, digit for digit, and use gonum's special functions.
+// The packages themselves bring linear algebra: 25 packages, a tenth of the time to build tare.
+
+// tDistribution is Student's t distribution with that many degrees of freedom.
+type tDistribution float64
+
+func (nu tDistribution) cdf(x float64) float64 {
+	if x == 0 {
+		return 0.5
+	}
+	tail := nu.tail(x)
+	if x > 0 {
+		return 1 - tail
+	}
+	return tail
+}
+
+// survival is 1 - cdf without the rounding of small tails.
+func (nu tDistribution) survival(x float64) float64 {
+	if x == 0 {
+		return 0.5
+	}
+	tail := nu.tail(x)
+	if x > 0 {
+		return tail
+	}
+	return 1 - tail
+}
+
+// tail is the probability beyond |x| on one side.
+func (nu tDistribution) tail(x float64) float64 {
+	n := float64(nu)
+	return 0.5 * mathext.RegIncBeta(n/2, 0.5, n/(x*x+n))
+}
+
+func (nu tDistribution) quantile(p float64) float64 {
+	n := float64(nu)
+	if p == 0.5 {
+		return 0
+	}
+	if p > 0.5 {
+		t := mathext.InvRegIncBeta(n/2, 0.5, 2*(1-p))
+		return math.Sqrt(n * (1 - t) / t)
+	}
+	t := mathext.InvRegIncBeta(n/2, 0.5, 2*p)
+	return -math.Sqrt(n * (1 - t) / t)
+}
+
+// FSurvival is the probability beyond x of the F distribution with d1 and d2 degrees of freedom.
+func FSurvival(d1, d2, x float64) float64 {
+	return 1 - mathext.RegIncBeta(d1/2, d2/2, d1*x/(d1*x+d2))
+}
+
+// Regression is the least-squares line of y on x. Its slope is NaN if all x are the same.
+func Regression(x, y []float64) (intercept, slope float64) {
+	slope = covariance(x, y) / covariance(x, x)
+	return mean(y) - slope*mean(x), slope
+}
+
+// covariance is the sample covariance by the corrected two-pass algorithm
+// (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1.7).
+// Of x with itself, it is the variance.
+func covariance(x, y []float64) float64 {
+	mx, my := mean(x), mean(y)
+	var sum, cx, cy float64
+	for i := range x {
+		dx, dy := x[i]-mx, y[i]-my
+		sum += dx * dy
+		cx += dx
+		cy += dy
+	}
+	n := float64(len(x))
+	return (sum - cx*cy/n) / (n - 1)
+}
+
+// mean is the arithmetic mean.
+func mean(x []float64) float64 { return floats.Sum(x) / float64(len(x)) }

@@ -1,8 +1,6 @@
 package stats
 
-import (
-	"math"
-)
+import "math"
 
 // LineFit is a straight line through observations.
 type LineFit struct {
@@ -112,4 +110,62 @@ func WeighByGroup(points []Point) {
 	for i, p := range points {
 		points[i].Weight = square(n[p.Group] / sum[p.Group])
 	}
+}
+
+// Slope is the slope of the least-squares line of y on x. below is the probability of one as low or lower where y does not
+// depend on x. Errors are normal and independent (Student's t), unlike those of [Trend]. It is 1 with fewer than three points.
+func Slope(x, y []float64) (slope, below float64) {
+	from, slope := Regression(x, y)
+	df, rest := float64(len(x)-2), 0.0
+	if df < 1 || math.IsNaN(slope) {
+		return slope, 1
+	}
+	for i := range x {
+		e := y[i] - from - slope*x[i]
+		rest += e * e
+	}
+	if rest == 0 {
+		return slope, map[bool]float64{true: 0, false: 1}[slope < 0]
+	}
+	t := slope / math.Sqrt(rest/df/(covariance(x, x)*(df+1)))
+	return slope, 1 - tDistribution(df).survival(t)
+}
+
+// Trend is the slope of a straight line through a series in order of time, with Student's interval. Neighbours of a series
+// often depend on each other, so that n of them are worth fewer. The lag-1 autocorrelation r of the residuals, less its bias in
+// short series (Marriott, Pope, Biometrika 1954), gives the number that they are worth: n·(1-r)/(1+r).
+func Trend(x, y []float64, confidence float64) Result {
+	points := make([]Point, len(x))
+	for i := range x {
+		points[i] = Point{X: x[i], Y: y[i], Weight: 1, Group: i}
+	}
+	fit := Line(points, confidence)
+	slope := fit.Slope
+	if slope.Why != Computed {
+		return slope
+	}
+	residuals := make([]float64, len(x))
+	for i := range x {
+		residuals[i] = y[i] - fit.Intercept.Estimate - slope.Estimate*x[i]
+	}
+	worth := float64(len(x)) / inflation(residuals)
+	slope.fill(slope.Estimate, slope.SE*math.Sqrt(float64(len(x))/worth), math.Max(1, worth-2), confidence)
+	return slope
+}
+
+// mostLag bounds the autocorrelation that a short series shows.
+const mostLag = 0.9
+
+// inflation is the number of neighbours that are worth one independent value.
+func inflation(residuals []float64) float64 {
+	var sum, lag float64
+	for i, v := range residuals {
+		sum += v * v
+		if i > 0 {
+			lag += v * residuals[i-1]
+		}
+	}
+	r, n := lag/sum, float64(len(residuals))
+	r = math.Min(math.Max(0, r+(2+4*r)/n), mostLag)
+	return (1 + r) / (1 - r)
 }

@@ -4,15 +4,21 @@ package execution
 import (
 	"bytes"
 	"context"
+	"debug/elf"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/perf/benchfmt"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -287,4 +293,97 @@ func (s Series) By(ctx context.Context, agent, cpus string) ([][]Reading, error)
 		}
 		all[l.Program] = append(all[l.Program], l.Reading) // the agent has the same programs
 	}
+}
+
+// machines are the architectures with an empty program: their number in ELF, and the machine code that ends a process with exit code 0.
+var machines = map[string]struct {
+	number elf.Machine
+	end    []byte
+}{
+	"amd64": {elf.EM_X86_64, []byte{0xb8, 231, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05}},                        // mov eax, exit_group; xor edi, edi; syscall
+	"arm64": {elf.EM_AARCH64, []byte{0x00, 0x00, 0x80, 0xd2, 0xc8, 0x0b, 0x80, 0xd2, 0x01, 0, 0, 0xd4}}, // mov x0, 0; mov x8, exit_group; svc 0
+}
+
+// Static is a program of Linux that executes machine code and then ends with exit code 0. It has one page, no library and no
+// dynamic loader. It is nil on an architecture without an empty program.
+func Static(code []byte) []byte {
+	const base, page = 0x400000, 0x10000
+	machine, known := machines[runtime.GOARCH]
+	if !known || runtime.GOOS != "linux" {
+		return nil
+	}
+	header := elf.Header64{Ident: [elf.EI_NIDENT]byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)},
+		Type: uint16(elf.ET_EXEC), Machine: uint16(machine.number), Version: uint32(elf.EV_CURRENT), Phnum: 1}
+	segment := elf.Prog64{Type: uint32(elf.PT_LOAD), Flags: uint32(elf.PF_R | elf.PF_X), Vaddr: base, Paddr: base, Align: page}
+	header.Ehsize, header.Phentsize = uint16(binary.Size(header)), uint16(binary.Size(segment))
+	header.Phoff = uint64(header.Ehsize)
+	begin := header.Phoff + uint64(header.Phentsize)
+	header.Entry, segment.Filesz = base+begin, begin+uint64(len(code)+len(machine.end))
+	segment.Memsz = segment.Filesz
+	var b bytes.Buffer
+	for _, part := range []any{header, segment, code, machine.end} {
+		_ = binary.Write(&b, binary.LittleEndian, part) // a buffer has no errors
+	}
+	return b.Bytes()
+}
+
+// emptyProgram writes the empty program below a new directory. It is not ok where files cannot be executed.
+func emptyProgram() (path string, remove func(), ok bool) {
+	text := Static(nil)
+	dir, err := os.MkdirTemp("", "tare-empty-")
+	if err != nil {
+		return "", func() {}, false
+	}
+	path, remove = filepath.Join(dir, "empty"), func() { _ = os.RemoveAll(dir) }
+	return path, remove, text != nil && os.WriteFile(path, text, 0o700) == nil //nolint:gosec // it is executed
+}
+
+// Benchmarks returns the figures of Go benchmarks in an output, by name and unit: the means of a name that occurs several times. In
+// an output of several packages a name begins with its package. It is nil without any. The error is of the first line that is cut off.
+func Benchmarks(output []byte) (all map[string]map[string]float64, damaged *benchfmt.SyntaxError) {
+	if !bytes.HasPrefix(output, []byte("Benchmark")) && !bytes.Contains(output, []byte("\nBenchmark")) {
+		return nil, nil
+	}
+	type figure struct{ sum, n float64 }
+	found, packages := map[[2]string]map[string]figure{}, map[string]bool{}
+	for r := benchfmt.NewReader(bytes.NewReader(output), "output"); r.Scan(); {
+		if err, ok := r.Result().(*benchfmt.SyntaxError); ok && damaged == nil {
+			damaged = err
+		}
+		result, ok := r.Result().(*benchfmt.Result)
+		if !ok {
+			continue
+		}
+		name := [2]string{result.GetConfig("pkg"), result.Name.String()}
+		if packages[name[0]] = true; found[name] == nil {
+			found[name] = map[string]figure{}
+		}
+		for _, v := range result.Values {
+			f := found[name][v.Unit]
+			found[name][v.Unit] = figure{f.sum + v.Value, f.n + 1}
+		}
+	}
+	for name, units := range found {
+		if all == nil {
+			all = map[string]map[string]float64{}
+		}
+		words := name[1:]
+		if len(packages) > 1 {
+			words = name[:]
+		}
+		figures := map[string]float64{}
+		for unit, f := range units {
+			figures[unit] = f.sum / f.n
+		}
+		all[strings.Map(inGates, strings.Trim(strings.Join(words, "/"), "/"))] = figures
+	}
+	return all, damaged
+}
+
+// inGates replaces the characters that no gate has in the name of a metric.
+func inGates(r rune) rune {
+	if strings.ContainsRune("_/.-", r) || unicode.IsLetter(r) || unicode.IsDigit(r) {
+		return r
+	}
+	return '_'
 }

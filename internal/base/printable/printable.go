@@ -6,9 +6,12 @@ package printable
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -119,4 +122,82 @@ func hidden(r rune) bool {
 		return false
 	}
 	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+}
+
+// URL is the text of a URL without what may be a password: all before its last @. The text need not be a URL.
+func URL(raw string) string {
+	at := strings.LastIndexByte(raw, '@')
+	if at < 0 {
+		return raw
+	}
+	scheme, _, ok := strings.Cut(raw[:at], "://")
+	if !ok {
+		return "xxxxx" + raw[at:]
+	}
+	return scheme + "://xxxxx" + raw[at:]
+}
+
+// WithoutPasswords replaces what may be passwords of URLs in arguments of a command line wherever a text repeats it.
+func WithoutPasswords(text string, arguments []string) string {
+	for _, a := range arguments {
+		if _, rest, ok := strings.Cut(a, "//"); ok {
+			if at := strings.LastIndexByte(rest, '@'); at > 0 {
+				quoted := strconv.Quote(rest[:at])
+				text = strings.NewReplacer(rest[:at]+"@", "xxxxx@", quoted[1:len(quoted)-1]+"@", "xxxxx@").Replace(text)
+			}
+		}
+	}
+	return text
+}
+
+// ParseURL is [url.Parse] with errors that contain no password.
+func ParseURL(raw string) (*url.URL, error) {
+	u, err := url.Parse(raw)
+	if err == nil {
+		return u, nil
+	}
+	reason := "the part before @ is not of the form user:password"
+	var wrong *url.Error
+	if errors.As(err, &wrong) && !strings.Contains(raw, "@") {
+		reason = wrong.Err.Error()
+	}
+	return nil, fmt.Errorf("URL %q: %s", URL(raw), reason)
+}
+
+// quoted is a string as Go prints it.
+const quoted = `"(?:[^"\\]|\\.)*"`
+
+// translations are texts of errors of Go's libraries, and the same for people who do not know Go. The first ones come first.
+var translations = []struct {
+	from *regexp.Regexp
+	to   string
+}{
+	{regexp.MustCompile("cannot unmarshal !!(\\S+)(?: `[^`]*`)? into \\S+"), "found $1, expected another type"},
+	{regexp.MustCompile(`(?:json: )?cannot unmarshal (\S+) into Go struct field [^\s.]*\.(\S+) of type .*`), "found JSON of type $1 in field $2, expected another type"},
+	{regexp.MustCompile(`json: cannot unmarshal (\S+?)(?: \S+)? into Go value of type .*`), "found JSON of type $1, expected another type"},
+	{regexp.MustCompile(`invalid character ('(?:[^'\\]|\\.)+') (?:looking for beginning of [a-z]+(?: key string)?|after [a-z:]+(?:[ -][a-z:]+)*|in (?:string literal|string escape code|\\u hexadecimal character escape|numeric literal|exponent of numeric literal|literal [a-z]+(?: \(expecting '.'\))?))`), "not JSON at $1"},
+	{regexp.MustCompile(`unexpected end of JSON input`), "the JSON ends too early"},
+	{regexp.MustCompile(`strconv\.[A-Za-z]+: parsing (` + quoted + `): value out of range`), "$1 is too large"},
+	{regexp.MustCompile(`strconv\.[A-Za-z]+: parsing (` + quoted + `): invalid syntax`), "$1 is not a number"},
+	{regexp.MustCompile(`time: missing unit in duration (` + quoted + `)`), "$1 has no unit, such as 10s"},
+	{regexp.MustCompile(`time: unknown unit (` + quoted + `) in duration (` + quoted + `)`), "$1 is not a unit of time in $2"},
+	{regexp.MustCompile(`time: invalid duration (` + quoted + `)`), "$1 is not a duration, such as 10s"},
+	{regexp.MustCompile(`\bparse (` + quoted + `): `), "URL $1: "},
+	{regexp.MustCompile(`\brename \S+ (\S+): `), "write $1: "},
+	{regexp.MustCompile(`(^|[\s(])(?:json|yaml): `), "$1"},
+	{regexp.MustCompile(`context canceled`), "interrupted"},
+	{regexp.MustCompile(`context deadline exceeded(?: \(Client\.Timeout[^)]*\))?`), "it took too long"},
+	{regexp.MustCompile(`unexpected EOF`), "it ends too early"},
+	{regexp.MustCompile(`\b((?:Get|Head|Post|Put|Patch|Delete) ` + quoted + `): EOF\b`), "$1: the connection was closed without an answer in HTTP"},
+	{regexp.MustCompile(`(?:net/http: )?HTTP/1\.x transport connection broken: malformed HTTP (?:response|status code|version) (` + quoted + `)`), "the answer $1 is not HTTP"},
+	{regexp.MustCompile(`: EOF\b`), ": it has ended"},
+	{regexp.MustCompile(`^EOF$`), "it has ended"},
+}
+
+// Translate replaces texts of Go's libraries in the message of an error by words for people.
+func Translate(message string) string {
+	for _, t := range translations {
+		message = t.from.ReplaceAllString(message, t.to)
+	}
+	return strings.TrimRight(message, " ")
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // roots are the directories whose files are opened within them, by absolute path.
@@ -99,12 +100,12 @@ func openFile(path string) (*os.File, error) {
 		if err := real(root, name, path); err != nil {
 			return nil, err
 		}
-		return root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+		return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
 	if root, name := nearest(filepath.Clean(path)); root != nil {
-		return root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+		return root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	}
-	return os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 // linkless opens the directory of [NoLinks] that has a path, and returns the name of the path in it. It returns nil

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
@@ -84,7 +85,7 @@ func ReadInside(dir, name string, max int64) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	opened, err := root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	opened, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,8 @@ package service
 
 import (
 	"bytes"
+	"context"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,11 +12,16 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -301,4 +308,87 @@ func ReadToken(path string) (string, error) {
 		return "", fmt.Errorf("read token: %s holds %d characters, fewer than 16", path, len(token))
 	}
 	return token, nil
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+// openAPIDocument returns the OpenAPI 3.1 description of the admin interface, with the
+// name, the protocol and the memory limit of this service.
+func openAPIDocument(i app.Instance, maxMemory app.Size) ([]byte, error) {
+	var doc map[string]any
+	if err := json.Unmarshal(openAPI, &doc); err != nil {
+		return nil, fmt.Errorf("describe the interface: %w", err)
+	}
+	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
+	config := schemas["Configuration"].(map[string]any)["properties"].(map[string]any)
+	patch := schemas["Patch"].(map[string]any)["properties"].(map[string]any)
+	name := map[string]any{"type": "string", "enum": []string{i.Name}, "description": "Name of the service. It cannot be changed."}
+	config["name"], patch["name"] = name, name
+	protocol := map[string]any{"type": "string", "enum": []string{i.Protocol}, "description": "Protocol that is spoken. It cannot be changed."}
+	config["protocol"], patch["protocol"] = protocol, protocol
+	if i.Protocol == "" { // remove may be applied to an absent field
+		patch["protocol"] = map[string]any{"enum": []any{"", nil}, "description": protocol["description"]}
+	} else {
+		schemas["Configuration"].(map[string]any)["required"] = []string{"name", "protocol"}
+	}
+	memory := config["memory"].(map[string]any)["anyOf"].([]any)[0].(map[string]any)
+	memory["maximum"] = int64(maxMemory)
+	patch["memory"] = map[string]any{"anyOf": []any{config["memory"], map[string]any{"type": "null"}}}
+	return json.MarshalIndent(doc, "", " ")
+}
+
+// ProbePath takes a calibration reading on the CPUs of the service and returns
+// it as JSON.
+const ProbePath = "/probe"
+
+// ProbeHandler takes readings for requests with the token.
+func ProbeHandler(token string) http.HandlerFunc {
+	return withToken(token, (&prober{take: probe.Local{}.Probe}).serve)
+}
+
+// prober takes one reading at a time: concurrent readings would disturb each
+// other.
+type prober struct {
+	busy sync.Mutex
+	take func(context.Context) (probe.Reading, error)
+}
+
+func (p *prober) serve(w http.ResponseWriter, r *http.Request) {
+	if _, ok := readBody(w, r); !ok {
+		return
+	}
+	if !p.busy.TryLock() {
+		problem(w, http.StatusConflict, "a reading is being taken", "wait for it", nil)
+		return
+	}
+	defer p.busy.Unlock()
+	runtime.GC() // now, not during the reading
+	reading, err := p.take(r.Context())
+	if err != nil {
+		problem(w, http.StatusInternalServerError, err.Error(), "", nil)
+		return
+	}
+	answerJSON(w, http.StatusOK, reading)
+}
+
+// withToken requires the token. Without a token it refuses every request.
+func withToken(token string, next http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if token == "" {
+			problem(w, http.StatusForbidden, "this service cannot be changed", "start it with --token-file", nil)
+			return
+		}
+		if !httpserver.Authorized(w, r, token) {
+			problem(w, http.StatusUnauthorized, "changes need the token of the run", "send Authorization: Bearer …", nil)
+			return
+		}
+		next(w, r)
+	}
+}
+
+// isMounted reports whether a file belongs to another user and is readable by a group only, as a mounted Secret is.
+func isMounted(info os.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) != os.Geteuid() && info.Mode().Perm()&0o037 == 0
 }

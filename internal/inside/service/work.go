@@ -1,59 +1,113 @@
 package service
 
 import (
-	"context"
-	"errors"
-	"math/rand/v2"
-	"net/http"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// outcome is the result of a request before its response is written: the status
-// and the error. A nil error means the configured response.
-type outcome struct {
-	status int
-	err    error
-}
+// processStart is where threadTime counts from on systems without a clock of a thread's CPU time.
+var processStart = time.Now()
 
-var (
-	errLimited  = errors.New("more requests than the rate limit allows")
-	errInjected = errors.New("an error that was asked for")
+// CPU time is measured with the CPU clock of the burning thread, so scheduling
+// does not affect it. Reading this clock is a system call. Work therefore runs
+// in rounds between readings. The number of the last rounds is computed from the
+// calibrated speed of this CPU.
+
+const (
+	// burnSlice is the max time between two clock readings.
+	burnSlice = 20 * time.Microsecond
+	// burnLast is the time of the last rounds, without another reading.
+	burnLast = 2 * time.Microsecond
 )
 
-// do does the work of a request. in contains the data that calls pass on.
-func (s *Service) do(ctx context.Context, n *snapshot, in incoming) outcome {
-	o := s.steps(ctx, n, in)
-	if o.err != nil {
-		s.count.partial.Add(1)
-	}
-	return o
+// speed is the speed of this CPU, calibrated once.
+type speed struct {
+	rounds float64       // per nanosecond
+	beside time.Duration // cost outside its own readings
 }
 
-// steps performs the wait, CPU burn, injected errors and calls of a request.
-func (s *Service) steps(ctx context.Context, n *snapshot, in incoming) outcome {
-	if n.limit != nil && !n.limit.allow() {
-		s.count.limited.Add(1)
-		return outcome{http.StatusTooManyRequests, errLimited}
+var calibrated = sync.OnceValue(calibrate)
+
+// calibrate returns the fastest of several attempts: the others were disturbed.
+func calibrate() speed {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	const rounds = 20_000
+	best, reading := time.Duration(1<<62), time.Duration(1<<62)
+	for range 50 {
+		start := threadTime()
+		_ = work(rounds)
+		end := threadTime()
+		best, reading = min(best, end-start), min(reading, threadTime()-end)
 	}
-	if wait := n.instance.Time.Draw() + n.instance.Delay.Draw(); wait > 0 {
-		if err := sleep(ctx, wait); err != nil {
-			return outcome{statusGone, err}
+	if best <= reading { // the clock is too coarse for calibration
+		best, reading = reading+1, 0
+	}
+	// The first and the last reading each lie half outside the measured interval.
+	return speed{rounds: rounds / float64(best-reading), beside: 2 * reading}
+}
+
+// burn uses d of CPU time on the calling thread. It works for three quarters of
+// the remaining time and reads the clock again, because a CPU that shares its
+// core can be slower than at calibration. Only the last microseconds rely on it.
+func burn(d time.Duration) { calibrated().burn(d) }
+
+func (s speed) burn(d time.Duration) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	start := threadTime()
+	end := start + d - s.beside
+	for left := end - start; left > 0; left = end - threadTime() {
+		if left > burnLast {
+			left = min(left*3/4, burnSlice)
+		}
+		_ = work(int(s.rounds * float64(left)))
+	}
+}
+
+// work does n rounds of dependent arithmetic.
+//
+//go:noinline
+func work(rounds int) uint64 {
+	x := uint64(88172645463325252)
+	for range rounds {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	return x
+}
+
+// memory is held memory. It is mapped outside the Go heap, where it would make
+// garbage collection rarer and change the measurement.
+type memory struct{ mapped []byte }
+
+func (m *memory) hold(bytes int64) error {
+	if bytes == int64(len(m.mapped)) {
+		return nil
+	}
+	var fresh []byte
+	if bytes > 0 {
+		var err error
+		if fresh, err = unix.Mmap(-1, 0, int(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err != nil {
+			return fmt.Errorf("map memory: %w", err)
+		}
+		for i, page := 0, os.Getpagesize(); i < len(fresh); i += page {
+			fresh[i] = 1
 		}
 	}
-	if n.instance.CPU > 0 {
-		burn(time.Duration(n.instance.CPU))
+	old := m.mapped
+	m.mapped = fresh
+	if old == nil {
+		return nil
 	}
-	if n.errorRatio > 0 && rand.Float64() < n.errorRatio {
-		s.count.injected.Add(1)
-		return outcome{n.errorStatus, errInjected}
+	if err := unix.Munmap(old); err != nil {
+		return fmt.Errorf("unmap memory: %w", err)
 	}
-	if err := s.callAll(ctx, n.steps, in); err != nil {
-		s.count.failedCalls.Add(1)
-		return outcome{n.failedCall, err}
-	}
-	return outcome{status: n.status}
+	return nil
 }
-
-// statusGone is the status that proxies log if the client is gone, and is never
-// sent.
-const statusGone = 499

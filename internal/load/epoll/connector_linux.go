@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/target"
 )
 
 // connector opens connections: to each of the host's addresses in turn, and on to
@@ -220,5 +221,132 @@ func (cn *connector) openFailed(c *conn, k load.Failure) {
 		c.call = call{intended: cn.w.now, free: cn.w.now, sent: cn.w.now, what: c.pool.next()}
 		cn.w.rec.Due(c.intended)
 		cn.w.exchanges.finish(c, k, 0)
+	}
+}
+
+// startHandshake begins the handshake on a socket that has just connected.
+func (cn *connector) startHandshake(c *conn) {
+	c.state, c.opened = connHandshake, cn.w.now
+	at := c.place()
+	c.secure = newSecure(c.pool.target.TLS, func() {
+		cn.w.inbox.post(func() {
+			if at.current() && c.state == connHandshake {
+				cn.continueHandshake(c)
+			}
+		})
+	})
+	cn.background.Go(c.secure.run)
+}
+
+// handshakeEvent moves the handshake's bytes.
+func (cn *connector) handshakeEvent(c *conn, readable bool) {
+	if readable {
+		c.feedHandshake(&cn.w.io)
+	}
+	cn.continueHandshake(c)
+}
+
+// continueHandshake sends the handshake's bytes, and goes on after its end.
+func (cn *connector) continueHandshake(c *conn) {
+	s := c.secure
+	over, err := s.takeOutput()
+	errno := c.flushTLS() // including an alert for the server
+	switch {
+	case over && err != nil:
+		k := target.TLSFailure(err)
+		cn.w.rec.Because(k, err)
+		cn.openFailed(c, k)
+	case over:
+		cn.endHandshake(c)
+	case errno != 0:
+		cn.openFailed(c, failureOf(errno))
+	}
+}
+
+// endHandshake goes on from a handshake to the protocol.
+func (cn *connector) endHandshake(c *conn) {
+	s := c.secure
+	s.shaking = false
+	cn.w.rec.Handshaken(s.tls.ConnectionState(), cn.w.now-c.opened)
+	if c.session != nil {
+		if s.tls.ConnectionState().NegotiatedProtocol != target.AlpnHTTP2 {
+			cn.openFailed(c, load.FailureALPN)
+			return
+		}
+		cn.w.streams.startSession(c)
+		c.drained = true
+		cn.w.streams.readSession(c)
+		return
+	}
+	c.drained = true // what has arrived is in s.in
+	if k := c.checkIdle(&cn.w.io); k != load.FailureNone {
+		cn.w.rec.Because(k, s.failed)
+		cn.openFailed(c, k)
+		return
+	}
+	cn.usable(c)
+}
+
+// opener sends the opening of a connection of protocol tcp, and reads its answer, before the first request.
+type opener struct{ w *Worker }
+
+// errOpening is the reason why a connection was never usable.
+var errOpening = errors.New("the opening of the connection has another answer")
+
+// begin sends the opening. The deadline of the connect holds for it too.
+func (o *opener) begin(c *conn) {
+	c.state = connOpening
+	x := c.pool.target.Opening
+	c.parser.Echo, c.parser.Until, c.parser.Unlike = x.Expect, x.Until, load.FailureWrongBody
+	c.parser.Reset(true)
+	c.bytes, c.written = x.Send, 0
+	o.write(c)
+}
+
+func (o *opener) write(c *conn) {
+	if k := c.flush(o.w, c); k != load.FailureNone {
+		o.w.connector.openFailed(c, k)
+	}
+}
+
+// event handles an event on c's socket.
+func (o *opener) event(c *conn, writable, readable bool) {
+	if writable && c.isWriting() {
+		o.write(c)
+	}
+	if readable && c.state == connOpening {
+		o.read(c)
+	}
+}
+
+func (o *opener) read(c *conn) {
+	for c.drained = false; ; {
+		b, p, k := o.w.receive(c, 0)
+		if p == receivedNothing {
+			return
+		}
+		if p == receivedEnd {
+			k = load.FailureClosedEarly
+		}
+		used, done := 0, false
+		if k == load.FailureNone {
+			used, done, k = c.parser.Feed(b)
+		}
+		if done && used < len(b) {
+			k = c.parser.Extra()
+		}
+		switch {
+		case k != load.FailureNone:
+			if k == load.FailureWrongBody {
+				o.w.rec.Because(k, errOpening)
+			}
+			o.w.connector.openFailed(c, k)
+			return
+		case done:
+			t := c.pool.target
+			c.parser.Echo, c.parser.Until, c.parser.Unlike = t.Echo, t.Until, t.Unlike
+			o.w.connector.usable(c)
+			return
+		}
 	}
 }

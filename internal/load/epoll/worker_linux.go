@@ -2,6 +2,7 @@ package epoll
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"time"
 
@@ -388,3 +389,244 @@ func (w *Worker) pause() time.Duration {
 
 // sending reports whether requests may still be intended.
 func (w *Worker) sending() bool { return w.pace.sending(w.now, w.rec.Intended) }
+
+// maxReads bounds the reads of one connection in a turn of the worker's loop. A server that
+// sends without end must not keep others' answers and deadlines waiting.
+const maxReads = 8
+
+// readLater has the rest that has arrived on c read in the next turn.
+func (w *Worker) readLater(c *conn) {
+	if c.secure != nil {
+		c.secure.keep()
+	}
+	w.unread.Push(c.place())
+}
+
+// readMore goes on reading where the last turn broke off.
+func (w *Worker) readMore() {
+	for range w.unread.Size {
+		at, _ := w.unread.Pop()
+		switch c := at.conn; {
+		case !at.current():
+		case c.state == connSettings, c.state == connSession:
+			w.streams.readAll(c)
+		case c.messages != nil:
+			w.messages.read(c)
+		case c.state == connBusy && c.carries:
+			w.exchanges.read(c)
+		}
+	}
+	w.streams.flushAll()
+}
+
+// Prewarm opens every connection, so that no connect falls into the load. It returns
+// when each has been tried once, or nothing more comes of it.
+func (w *Worker) Prewarm() error {
+	tried := 0
+	w.tick()
+	for began := w.now; tried < len(w.places.conns) || w.connector.opening > 0; {
+		end := w.prewarmEnd(began)
+		for w.connector.opening < job.MaxOpening && tried < len(w.places.conns) && w.now < end {
+			c := &w.places.conns[tried]
+			tried++
+			if w.places.fresh {
+				c.pool.closed.Push(c.place())
+				continue
+			}
+			w.connector.open(c)
+			w.tick()
+		}
+		w.expire()
+		wait := time.Duration(0)
+		if w.connector.opening > 0 {
+			wait = time.Duration(min(w.deadlines.first.deadline, end) - w.now)
+		}
+		w.turn(wait)
+		if w.pace.stopped || w.now >= end {
+			break
+		}
+	}
+	for i := tried; i < len(w.places.conns); i++ {
+		c := &w.places.conns[i]
+		c.pool.closed.Push(c.place())
+	}
+	return nil
+}
+
+// Bounds of the time in ns that opening the connections ahead of the load takes.
+const (
+	prewarmMost  = int64(30 * time.Second)
+	prewarmQuiet = int64(2 * time.Second) // without another usable connection
+)
+
+// prewarmEnd is when Prewarm, which began at an instant, gives up.
+func (w *Worker) prewarmEnd(began int64) int64 {
+	const exhausted = 16 // connects in a row: the rest would fail as well
+	switch last := w.connector.lastReady; {
+	case w.connector.exhausted >= exhausted:
+		return w.now
+	case last == 0:
+		return began + w.timeout
+	default:
+		return min(began+max(prewarmMost, w.timeout), last+min(prewarmQuiet, w.timeout))
+	}
+}
+
+// pacer decides when requests are due and until when they are. Instants are ns from t0.
+type pacer struct {
+	schedule schedule.Schedule // nil: closed loop
+	nextDue  int64             // load.Never: the schedule is over
+	sendEnd  int64             // no request is intended at or after it
+	quota    int64             // requests to be sent in the measure window
+	drain    int64             // how long to wait for answers, ns
+	drainEnd int64             // when waiting for answers ends
+	started  bool
+	stopped  bool // by Stop
+}
+
+func newPacer(j *job.Job, number int) pacer {
+	p := &j.Profile
+	s := pacer{nextDue: load.Never, sendEnd: int64(p.Warmup + p.Measure + p.Tail), quota: j.Quota(number), drain: int64(p.Drain)}
+	s.drainEnd = s.sendEnd + s.drain
+	if p.Rate > 0 {
+		s.schedule = j.Schedule(number)
+	}
+	return s
+}
+
+func (p *pacer) closedLoop() bool { return p.schedule == nil }
+
+// sending reports whether requests may still be intended, after intended of them.
+func (p *pacer) sending(now, intended int64) bool {
+	return !p.stopped && (!p.started || now < p.sendEnd && intended < p.quota)
+}
+
+// advance moves to the schedule's next request, after intended of them.
+func (p *pacer) advance(intended int64) {
+	p.nextDue = p.schedule.Next()
+	if p.nextDue == load.Never && p.quota < math.MaxInt64 {
+		p.quota = intended // the schedule has fewer: the time of such a load is hours
+	}
+	if p.nextDue >= p.sendEnd || p.stopped || intended >= p.quota {
+		p.nextDue = load.Never
+	}
+}
+
+// end ends the schedule now.
+func (p *pacer) end(now int64) {
+	p.nextDue = load.Never
+	p.drainEnd = min(p.drainEnd, now+p.drain)
+}
+
+// finished reports whether nothing more will be sent and no answer is awaited.
+func (w *Worker) finished() bool {
+	if w.sending() {
+		return false
+	}
+	if w.rec.Intended >= w.pace.quota && w.now < w.pace.sendEnd && !w.pace.stopped {
+		return w.quotaReached()
+	}
+	if w.now >= w.pace.drainEnd {
+		return true
+	}
+	return w.waiting() == 0 && w.now >= w.lastEdge()
+}
+
+// quotaReached reports whether all of a given number of requests have ended, and ends the
+// measure window then.
+func (w *Worker) quotaReached() bool {
+	if w.waiting() > 0 {
+		return false
+	}
+	w.endWindow()
+	return true
+}
+
+// waiting counts the requests that are due or under way.
+func (w *Worker) waiting() int { return w.inFlight + w.places.queued() }
+
+// lastEdge is when the worker may stop looking at the clock: an idle worker must
+// still read its CPU time at the end of the window.
+func (w *Worker) lastEdge() int64 {
+	if w.ticker.NextEdge == load.Never {
+		return w.now
+	}
+	return w.rec.Window[1]
+}
+
+// abandon ends the requests in flight at the end of the drain, as timeouts.
+func (w *Worker) abandon() {
+	w.tick()
+	w.rec.Unfinished = int64(w.inFlight)
+	if w.ticker.NextEdge != load.Never {
+		w.ticker.Edge(&w.rec, w.now)
+		w.rec.Held = w.places.held()
+	}
+	for i := range w.places.conns {
+		c := &w.places.conns[i]
+		if c.carries {
+			w.exchanges.finish(c, load.FailureTimeout, 0)
+		}
+		if c.session != nil {
+			w.streams.endStreams(c, load.FailureTimeout)
+		}
+		w.places.drop(c)
+	}
+	for _, d := range w.places.extra {
+		if d.session != nil {
+			w.streams.endStreams(d, load.FailureTimeout)
+		}
+		w.places.drop(d)
+	}
+	for i := range w.places.pools {
+		for q := &w.places.pools[i].queue; q.Size > 0; {
+			intended, _ := q.Pop()
+			what := w.places.pools[i].next()
+			w.rec.Unfinished++
+			w.rec.Finish(&record.Outcome{Intended: intended, Sent: -1, End: w.now, Kind: load.FailureNotSent, Path: what.target.Path})
+		}
+		for q := &w.places.pools[i].again; q.Size > 0; {
+			r, _ := q.Pop()
+			w.rec.Unfinished++
+			w.giveUp(r, load.FailureTimeout)
+		}
+	}
+	w.rec.Publish(int(w.now / 1e9))
+	w.rec.Flush()
+	w.rec.Spin = time.Duration(w.sleep.spin)
+}
+
+// wokenUp is called when another thread has woken the worker: it has posted
+// something, or the worker is to stop sending and end the measure window here, if it
+// is not yet over.
+func (w *Worker) wokenUp() {
+	var count [8]byte
+	_, _ = unix.Read(w.poll.wakefd, count[:])
+	if stop := w.inbox.collect(); !stop || w.pace.stopped {
+		return
+	}
+	w.tick()
+	w.firePast()
+	w.pace.stopped = true
+	if w.pace.started {
+		w.endWindow()
+	}
+}
+
+// firePast fires the requests of the measure window, if that is over: a worker that stalled until the stop has not
+// sent them yet.
+func (w *Worker) firePast() {
+	if end := w.rec.Window[1]; w.pace.started && w.now >= end && w.pace.nextDue < end {
+		w.pace.sendEnd = min(w.pace.sendEnd, end)
+		w.fire()
+	}
+}
+
+// endWindow ends the schedule and the measure window now.
+func (w *Worker) endWindow() {
+	w.pace.end(w.now)
+	for i := range w.rec.Window {
+		w.rec.Window[i] = min(w.rec.Window[i], max(w.now, 0))
+	}
+	w.ticker.NextEdge = min(w.ticker.NextEdge, w.rec.Window[1])
+}

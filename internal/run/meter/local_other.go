@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -37,3 +38,6 @@ func AvailableMemory() int64 { return 0 }
 func unsupported() error {
 	return fmt.Errorf("meter processes on %s: %w: process CPU clocks and /proc are Linux's", runtime.GOOS, errors.ErrUnsupported)
 }
+
+// Examine returns ErrUnsupported.
+func Examine(context.Context, time.Duration) (Fitness, error) { return Fitness{}, unsupported() }

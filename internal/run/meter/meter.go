@@ -109,3 +109,58 @@ type Busy interface {
 // KubeletRefresh is the longest counter refresh interval of kubelets on most clusters. A plan counts with it:
 // the plan must not need a cluster.
 const KubeletRefresh = 16 * time.Second
+
+// Kills counts the OOM kills of a container. The API server reports the last one only, so of
+// several between two readings one is counted. The zero value is a container not seen before.
+type Kills struct {
+	known          bool
+	restarts, seen int
+}
+
+// After returns the count after a reading of the container's state.
+func (k Kills) After(restarts int, oomKilled bool) Kills {
+	if oomKilled && (!k.known || restarts > k.restarts || k.seen == 0) {
+		k.seen++
+	}
+	k.known, k.restarts = true, restarts
+	return k
+}
+
+// Seen is the number of OOM kills.
+func (k Kills) Seen() int { return k.seen }
+
+// AddTotal adds the sum of the nodes, if there are as many as wanted. Its time is the mean of theirs, so that a
+// difference over a difference is the rate of all nodes.
+func (l *Look) AddTotal(wanted int) {
+	if len(l.Nodes) == 0 || len(l.Nodes) != wanted {
+		return
+	}
+	first := l.Nodes[0].Reading.At
+	var offset time.Duration
+	l.Node = &result.NodeReading{}
+	for _, n := range l.Nodes {
+		l.Node.Busy += n.Reading.Busy
+		l.Node.Memory += n.Reading.Memory
+		offset += n.Reading.At.Sub(first) / time.Duration(len(l.Nodes))
+	}
+	l.Node.At = first.Add(offset)
+}
+
+// Follower reads CPU times by itself at planned instants, where the tasks are.
+type Follower interface {
+	// Follow plans readings of several groups of tasks, at instants in ascending order.
+	Follow(ctx context.Context, groups [][]platform.Task, at []time.Time) (Following, error)
+}
+
+// Following is a plan in progress.
+type Following interface {
+	// Next returns the instants read since the last call, oldest first. It waits about a second if there
+	// are none. done: no more follow.
+	Next(ctx context.Context) (read []Instant, done bool, err error)
+}
+
+// Instant is one reading of all groups.
+type Instant struct {
+	At    time.Time // when it began
+	Looks []Look    // of the groups
+}

@@ -272,3 +272,80 @@ func rangeWords(i stats.Interval) string {
 	}
 	return fmt.Sprintf(" (%s to %s)", rough(max(0, *i.Low)), rough(*i.High))
 }
+
+// controlTimesSection is how long the stages of the control plane took, as it counts them.
+func controlTimesSection(t text) {
+	all := t.view.r.ControlTimes
+	if len(all) == 0 {
+		return
+	}
+	t.page.heading(fmt.Sprintf("Stages of the control plane: diagnosis by what it counts itself (ms, means with the %s interval)", t.view.percent()))
+	g := gridOf([]int{0, 1}, "treatment", "stage", "mean", "half within", "99 % within", "times")
+	for _, c := range all {
+		g.row(t.view.label.describe(t.view.treatment(c.Treatment).Factors), c.Stage, figure(c.Mean, 1, false), withinBounds(c.P50), withinBounds(c.P99), fmt.Sprint(c.Count))
+	}
+	t.page.table(g, 2)
+	t.page.line("")
+	t.page.prose("Of all of its work in the measure phase, whatever caused it. The ranges are buckets of its histograms. " +
+		"Stages can contain one another, so that they have no sum. The time until proxies follow is not in them.")
+}
+
+// withinBounds prints the bucket of a quantile.
+func withinBounds(b *answer.Bounds) string {
+	switch {
+	case b == nil:
+		return "-"
+	case b.ToMS == nil:
+		return "over " + rough(b.FromMS)
+	case b.FromMS == 0:
+		return "up to " + rough(*b.ToMS)
+	}
+	return rough(b.FromMS) + " to " + rough(*b.ToMS)
+}
+
+// startMetrics are the metrics of the table of starts, without their parts.
+var startMetrics = []string{metric.StartTime, metric.StopTime, metric.StopLost}
+
+// startParts are the claims about parts of a start.
+var startParts = []struct {
+	part string
+	form ClaimForm
+}{{"app", startApp}, {"through", startThrough}}
+
+// startsSection is the table of starts and stops of a pod.
+func startsSection(t text) {
+	var columns []column
+	for _, m := range t.view.r.Metrics() {
+		if slices.Contains(startMetrics, metric.Base(m.Name)) {
+			columns = append(columns, t.view.treatmentColumn(m.Name, rows(t.view)))
+		}
+	}
+	if columns != nil {
+		t.page.heading("Starts and stops of a pod")
+		t.byTreatment(columns)
+	}
+}
+
+// startClaims are the times of a start.
+func startClaims(v view) (all []Claim) {
+	for _, of := range startParts {
+		each := v.each(func(tr compare.Treatment) (c Claim) {
+			name, bound := metric.Of(metric.StartTime, of.part), metric.Of(metric.StartLeast, of.part)
+			e, least := tr.Metrics[name], tr.Metrics[bound]
+			switch {
+			case e.N == 0:
+				return c
+			case least.N == e.N:
+				within := stats.Interval{Estimate: least.Estimate, Low: least.Low, High: e.High}
+				c = part(tr, bound, within, boundWords(least.Estimate, e.Estimate)+rangeWords(within))
+				c.AtMost = &e.Estimate
+				return c
+			}
+			return part(tr, name, e.Interval, rough(e.Estimate)+" ms"+rangeWords(e.Interval))
+		})
+		if each != nil {
+			all = append(all, Claim{Form: of.form, Of: each}.fill(sentenceWords{}))
+		}
+	}
+	return all
+}

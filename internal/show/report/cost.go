@@ -1,6 +1,7 @@
 package report
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -228,4 +230,21 @@ func publishedValue(v float64, decimals int) string {
 		return none
 	}
 	return fixed(v, decimals)
+}
+
+//go:embed references.yaml
+var referencesYAML []byte
+
+// References are published figures for orientation: none was
+// measured under the conditions of another.
+func References() ([]answer.Reference, error) {
+	doc, err := strict.Parse("references.yaml", referencesYAML)
+	if err != nil {
+		return nil, err
+	}
+	var file struct {
+		References []answer.Reference `yaml:"references"`
+	}
+	doc.Decode(&file)
+	return file.References, doc.Err()
 }

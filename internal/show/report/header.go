@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/metric"
 )
 
 // headerSection is the experiment, its trials, its load and its machine.
@@ -188,4 +189,49 @@ func machineSentence(t text) string {
 // sentence joins the nonempty parts.
 func sentence(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+// VerifiedLines are sentences about proxies without counters: how their traffic was verified.
+func VerifiedLines(r *answer.Report) (lines []string) {
+	for _, v := range r.Verified {
+		var by []string
+		if v.Nonces {
+			by = append(by, "random answers before the load")
+		}
+		if v.Arrivals {
+			by = append(by, "requests that arrived one by one before the load")
+		}
+		if v.Sockets {
+			by = append(by, "the kernel's sockets during it")
+		}
+		if v.Counters || len(by) == 0 {
+			continue
+		}
+		if v.Served && v.Bytes {
+			by = append(by, "the bytes that your program's sockets carried")
+		}
+		line := "Traffic through " + strings.Join(v.Meshes, ", ") + " is verified by " + printable.And(by) + ": no counters of the proxy."
+		if !v.Served {
+			line += " Your program has none either: requests that the proxy answers itself under load, or repeats, are not detected."
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// OutsideLine is the CPU of this machine outside the trial, compared with the baseline. It is empty where
+// it was not measured.
+func OutsideLine(r *answer.Report) string {
+	var parts []string
+	v := newView(r)
+	for _, c := range r.Comparisons {
+		if c.Metric != metric.OutsideCPU || c.Difference == nil || !c.Difference.Known() {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("%s %+.0f µs (%+.0f to %+.0f)", v.label.withControl(v.treatment(c.Treatment)), c.Difference.Estimate, *c.Difference.Low, *c.Difference.High))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return "CPU of this machine that nobody in the trial used, per request: " + strings.Join(parts, ", ")
 }

@@ -4,6 +4,10 @@
 package debate
 
 import (
+	_ "embed"
+	"sync"
+
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -20,3 +24,16 @@ func Source() importer.Source {
 func Format() report.Format {
 	return report.Format{Name: name, Doc: "a directory in that project's layout, for its plot script", Export: export}
 }
+
+//go:embed attribution.yaml
+var attribution []byte
+
+// Attribution assigns tasks to planes as the study does. It panics if the embedded file is invalid. Every command reads it
+// for its help.
+var Attribution = sync.OnceValue(func() mesh.Attribution {
+	a, err := mesh.DecodeAttribution("attribution.yaml", attribution)
+	if err != nil {
+		panic(err)
+	}
+	return a
+})

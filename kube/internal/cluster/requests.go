@@ -2,16 +2,24 @@ package cluster
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
@@ -135,4 +143,124 @@ func rounded(d time.Duration) time.Duration {
 		return d.Round(10 * time.Millisecond)
 	}
 	return d.Round(100 * time.Millisecond)
+}
+
+// Error is a failed operation on a cluster, with a hint where one is known.
+type Error struct {
+	hint.Hinted
+	Op string // "apply deployment shop/cart"
+}
+
+func (e *Error) Error() string { return e.Op + ": " + message(e.Err) }
+
+// failedTo returns an [Error] with a hint.
+func failedTo(op string, err error, text string) error {
+	return &Error{Hinted: hint.Hinted{Err: err, Text: text}, Op: op}
+}
+
+// message shortens a library's error: a failed request repeats its method and URL, which Op names already.
+func message(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		return u.Err.Error()
+	}
+	return err.Error()
+}
+
+// HintPermissions is the hint of errors that a missing RBAC permission causes.
+const HintPermissions = "`tare cluster rbac` prints the RBAC permissions that tare needs, for a cluster administrator to grant"
+
+// hint is the action that cures err, empty if none is known.
+func (r requests) hint(err error) string {
+	name := ""
+	if r.context != "" {
+		name = " --context " + r.context
+	}
+	for _, k := range []struct {
+		is   bool
+		hint string
+	}{
+		{apierrors.IsUnauthorized(err), "the credentials have expired or belong to another cluster: log in again, and check them with `kubectl" + name + " auth whoami`"},
+		{isPlugin(err), "log in again; if a run was interrupted, then `tare cluster cleanup" + name + "`"},
+		{isRefused(err), hints[kindOf("", err.Error())]},
+		{apierrors.IsForbidden(err), HintPermissions},
+		{meta.IsNoMatchError(err), "the cluster has no such kind: install its CustomResourceDefinition first"},
+		{isCertificate(err), "the kubeconfig's certificate authority did not sign the server's certificate: it may belong to an earlier cluster of that name"},
+		{isUnreachable(err), "does the cluster run, and can " + r.server + " be reached from here? try `kubectl" + name + " version`"},
+	} {
+		if k.is {
+			return k.hint
+		}
+	}
+	return ""
+}
+
+// isRefused reports whether an admission plugin refused an object.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) && slices.Contains(refusals, kindOf("", err.Error()))
+}
+
+// IsForbidden reports whether an RBAC permission is missing.
+func IsForbidden(err error) bool { return apierrors.IsForbidden(err) && !isRefused(err) }
+
+func isCertificate(err error) bool {
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	return errors.As(err, &unknown) || errors.As(err, &host)
+}
+
+func isUnreachable(err error) bool {
+	var op *net.OpError
+	var dns *net.DNSError
+	return errors.As(err, &op) || errors.As(err, &dns) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// Pauses between two calls of a failing credential plugin.
+const (
+	firstPluginPause   = time.Second // doubled after each failure
+	longestPluginPause = 30 * time.Second
+)
+
+// credentials returns the failure of a credential plugin again for a time. client-go calls the plugin for each request, and
+// each call writes to standard error, or opens a browser.
+type credentials struct {
+	next http.RoundTripper
+	now  func() time.Time
+
+	mu     sync.Mutex
+	failed error // the last failure, nil after a success
+	until  time.Time
+	pause  time.Duration
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	failed := c.failed
+	if failed != nil && c.now().After(c.until) {
+		failed = nil
+	}
+	c.mu.Unlock()
+	if failed != nil {
+		return nil, failed
+	}
+	response, err := c.next.RoundTrip(r)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case isPlugin(err):
+		c.pause = min(max(firstPluginPause, 2*c.pause), longestPluginPause)
+		c.failed, c.until = err, c.now().Add(c.pause)
+	case err == nil:
+		c.failed, c.pause = nil, 0
+	}
+	return response, err
+}
+
+// WrappedRoundTripper implements k8s.io/apimachinery's RoundTripperWrapper, by which client-go closes idle connections.
+func (c *credentials) WrappedRoundTripper() http.RoundTripper { return c.next }
+
+// isPlugin recognises the failure of a credential plugin, which client-go reports without a type.
+func isPlugin(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "getting credentials: ")
 }

@@ -1,6 +1,7 @@
 package meshes
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,9 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -150,4 +153,27 @@ func (s chartSources) localManifests(name string) ([][]byte, error) {
 		all = append(all, text)
 	}
 	return all, nil
+}
+
+// certificateLifetime is the validity of an installation's CA.
+const certificateLifetime = 365 * 24 * time.Hour
+
+// issueCertificates creates a trust anchor and an issuer under it, ECDSA P-256, as Linkerd requires. The anchor's key is
+// discarded, so that no other issuer can be created.
+func issueCertificates(namespace string) (all mesh.IssuedCertificates, err error) {
+	authority := func(name string, pathLength int) x509.Certificate {
+		t := certificate.Authority(name + "." + namespace + ".cluster.local")
+		t.NotAfter, t.MaxPathLen, t.MaxPathLenZero = time.Now().Add(certificateLifetime), pathLength, pathLength == 0
+		return t
+	}
+	anchor, err := certificate.New(authority("root", 1), nil)
+	if err != nil {
+		return all, err
+	}
+	issuer, err := certificate.New(authority("identity", 0), anchor)
+	if err != nil {
+		return all, err
+	}
+	key, err := issuer.KeyPEM()
+	return mesh.IssuedCertificates{TrustAnchor: string(anchor.PEM()), Issuer: string(issuer.PEM()), IssuerKey: string(key)}, err
 }

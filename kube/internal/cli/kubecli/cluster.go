@@ -1,3 +1,4 @@
+// Package kubecli has the commands that need the Kubernetes libraries.
 package kubecli
 
 import (
@@ -15,6 +16,8 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli"
+	"github.com/tare-mesh/tare/internal/show/plot"
+	"github.com/tare-mesh/tare/internal/show/push"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/guard"
 	"github.com/tare-mesh/tare/kube/internal/leftover"
@@ -376,4 +379,29 @@ Kubernetes lets an account grant only permissions that it has.`,
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "grant the permissions in this `namespace` only")
 	cmd.Flags().StringVar(&subject, "subject", "serviceaccount:default/tare", "`subject` of the binding: user:NAME, group:NAME or serviceaccount:NAMESPACE/NAME")
 	return cmd
+}
+
+// holding changes the cluster while no run measures there: it holds the cluster's Lease. Without permission for Leases
+// it changes the cluster without one, as runs do.
+func holding(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, as string, change func() error) error {
+	defer c.WhileInterrupted(nil, cli.Undoing)()
+	lease := guard.NewLease(k, as, "")
+	if err := lease.Acquire(ctx); err != nil && !cluster.IsForbidden(err) {
+		return err
+	}
+	err := change()
+	return errors.Join(err, lease.Release(context.WithoutCancel(ctx)))
+}
+
+// Kubernetes returns the part of the command line that only cmd/tare-kube has.
+func Kubernetes() *cli.Kubernetes {
+	return &cli.Kubernetes{
+		Kubernetes: kubernetes.Program(),
+		Commands: map[string]func(*cli.CommandLine) *cobra.Command{
+			"cluster": newClusterCommand, "mesh": newMeshCommand,
+		},
+		DryRun: kubernetes.DryRun, Sidecars: kubernetes.Sidecars,
+		Draw: plot.Draw, Push: push.Send,
+		Examine: examine,
+	}
 }

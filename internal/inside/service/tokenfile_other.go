@@ -1,7 +1,0 @@
-//go:build !unix
-
-package service
-
-import "os"
-
-func isMounted(os.FileInfo) bool { return false }
