@@ -54,7 +54,7 @@ var layers = [][]string{
 	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock", "internal/base/cgroup", "internal/base/secret"},
 	{"internal/base/certificate", "internal/base/condition", "internal/base/difftest", "internal/base/hint", "internal/base/wait", "examples"},
 	{"internal/base/routine", "test/part"},
-	{"internal/base/must"},
+	{"internal/base/lists", "internal/base/must"},
 }
 
 var refused = map[string]string{

@@ -252,7 +252,6 @@ func (r *Report) proxyCost(t compare.Treatment, p Path) *ProxyCost {
 	return c
 }
 
-// scenario is a treatment in a scenario.
 func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 	c := ScenarioCost{Scenario: s.Name, Treatment: u.Treatment, Factors: u.Factors, Bill: u.Bill}
 	switch {
@@ -331,8 +330,7 @@ func scaled(i *stats.Interval, by float64) *stats.Interval {
 	if i == nil {
 		return nil
 	}
-	s := i.Times(by)
-	return &s
+	return new(i.Times(by))
 }
 
 // along is the height of a part's line at a rate, with the interval of the line there.
@@ -570,8 +568,7 @@ func (r *Report) zoneTraffic(records []result.Record, p Prices) (all []Traffic) 
 		for i, t := range all[first:] {
 			base := r.baselineOf(t.Treatment)
 			if without, known := money[base]; known && t.Money != nil {
-				added := *t.Money - without
-				all[first+i].Added = &added
+				all[first+i].Added = new(*t.Money - without)
 			}
 		}
 	}
@@ -665,8 +662,7 @@ func (h *hopCount) bytes() float64 {
 // pod is taken to receive the same share of calls, as Services and meshes balance without preference for a zone.
 func (h *hopCount) crossing(s Scenario) (*float64, string) {
 	if s.Zones > 0 {
-		share := 1 - 1/float64(s.Zones)
-		return &share, fmt.Sprintf("pods spread evenly over %d zones", s.Zones)
+		return new(1 - 1/float64(s.Zones)), fmt.Sprintf("pods spread evenly over %d zones", s.Zones)
 	}
 	if h.unplaced || len(h.pods) == 0 {
 		return nil, "the zones of the pods are unknown: set zones in the scenario"
@@ -678,6 +674,5 @@ func (h *hopCount) crossing(s Scenario) (*float64, string) {
 	for _, n := range h.pods {
 		same += n / all * n / all
 	}
-	share := 1 - same
-	return &share, fmt.Sprintf("pods as measured, number of zones: %d", len(h.pods))
+	return new(1 - same), fmt.Sprintf("pods as measured, number of zones: %d", len(h.pods))
 }

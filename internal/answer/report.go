@@ -6,6 +6,7 @@ package answer
 import (
 	"fmt"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -85,20 +86,12 @@ type Report struct {
 
 // Find returns the comparison of a treatment's metric.
 func (r *Report) Find(treatment, name string) (compare.Comparison, bool) {
-	for _, c := range r.Comparisons {
-		if c.Treatment == treatment && c.Metric == name {
-			return c, true
-		}
-	}
-	return compare.Comparison{}, false
+	return lists.First(r.Comparisons, func(c compare.Comparison) bool { return c.Treatment == treatment && c.Metric == name })
 }
 
 // Metrics lists the metrics known for any treatment, in the order of the metric table.
 func (r *Report) Metrics() []metric.Metric {
-	var all []map[string]compare.Estimate
-	for _, t := range r.Treatments {
-		all = append(all, t.Metrics)
-	}
+	all := lists.Map(r.Treatments, func(t compare.Treatment) map[string]compare.Estimate { return t.Metrics })
 	return metric.Known(all...)
 }
 

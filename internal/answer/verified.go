@@ -63,7 +63,6 @@ func verified(run *compare.Run) (all []Verified) {
 	return all
 }
 
-// proofOf returns the proof of one trial.
 func proofOf(r *result.Record) (p Proof) {
 	has := func(prefix string) bool {
 		for _, c := range r.Checks {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -112,7 +113,7 @@ func foreign(run *compare.Run) []figures.Warning {
 	if trials == 0 {
 		return nil
 	}
-	listed := printable.Texts(printable.MostFirst(cores), func(name string) string { return fmt.Sprintf("%s (%.3f cores)", name, cores[name]/float64(trials)) })
+	listed := lists.Map(printable.MostFirst(cores), func(name string) string { return fmt.Sprintf("%s (%.3f cores)", name, cores[name]/float64(trials)) })
 	return []figures.Warning{{Code: "foreign-workloads", Trials: trials,
 		Message: fmt.Sprintf("%s of others ran on the cluster, in no sum: %s", printable.Counted(len(listed), "workload"), printable.Listed(listed, 10)),
 		Hint:    "their CPU beside each treatment is compared with that beside its baseline; --all shows " + figures.ForeignCPU}}
@@ -146,7 +147,7 @@ func unequal(run *compare.Run) []figures.Warning {
 	meshes := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		missing := slices.DeleteFunc(slices.Clone(abilities), func(a ability) bool { return a.has(of[name]) })
-		if words := strings.Join(printable.Texts(missing, func(a ability) string { return a.words }), ", "); words != "" {
+		if words := strings.Join(lists.Map(missing, func(a ability) string { return a.words }), ", "); words != "" {
 			if meshes[words] == nil {
 				order = append(order, words)
 			}
@@ -156,7 +157,7 @@ func unequal(run *compare.Run) []figures.Warning {
 	if order == nil {
 		return nil
 	}
-	list := printable.Texts(order, func(words string) string {
+	list := lists.Map(order, func(words string) string {
 		return printable.And(meshes[words]) + map[bool]string{true: " lacks ", false: " lack "}[len(meshes[words]) == 1] + words
 	})
 	return []figures.Warning{{Code: "unequal-meshes", Message: "the meshes have different features: " + strings.Join(list, "; "),

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -225,7 +225,7 @@ func recentRuns() []string {
 }
 
 func gateMetrics() []string {
-	return printable.Texts(metric.All(), func(m metric.Metric) string { return m.Name })
+	return lists.Map(metric.All(), func(m metric.Metric) string { return m.Name })
 }
 
 // completed are the arguments and flags that a shell completes, by command.

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/examples"
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -234,10 +235,7 @@ func latencyOf(name string) string {
 }
 
 func platformRows(p *session.Program) (rows [][]string) {
-	for _, one := range p.Platforms {
-		rows = append(rows, []string{one.Name, one.Doc})
-	}
-	return rows
+	return lists.Map(p.Platforms, func(one session.Platform) []string { return []string{one.Name, one.Doc} })
 }
 
 func meterRows(*session.Program) (rows [][]string) {

@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/load"
@@ -141,7 +142,6 @@ func (c loadCommand) load(cmd *cobra.Command, p load.Profile, f *loadFlags) erro
 	return ended
 }
 
-// runLoad runs p in this process.
 func runLoad(ctx context.Context, p load.Profile, progress func(load.Progress)) (load.Report, error) {
 	host.TuneProcess(p.Workers)
 	return engine.Run(ctx, p, progress)
@@ -337,7 +337,7 @@ func (f *loadFlags) answered(r *load.Report) error {
 
 // causes lists the causes of failures with their numbers.
 func causes(failures []load.Cause) string {
-	return strings.Join(printable.Texts(failures, func(c load.Cause) string { return fmt.Sprintf("%s (%d)", c, c.Count) }), ", ")
+	return strings.Join(lists.Map(failures, func(c load.Cause) string { return fmt.Sprintf("%s (%d)", c, c.Count) }), ", ")
 }
 
 // parseLoadGates reads gates with commas between them.

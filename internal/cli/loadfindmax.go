@@ -53,7 +53,6 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 // capacitySearch is `tare load --find-max`.
 type capacitySearch struct{ *CommandLine }
 
-// probeFunc runs one load.
 type probeFunc func(context.Context, load.Profile) (load.Report, error)
 
 // findMax searches the highest rate at which the objective holds, and prints it. p.Rate is the

@@ -550,7 +550,6 @@ func inputOf(data string) string {
 	return name
 }
 
-// readBody returns the body of --data.
 func readBody(data string, in io.Reader) (body []byte, err error) {
 	name, isFile := strings.CutPrefix(data, "@")
 	body = []byte(data)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -232,9 +233,7 @@ func searchLines(p *plan.Plan) (lines []string) {
 		}
 		line := fmt.Sprintf("%v of each trial search for the highest rate that meets %s: %d probes of %v; the measure phase has %v of that rate",
 			experiment.Duration(c.SearchTime().Round(time.Second)), c.Objective, c.Probes, c.Length, c.Share)
-		if !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
+		lines = lists.Add(lines, line)
 	}
 	return lines
 }
@@ -327,7 +326,7 @@ func (c precisionPlanner) planCurve(file string, s *session.Study, d detectOptio
 	if !ok {
 		return hint.Usage(fmt.Errorf("%v is too short for a curve: a block of 4 rates takes %v, and 3 are needed", experiment.Duration(d.within), experiment.Duration((4*perRate).Round(time.Second))), "allow more with --within, or shorten phases.measure")
 	}
-	rates := printable.Texts(design.Rates, func(rate float64) string { return report.Level(rate) })
+	rates := lists.Map(design.Rates, func(rate float64) string { return report.Level(rate) })
 	took := perRate * time.Duration(len(design.Rates)*design.Blocks)
 	fmt.Fprintf(c.Out, "A curve from %s to %s requests/s: %d rates in %s, %v.\n", rates[0], rates[len(rates)-1], len(rates), printable.Counted(design.Blocks, "block"), experiment.Duration(took.Round(time.Second)))
 	fmt.Fprintf(c.Out, "At the least certain rate the average CPU has ±%s and one more deployment ±%s, if deployments differ by %s\nand trials of one by %s (%s).\n\n",

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -88,14 +89,14 @@ Formats:
 	f.StringVar(&o.cost, "cost", "", "price the result with the prices and scenarios in a `file` such as examples/prices.yaml")
 	_ = cmd.MarkFlagFilename("cost", "yaml", "yml")
 	o.push.register(cmd)
-	names := printable.Texts(attributions(), func(a mesh.Attribution) string { return a.Name })
+	names := lists.Map(attributions(), func(a mesh.Attribution) string { return a.Name })
 	f.StringVar(&o.attribution, "attribution", "", "assign tasks to control plane, data plane and other planes with this `classification`: "+strings.Join(names, ", ")+", or a file")
 	_ = cmd.RegisterFlagCompletionFunc("attribution", cobra.FixedCompletions(names, cobra.ShellCompDirectiveDefault))
 	return cmd
 }
 
 func formatNames() []string {
-	return printable.Texts(reportFormats(report.Options{}), func(f report.Format) string { return f.Name })
+	return lists.Map(reportFormats(report.Options{}), func(f report.Format) string { return f.Name })
 }
 
 func formatList() string {
@@ -252,7 +253,7 @@ func addCost(d *result.Dir, r *answer.Report, file string) error {
 }
 
 func methodNames() string {
-	return strings.Join(printable.Texts(compare.Methods(), func(m compare.Method) string { return string(m) }), ", ")
+	return strings.Join(lists.Map(compare.Methods(), func(m compare.Method) string { return string(m) }), ", ")
 }
 
 // levelsOf reads factor=level.

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
@@ -149,9 +150,7 @@ func (o *ExperimentOptions) ChooseMeshes() {
 		if !slices.Contains(known, value) {
 			return false
 		}
-		if !slices.Contains(names, value) {
-			names = append(names, value)
-		}
+		names = lists.Add(names, value)
 		return true
 	})
 	if len(names) > 1 {

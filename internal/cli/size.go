@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
@@ -46,11 +47,7 @@ type sizeOptions struct {
 func newSizeCommand(c *CommandLine) *cobra.Command {
 	o := sizeOptions{headroom: "30%", format: "text", replicaCPU: "1"}
 	names := report.Names(sizesForms())
-	for _, name := range report.Names(report.NeedsForms()) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
+	names = lists.Add(names, report.Names(report.NeedsForms())...)
 	cmd := &cobra.Command{
 		Use:   "size --rate N [RUN]",
 		Short: "Say which requests and limits a proxy needs at a rate",

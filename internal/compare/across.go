@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -140,11 +141,7 @@ func sideOf(d *result.Dir, run *Run) Side {
 
 // withOthers appends to all each distinction of more that it lacks.
 func withOthers(all, more []Distinction) []Distinction {
-	for _, d := range more {
-		if !slices.Contains(all, d) {
-			all = append(all, d)
-		}
-	}
+	all = lists.Add(all, more...)
 	return all
 }
 
@@ -207,10 +204,7 @@ func levelsByFactor(p plan.Plan) map[string][]string {
 
 // match pairs the treatments of all runs, and compares them.
 func (a *Across) match(x *estimator) (cs []compared) {
-	var plans []plan.Plan
-	for _, r := range a.runs {
-		plans = append(plans, r.dir.Plan())
-	}
+	plans := lists.Map(a.runs, func(r earlier) plan.Plan { return r.dir.Plan() })
 	key, n := keyOf(plans...), len(plans)-1
 	ids, valid := make([]map[string]string, len(plans)), make([]map[string][]figures.Measured, len(plans)) // by key, by ID
 	for i, p := range plans {
@@ -390,7 +384,6 @@ func changes(x *estimator, t plan.Treatment, reference bool, base [][]figures.Me
 	return cs
 }
 
-// changeIn compares one metric of a treatment.
 func changeIn(x *estimator, t plan.Treatment, reference bool, m metric.Metric, base [][]figures.Measured, next []figures.Measured) compared {
 	var runs [][]float64
 	var means []float64

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -547,9 +548,7 @@ func outliers(cs []compared) []figures.Warning {
 			m, _ := metric.Lookup(f.c.Metric)
 			list = append(list, fmt.Sprintf("%s (%s, %+.1f standard deviations)", block, m.Title(), f.deviations))
 		}
-		if !slices.Contains(metrics, f.c.Metric) {
-			metrics = append(metrics, f.c.Metric)
-		}
+		metrics = lists.Add(metrics, f.c.Metric)
 	}
 	if list == nil {
 		return nil
@@ -559,13 +558,7 @@ func outliers(cs []compared) []figures.Warning {
 }
 
 func treatmentsOf(cs []compared) []string {
-	var all []string
-	for _, c := range cs {
-		if !slices.Contains(all, c.Treatment) {
-			all = append(all, c.Treatment)
-		}
-	}
-	return all
+	return lists.Add(nil, lists.Map(cs, func(c compared) string { return c.Treatment })...)
 }
 
 // diagnosable reports whether c is a headline metric with continuous noise: counts and

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -190,10 +191,7 @@ func (w gateTest) judge(run *Run, treatment, baseline string, trials map[string]
 
 // blockTime is the mean duration of the blocks so far, without interruptions.
 func blockTime(run *Run) time.Duration {
-	blocks := 0
-	for _, t := range run.Trials {
-		blocks = max(blocks, t.Block)
-	}
+	blocks := lists.Most(run.Trials, func(t figures.Measured) int { return t.Block })
 	return result.Worked(run.Records) / time.Duration(max(blocks, 1))
 }
 
@@ -317,12 +315,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 
 // onOneSide reports whether all changes are on one side of a limit, by the sign test, which needs no equal effects.
 func onOneSide(changes []float64, limit float64) bool {
-	beyond := 0
-	for _, c := range changes {
-		if c > limit {
-			beyond++
-		}
-	}
+	beyond := lists.Count(changes, func(c float64) bool { return c > limit })
 	return (beyond == 0 || beyond == len(changes)) && !slices.Contains(changes, limit) && math.Pow(2, -float64(len(changes))) <= decisionError
 }
 
@@ -367,10 +360,7 @@ func recentWithin(changes []float64, limit, sign float64) bool {
 // rankedBeyond reports whether the ranks of the changes show them beyond a limit, in the direction of sign. The level is that of a
 // single look, or the smallest p-value of so few changes.
 func rankedBeyond(changes []float64, limit, sign float64) bool {
-	away := make([]float64, len(changes))
-	for i, c := range changes {
-		away[i] = sign * (limit - c)
-	}
+	away := lists.Map(changes, func(c float64) float64 { return sign * (limit - c) })
 	return stats.SignedRank(away) <= math.Max(decisionError, math.Pow(2, -float64(len(away))))
 }
 
@@ -495,12 +485,7 @@ func isLastLook(run *Run) bool {
 	if run.lastLook == 0 || run.Plan.Blocks != run.lastLook {
 		return false
 	}
-	planned := 0
-	for _, t := range run.Plan.Trials {
-		if t.Block <= run.Plan.Blocks {
-			planned++
-		}
-	}
+	planned := lists.Count(run.Plan.Trials, func(t plan.Trial) bool { return t.Block <= run.Plan.Blocks })
 	return len(run.Records) >= planned
 }
 
@@ -585,13 +570,9 @@ const notWarm = "not-warm"
 
 // coldIn is the warning of a trial that programs were not warm, if it concerns a metric.
 func coldIn(t figures.Measured, name string) (w figures.Warning, cold bool) {
-	i := slices.IndexFunc(t.Warnings, func(w figures.Warning) bool {
+	return lists.First(t.Warnings, func(w figures.Warning) bool {
 		return w.Code == notWarm && figures.NamesMetric(w.Metrics, name)
 	})
-	if i < 0 {
-		return w, false
-	}
-	return t.Warnings[i], true
 }
 
 // warmIn are the trials without that warning.

@@ -443,7 +443,6 @@ func (w gateTest) decideCounts(c counts) (d Decision) {
 	return d
 }
 
-// words are the counts of a decision.
 func (c counts) words(name string) string {
 	events := map[string]string{metric.Timeouts: "timed out", metric.Rate: "had no answer"}[name]
 	if events == "" {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -117,7 +117,7 @@ func (x *estimator) ladder(factors plan.Factors, steps []plan.Treatment, byTreat
 
 // ladderMetrics returns the metrics of a ladder: CPU of each plane of the total, memory, response times.
 func ladderMetrics() []string {
-	planes := printable.Texts(metric.TotalParts(), func(p metric.Part) string { return metric.Of(metric.CPUPerRequest, p.Name) })
+	planes := lists.Map(metric.TotalParts(), func(p metric.Part) string { return metric.Of(metric.CPUPerRequest, p.Name) })
 	return append(append([]string{metric.Of(metric.CPUPerRequest, "total")}, planes...), metric.Of(metric.Memory, "data"), metric.Of(metric.Memory, "control"), metric.Of(metric.Latency, "p50"), metric.Of(metric.Latency, "p99"))
 }
 

@@ -78,8 +78,7 @@ func limit(cs []compared, questions []asked, byTreatment map[string][]figures.Me
 		treatment, baseline := stats.Mean(valuesOf(byTreatment[c.Treatment], c.Metric)), stats.Mean(valuesOf(byTreatment[c.Baseline], c.Metric))
 		if c.Ratio != nil && c.Ratio.Known() && treatment > t.Below && baseline > b.Below {
 			low := *c.Ratio.Low * (1 - t.Below/treatment) / (1 + b.Above/baseline)
-			high := *c.Ratio.High * (1 + t.Above/treatment) / (1 - b.Below/baseline)
-			c.Ratio = &stats.Interval{Estimate: c.Ratio.Estimate, Low: &low, High: &high}
+			c.Ratio = &stats.Interval{Estimate: c.Ratio.Estimate, Low: &low, High: new(*c.Ratio.High * (1 + t.Above/treatment) / (1 - b.Below/baseline))}
 		} else {
 			c.Ratio, c.OnRatio = nil, false
 		}
@@ -101,8 +100,7 @@ func limit(cs []compared, questions []asked, byTreatment map[string][]figures.Me
 			if mean == (figures.Limit{}) || p.Difference == nil {
 				continue
 			}
-			difference := widened(*p.Difference, mean)
-			p.Difference, p.Ratio = &difference, nil
+			p.Difference, p.Ratio = new(widened(*p.Difference, mean)), nil
 			p.Verdict = unlessZero(p.Verdict, p.Difference)
 		}
 	}

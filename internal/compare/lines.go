@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -91,9 +92,7 @@ func (x *estimator) linesThrough(factors plan.Factors, groups [][]figures.Measur
 	for _, g := range groups {
 		for _, t := range g {
 			for r := range t.Roles {
-				if !slices.Contains(roles, r) {
-					roles = append(roles, r)
-				}
+				roles = lists.Add(roles, r)
 			}
 		}
 	}
@@ -303,7 +302,6 @@ func sweepsOf(run *Run, byTreatment map[string][]figures.Measured) (all []*numbe
 	return all
 }
 
-// add adds a treatment with a number of items.
 func (w *numbered) add(treatment string, items float64, byTreatment map[string][]figures.Measured) {
 	w.items[treatment], w.levels[items] = items, true
 	w.groups = append(w.groups, byTreatment[treatment])

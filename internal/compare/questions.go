@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -115,10 +116,9 @@ func questionOf(t, base plan.Treatment) Question {
 // pool estimates the mean over the treatments, for each headline metric known in all.
 func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]figures.Measured) []pooled {
 	type sides struct{ treatment, baseline map[int]figures.Measured }
-	levels := make([]sides, len(treatments))
-	for i, t := range treatments {
-		levels[i] = sides{byBlock(byTreatment[t.ID]), byBlock(byTreatment[t.Baseline])}
-	}
+	levels := lists.Map(treatments, func(t plan.Treatment) sides {
+		return sides{byBlock(byTreatment[t.ID]), byBlock(byTreatment[t.Baseline])}
+	})
 	var out []pooled
 	for _, name := range metric.Headlines() {
 		m, _ := metric.Lookup(name)
@@ -252,18 +252,10 @@ func firstTests(cs []compared, family []int, q *asked) (steps []firstTest) {
 // the first step alone bounds the chance of every claim. An adjusted p-value of a level is divided by that share, so it
 // is comparable with alpha, and not with the values of other questions.
 func (x *estimator) headlines(cs []compared, steps []firstTest) {
-	first := make([]float64, len(steps))
-	for i, s := range steps {
-		first[i] = s.p
-	}
+	first := lists.Map(steps, func(s firstTest) float64 { return s.p })
 	levels, _ := stats.HolmLevels(first, x.alpha())
 	adjusted := stats.Holm(first)
-	selected := 0
-	for _, v := range adjusted {
-		if v < x.alpha() {
-			selected++
-		}
-	}
+	selected := lists.Count(adjusted, func(v float64) bool { return v < x.alpha() })
 	for i, s := range steps {
 		shown := adjusted[i] < x.alpha()
 		if p := s.mean; p != nil {
@@ -287,10 +279,7 @@ func (x *estimator) headlines(cs []compared, steps []firstTest) {
 // holm gives the verdicts of one family at level alpha. It multiplies p-values by scale.
 // They are at least parent, the p-value of the test that the family depends on.
 func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float64) {
-	p := make([]float64, len(family))
-	for i, at := range family {
-		p[i] = *cs[at].P
-	}
+	p := lists.Map(family, func(at int) float64 { return *cs[at].P })
 	levels, _ := stats.HolmLevels(p, alpha)
 	for i, v := range stats.Holm(p) {
 		c := &cs[family[i]]
@@ -308,11 +297,7 @@ func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float
 }
 
 func means(rows [][]float64) []float64 {
-	out := make([]float64, len(rows))
-	for i, r := range rows {
-		out[i] = stats.Mean(r)
-	}
-	return out
+	return lists.Map(rows, stats.Mean)
 }
 
 // direction is above zero if the treatments are higher.

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -343,7 +343,7 @@ func equalBut(a, b plan.Factors, but map[string]string) bool {
 }
 
 func levelList(m map[string]string) string {
-	return strings.Join(printable.Texts(slices.Sorted(maps.Keys(m)), func(f string) string { return f + "=" + m[f] }), ",")
+	return strings.Join(lists.Map(slices.Sorted(maps.Keys(m)), func(f string) string { return f + "=" + m[f] }), ",")
 }
 
 // LevelText is a level of a factor as text: numbers without exponent.
@@ -360,7 +360,6 @@ func LevelText(v any) string {
 // WithoutRate returns the factors but for the rate.
 func WithoutRate(f plan.Factors) plan.Factors { return without(f, experiment.RateFactor) }
 
-// without returns the factors but for one.
 func without(f plan.Factors, factor string) plan.Factors {
 	rest := plan.Factors{}
 	for name, v := range f {

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -28,7 +28,7 @@ type SpeedAdjusted struct {
 }
 
 // workParts are the metrics whose sum shows the machine's speed.
-var workParts = printable.Texts(figures.SpeedParts, func(part string) string { return metric.Of(metric.CPUPerRequest, part) })
+var workParts = lists.Map(figures.SpeedParts, func(part string) string { return metric.Of(metric.CPUPerRequest, part) })
 
 // speedAdjusted are the metrics that can be adjusted, by base name.
 var speedAdjusted = metric.CostsOfCPU()
@@ -87,11 +87,7 @@ func (x *estimator) pooledAtMeanSpeed(p *pooled, treatments []plan.Treatment, le
 			return
 		}
 		all = append(all, at)
-		for _, id := range ids {
-			if !slices.Contains(from, id) {
-				from = append(from, id)
-			}
-		}
+		from = lists.Add(from, ids...)
 	}
 	at := stats.MeanAtSpeed(all)
 	d := at.Interval(x.confidence)

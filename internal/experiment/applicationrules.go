@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -185,7 +185,7 @@ func (v applicationRules) inPlace() {
 // entryOfSource checks that the load has a Service to go to.
 func (v applicationRules) entryOfSource() {
 	a := v.e.Application
-	names := printable.Texts(a.Services, func(s app.Service) string { return s.Name })
+	names := lists.Map(a.Services, func(s app.Service) string { return s.Name })
 	entry := slices.IndexFunc(a.Services, func(s app.Service) bool { return s.Name == a.Entry })
 	switch {
 	case a.Entry == "" && a.Objects == nil && len(names) == 0: // unknown here

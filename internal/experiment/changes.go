@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -273,7 +273,7 @@ func (v changeRules) observed() {
 }
 
 func changeRows() []fieldRow {
-	kinds := printable.Texts(metric.ChangeKinds(), func(k metric.ChangeKind) string { return k.Name + ": " + k.Doc + "." })
+	kinds := lists.Map(metric.ChangeKinds(), func(k metric.ChangeKind) string { return k.Name + ": " + k.Doc + "." })
 	return []fieldRow{
 		{"changes", "Changes of routes, endpoints, policies, certificates and processes during the measure phase. The load shows their effect, or a probe.", nil, nil},
 		{"changes.every", "Time between changes. The first comes after this time.", nil, between(minEvery, maxPhase, "")},

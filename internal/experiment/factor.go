@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -170,11 +170,7 @@ func (c Column[T]) Factor() Factor {
 	}
 	levels := func(list any) []Level {
 		from, _ := list.([]T)
-		out := make([]Level, len(from))
-		for i, x := range from {
-			out[i] = level(x)
-		}
-		return out
+		return lists.Map(from, level)
 	}
 	return Factor{
 		Name: c.Name, Text: c.Text, twiceHint: c.twiceHint, written: c.defaultLevel(), levels: levels, print: printLevel[T],
@@ -358,11 +354,7 @@ func (Baseline) Fields() []string { return FactorNames() }
 
 // FactorNames lists every factor by its name in the file, in order.
 func FactorNames() []string {
-	names := make([]string, len(Table))
-	for i, f := range Table {
-		names[i] = f.Name
-	}
-	return names
+	return lists.Map(Table, func(f Factor) string { return f.Name })
 }
 
 // Field implements [strict.Table].
@@ -372,11 +364,7 @@ func (b *Baseline) Field(name string) (value any, store func()) {
 }
 
 func row(name string) (Factor, bool) {
-	i := slices.IndexFunc(Table, func(f Factor) bool { return f.Name == name })
-	if i < 0 {
-		return Factor{}, false
-	}
-	return Table[i], true
+	return lists.First(Table, func(f Factor) bool { return f.Name == name })
 }
 
 // MarshalYAML writes the levels in the order of [Table].

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
@@ -196,7 +196,7 @@ func each[T any](v validation, path string, xs []T, check func(path string, x T)
 
 func listed[T any](xs []T) string {
 	const most = 8
-	words := printable.Texts(xs[:min(len(xs), most)], func(x T) string { return clip(fmt.Sprint(x)) })
+	words := lists.Map(xs[:min(len(xs), most)], func(x T) string { return clip(fmt.Sprint(x)) })
 	if len(xs) > most {
 		words = append(words, "…")
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -224,7 +224,7 @@ func (v faultRules) faultTarget(path string, t FaultTarget, kind FaultKind) {
 		return // the load generator's own sidecar
 	}
 	for _, topology := range topologies {
-		v.check(path+".service", t.Service, oneOf("service", printable.Texts(topology.Services, func(s app.Service) string { return s.Name })...))
+		v.check(path+".service", t.Service, oneOf("service", lists.Map(topology.Services, func(s app.Service) string { return s.Name })...))
 	}
 }
 
@@ -272,11 +272,7 @@ func (f Fault) Defaults() Fault {
 // FaultKindOf finds a kind by name.
 func FaultKindOf(name string) (FaultKind, bool) {
 	all := FaultKinds()
-	i := slices.IndexFunc(all, func(k FaultKind) bool { return k.Name == name })
-	if i < 0 {
-		return FaultKind{}, false
-	}
-	return all[i], true
+	return lists.First(all, func(k FaultKind) bool { return k.Name == name })
 }
 
 // faultReplicas reports replicas that the target has in no treatment.
@@ -315,7 +311,7 @@ func (v faultRules) replicas(service string) int {
 }
 
 func faultRows() []fieldRow {
-	kinds := printable.Texts(FaultKinds(), func(k FaultKind) string { return k.Name + " (" + k.Doc + ")" })
+	kinds := lists.Map(FaultKinds(), func(k FaultKind) string { return k.Name + " (" + k.Doc + ")" })
 	all := []fieldRow{
 		{"faults", "Faults during the measure phase. They heal at the end of the trial.", nil, nil},
 		{"faults[].kind", "Kind of fault: " + strings.Join(kinds, "; ") + ".", nil, enum(faultKindNames()...)},
@@ -344,7 +340,7 @@ func faultRows() []fieldRow {
 }
 
 func faultKindNames() []string {
-	return printable.Texts(FaultKinds(), func(k FaultKind) string { return k.Name })
+	return lists.Map(FaultKinds(), func(k FaultKind) string { return k.Name })
 }
 
 // Default times after a heal in which its effects may last: connections are opened again and backlogs are sent, or

@@ -257,7 +257,6 @@ func (v validation) check(place string, value any, b bounds) {
 	}
 }
 
-// number is a type with an order.
 type number interface {
 	int | uint64 | float64 | Size | Duration | Cores | PerSecond
 }
@@ -377,8 +376,7 @@ func examples(names []string) form { return func(s *jsonschema.Schema) { s.Examp
 func enum(names ...string) form { return func(s *jsonschema.Schema) { s.Enum = anys(names) } }
 
 func levelList(s *jsonschema.Schema) {
-	one := uint64(1)
-	s.MinItems, s.UniqueItems = &one, true
+	s.MinItems, s.UniqueItems = new(uint64(1)), true
 }
 
 func anys(names []string) []any {
@@ -423,8 +421,7 @@ func Schema(names Names) ([]byte, error) {
 	s.Required = []string{"apiVersion", "kind", "metadata", "factors"}
 	property(s, "metadata").Required = []string{"name"}
 	for _, path := range []string{"factors", "baseline"} {
-		one := uint64(1)
-		property(s, path).MinProperties = &one
+		property(s, path).MinProperties = new(uint64(1))
 	}
 	property(s, "application.services[]").Required = []string{"name"}
 	call := property(s, "application.services[].calls[]")

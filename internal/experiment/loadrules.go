@@ -12,7 +12,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -56,7 +56,7 @@ var profilePaths = map[string]string{
 // profiles reports what the rules of every load find, with each protocol and each rate of new connections.
 func (v loadRules) profiles() {
 	l, c := v.e.Load, v.e.Load.Checks
-	p := load.Profile{Targets: []string{"http://entry/package.Service/Method"}, Measure: time.Second, ExpectSize: -1, ExpectStatus: printable.Texts(c.Status, func(s Status) string { return string(s) }),
+	p := load.Profile{Targets: []string{"http://entry/package.Service/Method"}, Measure: time.Second, ExpectSize: -1, ExpectStatus: lists.Map(c.Status, func(s Status) string { return string(s) }),
 		BodyHas: c.BodyHas, BodyLacks: c.BodyLacks, JSONHas: c.JSONHas, JSONLacks: c.JSONLacks, Calls: make([]load.Call, min(1, len(l.Requests)))}
 	for _, name := range sortedKeys(l.Headers) {
 		p.Headers = append(p.Headers, name+": "+l.Headers[name])
@@ -436,10 +436,7 @@ const (
 
 // Cycle is the time after which the profile repeats. It is 0 if there is none.
 func (p RateProfile) Cycle() (cycle Duration) {
-	for _, s := range p.Steps {
-		cycle += s.For
-	}
-	return cycle
+	return lists.Sum(p.Steps, func(s Step) Duration { return s.For })
 }
 
 func (v loadRules) steps(path string, steps []Step) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -253,10 +254,5 @@ func (v validation) meshNames() []string {
 
 // Variants lists the names of the variants, in order.
 func (e *Experiment) Variants() (names []string) {
-	for _, name := range slices.Sorted(maps.Keys(e.Meshes)) {
-		if e.Meshes[name].From != "" {
-			names = append(names, name)
-		}
-	}
-	return names
+	return lists.Where(slices.Sorted(maps.Keys(e.Meshes)), func(name string) bool { return e.Meshes[name].From != "" })
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -219,12 +220,7 @@ const savedShare = 0.1
 
 // failedAfter is the number of requests that failed after a change was sent.
 func failedAfter(c result.Change) (n int) {
-	for _, ms := range c.FailedMS {
-		if ms >= 0 {
-			n++
-		}
-	}
-	return n
+	return lists.Count(c.FailedMS, func(ms float64) bool { return ms >= 0 })
 }
 
 // latestOf is the likely end of a span, ms: the longest wait of the sample after the last old answer, or the first new one.
@@ -336,7 +332,6 @@ func contradicted(at [3]*float64, end float64) bool {
 	return last > end+clockTolerance
 }
 
-// add adds a change to the means.
 func (p *ChangeParts) add(at [3]*float64, whole, resolution float64) {
 	p.Changes++
 	mean := func(of *float64, v float64) { *of += (v - *of) / float64(p.Changes) }
@@ -460,10 +455,7 @@ func startFigures(f *figures, r *result.Record) {
 	if len(r.Starts) == 0 {
 		return
 	}
-	lost := 0
-	for _, s := range r.Starts {
-		lost += s.Lost
-	}
+	lost := lists.Sum(r.Starts, func(s result.Start) int { return s.Lost })
 	f.set(metric.StopLost, float64(lost)/float64(len(r.Starts)))
 	for _, part := range metric.StartParts {
 		for base, of := range map[string]func(result.Start) map[string]float64{

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -319,10 +320,7 @@ func probedPart(trials []*sliced, plane metric.Plane) int {
 
 // beforehand is the time of the readings before the load, s.
 func (t *sliced) beforehand() (sum float64) {
-	for _, row := range t.record.Quiet.Before {
-		sum += longest(row).Seconds()
-	}
-	return sum
+	return lists.Sum(t.record.Quiet.Before, func(row result.QuietRow) float64 { return longest(row).Seconds() })
 }
 
 // ofProbes bounds the work of probes that passes for idle work in the slices of others, s: each deferred as much as a request of the
@@ -421,11 +419,7 @@ func shown(trials []*sliced, at map[*sliced]signs) bool {
 }
 
 func valid(trials []*sliced) (all []*sliced) {
-	for _, t := range trials {
-		if t.record.Valid {
-			all = append(all, t)
-		}
-	}
+	all = lists.Where(trials, func(t *sliced) bool { return t.record.Valid })
 	if len(all) == 0 {
 		return trials
 	}
@@ -474,7 +468,6 @@ func (e estimate) high() float64 {
 	return high
 }
 
-// signs are the signs of deferred work of a plane.
 func (t *sliced) signs(plane metric.Plane, idle, before work) (s signs) {
 	var laterTime, laterCPU, sum, firstCPU, firstTime, nextCPU, nextTime float64
 	for i, row := range t.rows {
@@ -607,10 +600,7 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 	}
 	var of []string
 	for _, part := range metric.Parts() {
-		all := 0.0
-		for _, p := range part.Planes {
-			all += cost[p]
-		}
+		all := lists.Sum(part.Planes, func(p metric.Plane) float64 { return cost[p] })
 		if slices.Contains(part.Planes, plane) && own >= burstShare*all {
 			of = append(of, metric.Of(metric.CPUPerRequest, part.Name), metric.Of(metric.CPUCores, part.Name), metric.Of(metric.CPUPer1000, part.Name))
 		}

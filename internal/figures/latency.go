@@ -279,7 +279,6 @@ func streamFigures(f *figures, r *result.Record) {
 	}
 }
 
-// setRoute sets the metric of a route that has one.
 func (f *figures) setRoute(base, path string, v float64) {
 	name := base + strings.TrimPrefix(path, "/")
 	if _, ok := metric.Lookup(name); ok {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -209,9 +210,7 @@ func keep(v series, want func(x, mean, sd float64) bool) series {
 
 // moments are the mean and the population standard deviation.
 func moments(v series) (mean, sd float64) {
-	for _, x := range v {
-		mean += x / float64(len(v))
-	}
+	mean = lists.Sum(v, func(x float64) float64 { return x / float64(len(v)) })
 	for _, x := range v {
 		sd += (x - mean) * (x - mean) / float64(len(v))
 	}
@@ -322,12 +321,7 @@ func spectrumAt(d result.Latency, q float64) (float64, bool) {
 func wordsOnly(f *figures, l *result.Load) bool {
 	any := false
 	for _, k := range []struct{ of, base string }{{"response", metric.Latency}, {"service", metric.ServiceTime}} {
-		var ds []result.Latency
-		for _, d := range l.Published {
-			if d.Of == k.of {
-				ds = append(ds, d)
-			}
-		}
+		ds := lists.Where(l.Published, func(d result.Latency) bool { return d.Of == k.of })
 		if len(ds) > 0 {
 			any = true
 			oneDistribution(f, k.base, ds)

@@ -8,6 +8,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -93,10 +94,7 @@ func MemoryCourse(r *result.Record, p metric.Part) (course [][2]float64) {
 		}
 	}
 	for _, m := range fewest {
-		sum := 0.0
-		for _, t := range of {
-			sum += memoryAt(t, m.Seconds)
-		}
+		sum := lists.Sum(of, func(t *result.TaskUsage) float64 { return memoryAt(t, m.Seconds) })
 		course = append(course, [2]float64{math.Round(m.Seconds*100) / 100, sum / mib})
 	}
 	return course

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -606,12 +607,7 @@ func checkSame(records []result.Record, all []unsummed, trials []int, plane metr
 	}
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(most)) {
-		complete := 0
-		for _, c := range counts {
-			if c[name] == most[name] {
-				complete++
-			}
-		}
+		complete := lists.Count(counts, func(c map[string]int) bool { return c[name] == most[name] })
 		if complete < len(trials) {
 			differ = append(differ, fmt.Sprintf("%d of %s in %d of %s", most[name], name, complete, printable.Counted(len(trials), "trial")))
 		}

@@ -204,8 +204,7 @@ func openFile(path string) (*regular.File, error) {
 // fileError is a [FileError] with the cause and the hint of err.
 func fileError(path string, err error) error {
 	e := &FileError{Path: path, Hinted: hint.Hinted{Err: err, Text: hint.Of(err)}}
-	var of *fs.PathError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		e.Err = of.Err
 	}
 	return e

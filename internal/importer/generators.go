@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -127,9 +128,7 @@ func (f format) read(paths []string, o Options) (*Study, error) {
 	meshes := meshesOfFiles(files)
 	for _, path := range files {
 		for _, t := range f.trials(path, meshes[path], o) {
-			if !slices.Contains(s.Meshes, t.Mesh) {
-				s.Meshes = append(s.Meshes, t.Mesh)
-			}
+			s.Meshes = lists.Add(s.Meshes, t.Mesh)
 			s.Trials = append(s.Trials, t)
 		}
 	}
@@ -177,7 +176,7 @@ func treatmentIn(path string) string {
 // meshesOfFiles returns the mesh of each file. It is the directory's name, where files are in several directories. Files of one
 // directory whose names differ by more than numbers are of different meshes: with.json, without.json.
 func meshesOfFiles(files []string) map[string]string {
-	byDir := MeshesOf(printable.Texts(files, filepath.Dir))
+	byDir := MeshesOf(lists.Map(files, filepath.Dir))
 	meshes, names, dirs := map[string]string{}, map[string]bool{}, map[string]bool{}
 	for _, path := range files {
 		meshes[path] = byDir[filepath.Dir(path)]

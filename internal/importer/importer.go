@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -32,11 +33,7 @@ type Source struct {
 
 // Generators returns the sources for outputs of load generators and of benchmarks, one per program.
 func Generators() []Source {
-	var sources []Source
-	for _, f := range formats {
-		sources = append(sources, Source{f.name, f.doc, f.read})
-	}
-	return sources
+	return lists.Map(formats, func(f format) Source { return Source{f.name, f.doc, f.read} })
 }
 
 // Options supply what the files lack. The zero value is the default.

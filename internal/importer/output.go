@@ -16,6 +16,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -453,10 +454,7 @@ func (o *Output) distribution(ls []result.Latency) error {
 	if err != nil || !fine(o.latency.Buckets) {
 		return err
 	}
-	var counted int64
-	for _, x := range b {
-		counted += x.count
-	}
+	counted := lists.Sum(b, func(x bin) int64 { return x.count })
 	if counted > o.requests+sum(o.errors) {
 		return fmt.Errorf("the histogram is of %d requests, and there were %d", counted, o.requests)
 	}

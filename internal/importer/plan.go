@@ -13,6 +13,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -110,13 +112,7 @@ func (f factor) level(t *Trial) (experiment.Level, bool) {
 
 // safe converts a word for use in a file name.
 func safe(word string) string {
-	word = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-			return r
-		}
-		return '-'
-	}, word)
+	word = printable.Plain(word, "-_.", '-')
 	word = strings.Trim(word[:min(len(word), 80)], ".-")
 	return cmp.Or(word, "mesh")
 }
@@ -228,9 +224,7 @@ func (s *Study) experiment(p *plan.Plan) ([]byte, error) {
 	}
 	for _, t := range p.Treatments {
 		for name, level := range t.Factors {
-			if !slices.Contains(h.Factors[name], level) {
-				h.Factors[name] = append(h.Factors[name], level)
-			}
+			h.Factors[name] = lists.Add(h.Factors[name], level)
 		}
 		switch base := t.Levels.Application; {
 		case base != "" && t.Baseline == "":

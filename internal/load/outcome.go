@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Failure is the reason why one request failed, or FailureNone if it did not. Every
@@ -237,10 +239,7 @@ const CauseStatus = "status "
 
 // Failed is the number of failed requests.
 func (r *Result) Failed() (n int64) {
-	for _, c := range r.Failures {
-		n += c.Count
-	}
-	return n
+	return lists.Sum(r.Failures, func(c Cause) int64 { return c.Count })
 }
 
 // Generator is the state of the generator in the measure window, whatever the outcome

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Mistake is what is wrong with one field of a profile.
@@ -190,10 +191,7 @@ const (
 
 // validateMessages adds the mistakes in the messages of gRPC calls.
 func (p *Profile) validateMessages(m *mistakes) {
-	bytes := 0
-	for _, message := range p.Messages {
-		bytes += len(message)
-	}
+	bytes := lists.Sum(p.Messages, func(message []byte) int { return len(message) })
 	m.refuse("messages", len(p.Messages) > 0 && p.Protocol != ProtocolGRPC, "messages need protocol grpc, not %s", p.Protocol)
 	m.refuse("messages", len(p.Messages) > 0 && (p.Body != nil || p.RequestSize > 0), "a gRPC call cannot have messages and also a body")
 	m.refuse("roundTrips", p.RoundTrips && (len(p.Messages) == 0 || !p.GRPCStream), "round trips need messages and a response stream")
@@ -201,7 +199,6 @@ func (p *Profile) validateMessages(m *mistakes) {
 	m.refuse("messages", bytes > maxMessageBytes, "the messages of a call have %d bytes, more than %d", bytes, maxMessageBytes)
 }
 
-// validateCalls adds the mistakes in calls.
 func (p *Profile) validateCalls(m *mistakes) {
 	m.refuse("calls", len(p.Calls) > 0 && len(p.Calls) != len(p.Targets), "%d calls for %d targets", len(p.Calls), len(p.Targets))
 	for i, c := range p.Calls {

@@ -1,6 +1,6 @@
 package metric
 
-import "slices"
+import "github.com/tare-mesh/tare/internal/base/lists"
 
 // Kinds of changes during the measure phase.
 const (
@@ -86,11 +86,7 @@ func ChangeKinds() []ChangeKind { return changeKinds }
 
 // ChangeKindOf finds a kind by name.
 func ChangeKindOf(name string) (ChangeKind, bool) {
-	i := slices.IndexFunc(changeKinds, func(k ChangeKind) bool { return k.Name == name })
-	if i < 0 {
-		return ChangeKind{}, false
-	}
-	return changeKinds[i], true
+	return lists.First(changeKinds, func(k ChangeKind) bool { return k.Name == name })
 }
 
 // ChangeNames lists the names of the kinds with a property, nil for all.

@@ -13,6 +13,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Direction is the way in which a metric improves.
@@ -197,11 +199,7 @@ func FamilyTitle(base string) string {
 
 // LookupBase finds the first row of a base name.
 func LookupBase(base string) (Row, bool) {
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.Name == base })
-	if i < 0 {
-		return Row{}, false
-	}
-	return rows[i], true
+	return lists.First(rows, func(r Row) bool { return r.Name == base })
 }
 
 // Title is the metric in words, e.g. "CPU/request, data plane".

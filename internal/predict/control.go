@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -47,12 +48,7 @@ func (m *controlMeasured) add(r *result.Record, block int, levels []float64, per
 // the mean. ok is false without a control plane, or if the levels are too few for a curve.
 func (g *group) controlSize(s Sizing, confidence float64) (size Size, ok bool) {
 	all := s.axes()
-	var axes []string
-	for _, axis := range all {
-		if !slices.Contains(loadAxes, axis) {
-			axes = append(axes, axis)
-		}
-	}
+	axes := lists.Where(all, func(axis string) bool { return !slices.Contains(loadAxes, axis) })
 	at := make([]float64, len(axes))
 	for i, axis := range axes {
 		at[i] = s.At[axis]
@@ -205,10 +201,7 @@ func (r *controlRun) cost(wanted []float64, prices *Prices, confidence float64) 
 		if axis >= 0 {
 			from, to, at = axis, axis+1, []float64{cost.Configured[axis].At}
 		}
-		over := make([]Point, len(points))
-		for i, p := range points {
-			over[i] = Point{Block: p.Block, At: p.At[from:to], Cost: p.Cost}
-		}
+		over := lists.Map(points, func(p Point) Point { return Point{Block: p.Block, At: p.At[from:to], Cost: p.Cost} })
 		curve, err := Fit(over, controlAxes[from:to], confidence)
 		if err != nil {
 			return Amount{}, err
@@ -253,7 +246,6 @@ func arm(points []Point) (chosen []Point, axis int) {
 	return slices.DeleteFunc(slices.Clone(points), func(p Point) bool { return !slices.Equal(p.At, fewest.At) }), -1
 }
 
-// amountOf is the amount of a band.
 func amountOf(b Band) Amount {
 	mean, another := b.High-b.Estimate, b.NewHigh-b.Estimate
 	c := Causes{Curve: mean, Deployment: math.Sqrt(max(0, another*another-mean*mean))}

@@ -170,7 +170,8 @@ func (s Source) collect(all *[]*Costs) error {
 		}
 		if r.Edges > 1 {
 			if slices.Equal(p.levels, lowest[p.key]) {
-				costsFor(all, p.place, p.control, s.Run.Confidence()).callersFor(s.Dir, p.protocol).addCallers(r, t.Block)
+				costs := costsFor(all, p.place, p.control, s.Run.Confidence())
+				sourceOf(&costs.called, s.Dir, p.protocol).addCallers(r, t.Block)
 			}
 			continue
 		}
@@ -179,7 +180,7 @@ func (s Source) collect(all *[]*Costs) error {
 			continue
 		}
 		costs := costsFor(all, p.place, p.control, s.Run.Confidence())
-		src := costs.sourceFor(s.Dir, p.protocol)
+		src := sourceOf(&costs.sources, s.Dir, p.protocol)
 		perSecond := t.Metrics[metric.Rate] / float64(r.Load.Completed)
 		costs.control.run(s.Dir).add(r, t.Block, configuredIn(r), perSecond)
 		for _, side := range sides {
@@ -258,8 +259,6 @@ func costsFor(all *[]*Costs, p place, control string, confidence float64) *Costs
 func (c *Costs) hasCurves() bool {
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return len(s.curves) > 0 })
 }
-
-func (c *Costs) sourceFor(dir, protocol string) *source { return sourceOf(&c.sources, dir, protocol) }
 
 // sourceOf returns the source of a run and a protocol, a new one for its first trial.
 func sourceOf(all *[]*source, dir, protocol string) *source {
@@ -409,9 +408,6 @@ var callersRun = []string{"application.topology=callers", "factors.rate=[10]", "
 
 // mostCallers is the most services that one of that application calls.
 const mostCallers = 11
-
-// callersFor returns the source of a run of services that call others by a protocol.
-func (c *Costs) callersFor(dir, protocol string) *source { return sourceOf(&c.called, dir, protocol) }
 
 // addCallers adds the memory of sidecars by the number of services that theirs calls: a mean for each number in a trial.
 func (s *source) addCallers(r *result.Record, block int) {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -270,10 +271,7 @@ func (c *Curve) fitMean(blocks [][]Point) {
 	c.Form, c.Reason, c.Points = c.form.name, c.form.reason, slices.Concat(blocks...)
 	var sum, squares float64
 	for _, b := range blocks {
-		var costs []float64
-		for _, p := range b {
-			costs = append(costs, p.Cost)
-		}
+		costs := lists.Map(b, func(p Point) float64 { return p.Cost })
 		mean, n := stats.Mean(costs), float64(len(b)-1)
 		c.fits, c.blocks, c.free = append(c.fits, []float64{mean}), append(c.blocks, b[0].Block), c.free+n
 		if sum += mean; n > 0 {
@@ -317,10 +315,7 @@ func (c *Curve) At(at ...float64) (Band, error) {
 
 // bandOf is the band of a sum of the factors of a form with weights.
 func (c *Curve) bandOf(f fitted, weights []float64) Band {
-	var costs []float64
-	for _, k := range f.fits {
-		costs = append(costs, weighted(k, weights))
-	}
+	costs := lists.Map(f.fits, func(k []float64) float64 { return weighted(k, weights) })
 	mean, n, sd := stats.Mean(costs), float64(len(costs)), stats.SD(costs)
 	half := stats.HalfWidth(sd, len(costs), c.Confidence)
 	noise := c.Noise * mean
@@ -511,18 +506,13 @@ func grouped(points []Point) (blocks [][]Point) {
 
 // placesOf counts the combinations of levels.
 func placesOf(points []Point) int {
-	places := map[string]bool{}
-	for _, p := range points {
-		places[fmt.Sprint(p.At)] = true
-	}
+	places := lists.Set(points, func(p Point) string { return fmt.Sprint(p.At) })
 	return len(places)
 }
 
 // levelsOf returns the levels of an axis, the lowest first.
 func levelsOf(points []Point, axis int) (levels []float64) {
-	for _, p := range points {
-		levels = append(levels, p.At[axis])
-	}
+	levels = lists.Map(points, func(p Point) float64 { return p.At[axis] })
 	slices.Sort(levels)
 	return slices.Compact(levels)
 }

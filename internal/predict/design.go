@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -29,10 +30,7 @@ func DeviationsOf(run *compare.Run) (d Deviations, err error) {
 				return d, err
 			}
 			middle := []float64{math.Sqrt(c.Axes[0].From * c.Axes[0].To)}
-			var costs []float64
-			for _, k := range c.fits {
-				costs = append(costs, c.value(c.form, k, middle))
-			}
+			costs := lists.Map(c.fits, func(k []float64) float64 { return c.value(c.form, k, middle) })
 			d.Deployment = max(d.Deployment, stats.SD(costs)/stats.Mean(costs))
 			d.Trial = max(d.Trial, c.Noise)
 		}

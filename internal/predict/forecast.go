@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -134,8 +135,7 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 	cpu, memory := weights{cores: 1}, weights{mib: 1}
 	f.CPU, f.Memory = e.amount(proxies, cpu), ofMemory.amount(proxies, memory)
 	if prices != nil {
-		month := e.amount(proxies, weights{prices.Core, prices.MiB})
-		f.Month = &month
+		f.Month = new(e.amount(proxies, weights{prices.Core, prices.MiB}))
 	}
 	for i, p := range proxies {
 		e.only, ofMemory.only = []int{i}, []int{i}
@@ -294,9 +294,7 @@ type weights struct{ cores, mib float64 }
 
 // cost is the cost of a proxy's replicas, with the value of each part.
 func (p proxy) cost(w weights, value func(part) float64) (sum float64) {
-	for _, x := range p.cpu {
-		sum += w.cores * p.scale * x.weight * value(x)
-	}
+	sum = lists.Sum(p.cpu, func(x part) float64 { return w.cores * p.scale * x.weight * value(x) })
 	for _, x := range p.memory {
 		sum += w.mib * x.weight * value(x)
 	}
@@ -409,10 +407,7 @@ func (e estimator) newAmount(estimate, curve float64, deployment variance, graph
 
 // mean is the mean of a part's cost over deployments.
 func mean(x part) float64 {
-	var sum float64
-	for _, k := range x.curve.fits {
-		sum += x.curve.value(x.curve.form, k, x.at)
-	}
+	sum := lists.Sum(x.curve.fits, func(k []float64) float64 { return x.curve.value(x.curve.form, k, x.at) })
 	return sum / float64(len(x.curve.fits))
 }
 
@@ -493,9 +488,7 @@ func partsOf(proxies []proxy, w weights) (all []part) {
 // usedBy returns the runs of parts, and the fewest blocks of a curve.
 func usedBy(parts []part) (dirs []string, blocks int) {
 	for _, x := range parts {
-		if !slices.Contains(dirs, x.source.dir) {
-			dirs = append(dirs, x.source.dir)
-		}
+		dirs = lists.Add(dirs, x.source.dir)
 		if n := len(x.curve.blocks); blocks == 0 || n < blocks {
 			blocks = n
 		}
@@ -566,9 +559,7 @@ func (g Graph) Command(flow Flow, dir string) string {
 	for _, call := range flow.Calls {
 		grow("requestSize", call.Request)
 		grow("responseSize", call.Response)
-		if !slices.Contains(protocols, call.Protocol) {
-			protocols = append(protocols, call.Protocol)
-		}
+		protocols = lists.Add(protocols, call.Protocol)
 	}
 	down, up := twoDigits(low*0.9), twoDigits(high*1.1)
 	if up < 4*down {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -63,10 +64,7 @@ func (g Graph) Spread(rates map[string]float64) (Flow, error) {
 	for _, name := range slices.Sorted(maps.Keys(rates)) {
 		i := slices.IndexFunc(g.Services, func(s app.Service) bool { return s.Name == name })
 		if i < 0 {
-			var names []string
-			for _, s := range g.Services {
-				names = append(names, s.Name)
-			}
+			names := lists.Map(g.Services, func(s app.Service) string { return s.Name })
 			return Flow{}, hint.Usage(fmt.Errorf("--rate %s: the graph has no service %.60q", name, name), strict.DidYouMean(name, names))
 		}
 		if !(rates[name] > 0) || math.IsInf(rates[name], 0) {

@@ -97,7 +97,6 @@ func (at place) limitsOf(run *compare.Run, name string, options map[string]strin
 	return l, fmt.Sprint(factors, at.mesh, options, other)
 }
 
-// limitedTrial has the effects of limits in one trial.
 type limitedTrial struct {
 	block  int
 	levels []float64

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -78,10 +79,7 @@ func (x fit) excluded() bool {
 
 // most is the largest deviation that the blocks agree about.
 func (x fit) most() (most float64) {
-	for _, d := range x.agreed {
-		most = max(most, math.Abs(d))
-	}
-	return most
+	return lists.Most(x.agreed, math.Abs)
 }
 
 // noise is the standard deviation of trials around the curves of their blocks, and its degrees of freedom.
@@ -131,10 +129,7 @@ func (c *Curve) fitBetween(nearest *candidate, places map[string]int) {
 		}
 		c.fits = append(c.fits, costs)
 	}
-	shares := make([]float64, len(levels))
-	for j, level := range levels {
-		shares[j] = level / c.Axes[0].To
-	}
+	shares := lists.Map(levels, func(level float64) float64 { return level / c.Axes[0].To })
 	between := between{shares, means}
 	c.form = form{name: formBetween, ends: between.ends}
 	for j := range levels {
@@ -156,10 +151,7 @@ func (c *Curve) fewRates() string {
 // at the measured rates alone.
 func (c *Curve) openBetween() {
 	chosen, fits := c.form, c.fits
-	var rates []float64
-	for _, rate := range levelsOf(c.Points, 0) {
-		rates = append(rates, rate/c.Axes[0].To)
-	}
+	rates := lists.Map(levelsOf(c.Points, 0), func(rate float64) float64 { return rate / c.Axes[0].To })
 	c.Form, c.Reason = formBetween, c.fewRates()+chosen.others
 	c.form.ends = func(x []float64) (low, high []float64) {
 		var parts [][]float64 // of the form at each measured rate
@@ -167,10 +159,7 @@ func (c *Curve) openBetween() {
 		for i, rate := range rates {
 			at := slices.Clone(x)
 			at[0] = rate
-			var of []float64
-			for _, t := range chosen.terms {
-				of = append(of, t(at))
-			}
+			of := lists.Map(chosen.terms, func(t term) float64 { return t(at) })
 			parts = append(parts, of)
 			for _, k := range fits {
 				costs[i] += weighted(k, of) / float64(len(fits))

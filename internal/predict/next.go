@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -137,9 +138,6 @@ func widest(all []Size) (half, gap float64) {
 }
 
 func list(rates []float64) string {
-	var all []string
-	for _, rate := range rates {
-		all = append(all, fmt.Sprintf("%g", rate))
-	}
+	all := lists.Map(rates, func(rate float64) string { return fmt.Sprintf("%g", rate) })
 	return "[" + strings.Join(all, ", ") + "]"
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -96,7 +97,7 @@ func CostsFor(all []*Costs, name string) (*Costs, error) {
 	case len(with) == 0:
 		return nil, hint.New("measure one: tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]'", "no run has a mesh with sidecars")
 	}
-	names := printable.Texts(with, func(c *Costs) string { return fmt.Sprint(c.Factors) })
+	names := lists.Map(with, func(c *Costs) string { return fmt.Sprint(c.Factors) })
 	return nil, hint.Usage(fmt.Errorf("the sidecars are of %s, and the runs have several costs: %s", name, strings.Join(names, ", ")), "name a run of "+name+" alone with --from")
 }
 
@@ -140,7 +141,7 @@ func (c *Costs) Needs(s Sidecars, headroom float64) (Needs, error) {
 		n.Command = g.Command(flow, c.sources[0].dir)
 	}
 	if sized == nil {
-		return n, hint.Wrap(errors.New(printable.Listed(printable.Texts(n.Workloads, func(x Need) string { return x.Refused }), mostNamed)), "measure them: "+n.Command)
+		return n, hint.Wrap(errors.New(printable.Listed(lists.Map(n.Workloads, func(x Need) string { return x.Refused }), mostNamed)), "measure them: "+n.Command)
 	}
 	n.From, n.Blocks = usedBy(partsOf(sized, weights{1, 1}))
 	n.CPU, n.Memory = e.amount(sized, weights{cores: 1}), ofMemory.amount(sized, weights{mib: 1})
@@ -192,8 +193,5 @@ func (c *Costs) protocol() string {
 
 // peak is the most memory of any sidecar that was measured, MiB.
 func (c *Costs) peak() (most float64) {
-	for _, s := range c.sources {
-		most = max(most, s.peak)
-	}
-	return most
+	return lists.Most(c.sources, func(s *source) float64 { return s.peak })
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -386,10 +387,7 @@ func (g *growths) add(r *result.Record, at []float64, tasks []result.TaskUsage) 
 		g.places = append(g.places, grown{at: at})
 	}
 	p, n := &g.places[i], float64(len(tasks))
-	var memory float64
-	for _, t := range tasks {
-		memory += float64(t.End.RSS) / (1 << 20) / n
-	}
+	memory := lists.Sum(tasks, func(t result.TaskUsage) float64 { return float64(t.End.RSS) / (1 << 20) / n })
 	p.perMinute, p.memory = append(p.perMinute, perMinute/n), append(p.memory, memory)
 }
 

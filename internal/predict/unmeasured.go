@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -200,9 +201,7 @@ func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
 		if outside != nil {
 			x.low, x.high = min(x.low, outside.At), max(x.high, outside.At)
 		}
-		if !slices.Contains(x.of, of) {
-			x.of = append(x.of, of)
-		}
+		x.of = lists.Add(x.of, of)
 	}
 	var lines []error
 	for _, x := range reasons {

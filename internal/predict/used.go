@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -59,7 +60,6 @@ func usedCurves(proxies []proxy) (all []Used) {
 	return all
 }
 
-// quantityOf returns the cost that a curve of the source has.
 func (s *source) quantityOf(c *Curve) quantity {
 	for q, of := range s.curves {
 		if of == c {
@@ -143,9 +143,7 @@ func (f Forecast) below(dir string) (names []string, lowest float64) {
 		for _, p := range u.Places {
 			if u.From == dir && p.Rate > 0 && p.Rate < u.Curve.Axes[0].From {
 				lowest = min(lowest, p.Rate)
-				if !slices.Contains(names, p.Service) {
-					names = append(names, p.Service)
-				}
+				names = lists.Add(names, p.Service)
 			}
 		}
 	}

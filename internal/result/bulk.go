@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
@@ -125,10 +126,7 @@ func (b *Bulk) Close() error { return b.dir.Close() }
 // Discard closes the directory of an import that failed, and removes all that it has, and the directory if CreateBulk
 // created it.
 func (b *Bulk) Discard() error {
-	var errs []error
-	for _, name := range append([]string{TrialsDir}, ownFiles...) {
-		errs = append(errs, b.dir.held.RemoveAll(name))
-	}
+	errs := lists.Map(append([]string{TrialsDir}, ownFiles...), b.dir.held.RemoveAll)
 	errs = append(errs, b.dir.held.Close())
 	if b.created {
 		errs = append(errs, os.Remove(b.dir.path))

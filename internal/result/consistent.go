@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -487,9 +488,7 @@ type Refutation struct {
 // against its slices, which are in a file at path. Reports leave the trial out, and `tare verify` adds checks that read whole logs. A
 // missing or damaged slices.csv refutes nothing.
 func (r *Record) Refutations(path string) (all []Refutation) {
-	for _, message := range r.Contradictions() {
-		all = append(all, Refutation{RecordFile, message})
-	}
+	all = lists.Map(r.Contradictions(), func(message string) Refutation { return Refutation{RecordFile, message} })
 	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
 		return all
 	}

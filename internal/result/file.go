@@ -70,8 +70,7 @@ var storageHelp = []struct {
 func storage(op, path string, err error) error {
 	e := &Error{Op: op, Path: path, Hinted: hint.Hinted{Err: err}}
 	// The path is printed only once. That of a root is relative.
-	var p *os.PathError
-	if errors.As(err, &p) && strings.HasSuffix(path, p.Path) {
+	if p, ok := errors.AsType[*os.PathError](err); ok && strings.HasSuffix(path, p.Path) {
 		e.Err = p.Err
 	}
 	e.Text = hint.Of(err)
@@ -149,7 +148,6 @@ func wrongType(err error) error {
 	return fmt.Errorf("found %s%s, expected %s", wrong.Value, place, cmp.Or(jsonTypes[wrong.Type.Kind()], "a number"))
 }
 
-// lineOf returns the line of a JSON error.
 func lineOf(b []byte, err error) int {
 	var offset int64
 	var syntax *json.SyntaxError

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/regular"
 )
 
@@ -158,11 +159,7 @@ func Digest(dir, name string) (File, error) {
 
 // Lookup returns the entry of the file called name.
 func (m *Manifest) Lookup(name string) (File, bool) {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return f.Name == name })
-	if i < 0 {
-		return File{}, false
-	}
-	return m.Files[i], true
+	return lists.First(m.Files, func(f File) bool { return f.Name == name })
 }
 
 // Manifest returns the manifest of the trial called id, or nil if it has none.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/execution"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
@@ -283,12 +284,7 @@ func (r *Record) Answered() (n int64) {
 
 // FailedExecutions are the executions with another exit code than 0.
 func (r *Record) FailedExecutions() (failed []execution.Reading) {
-	for _, x := range r.Executions {
-		if x.Exit != 0 {
-			failed = append(failed, x)
-		}
-	}
-	return failed
+	return lists.Where(r.Executions, func(x execution.Reading) bool { return x.Exit != 0 })
 }
 
 // ExecutionFailures describes the failed executions in a line, by the last one.
@@ -647,7 +643,7 @@ func (l *Load) FailureText() string {
 		return "no cause is recorded"
 	}
 	most := printable.MostFirst(counts)
-	return strings.Join(printable.Texts(most[:min(len(most), 4)], func(cause string) string { return fmt.Sprintf("%s (%d)", cause, counts[cause]) }), ", ")
+	return strings.Join(lists.Map(most[:min(len(most), 4)], func(cause string) string { return fmt.Sprintf("%s (%d)", cause, counts[cause]) }), ", ")
 }
 
 // Disturbed reports whether faults or changes ended processes of the trial and started others.
@@ -660,10 +656,7 @@ func (r *Record) Disturbed() bool {
 
 // StartsSeen returns the starts of the trial's pod as expectations use them.
 func (r *Record) StartsSeen() (all []expect.Start) {
-	for _, s := range r.Starts {
-		all = append(all, expect.Start{First: s.FirstMS, Gone: s.GoneMS, Lost: s.Lost})
-	}
-	return all
+	return lists.Map(r.Starts, func(s Start) expect.Start { return expect.Start{First: s.FirstMS, Gone: s.GoneMS, Lost: s.Lost} })
 }
 
 // ChangesSeen returns the trial's changes as expectations use them.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -48,7 +48,7 @@ func (o AB) ends() bool {
 
 // literals are the words of a program that ends: they have no addresses.
 func literals(args []string) ([]string, error) {
-	return printable.Texts(args, func(word string) string { return strings.ReplaceAll(word, "${", "$${") }), nil
+	return lists.Map(args, func(word string) string { return strings.ReplaceAll(word, "${", "$${") }), nil
 }
 
 // leastSeries is the shortest time for the executions of a program in a block.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -34,10 +35,7 @@ const (
 // memory must be enough. free is 0 if it is unknown.
 func tooLarge(e *experiment.Experiment, p *plan.Plan, free int64) string {
 	for _, treatments := range p.AtOnce() {
-		var need int64
-		for _, t := range treatments {
-			need += memoryOf(e, t.Levels)
-		}
+		need := lists.Sum(treatments, func(t plan.Treatment) int64 { return memoryOf(e, t.Levels) })
 		if free > 0 && need > free/2 {
 			return fmt.Sprintf("%d treatments at once need about %d MiB of memory, more than half of the free %d MiB", len(treatments), need>>20, free>>20)
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -306,7 +306,6 @@ func (s *search) ended() error {
 	return s.deployment.Broken()
 }
 
-// send runs one load of the search.
 func (s *search) send(ctx context.Context, p load.Profile) (load.Report, error) {
 	r, err := engine.Run(ctx, p.WithDefaults(), nil)
 	if gone := s.ended(); gone != nil && ctx.Err() == nil {
@@ -329,7 +328,7 @@ func failures(r load.Report) error {
 	if float64(failed) <= 0.001*float64(r.Requests) {
 		return nil
 	}
-	kinds := printable.Texts(slices.Sorted(maps.Keys(r.Errors)), func(kind string) string { return fmt.Sprintf("%d %s", r.Errors[kind], kind) })
+	kinds := lists.Map(slices.Sorted(maps.Keys(r.Errors)), func(kind string) string { return fmt.Sprintf("%d %s", r.Errors[kind], kind) })
 	for _, status := range slices.Sorted(maps.Keys(r.Statuses)) {
 		if status[0] != '2' && status != "grpc-0" {
 			kinds = append(kinds, fmt.Sprintf("%d with status %s", r.Statuses[status], status))
@@ -382,12 +381,7 @@ func (w *weighFile) slice(p95 float64) {
 
 // sliceFor is the shortest slice that is long against answers with a p95 in ms. It is not ok if none is.
 func sliceFor(p95 float64) (length time.Duration, ok bool) {
-	for _, length := range sliceLengths {
-		if p95 < promptRatio*float64(length.Milliseconds()) {
-			return length, true
-		}
-	}
-	return 0, false
+	return lists.First(sliceLengths, func(length time.Duration) bool { return p95 < promptRatio*float64(length.Milliseconds()) })
 }
 
 // repeated are n blocks of valid trials. Up to half as many are repeated, and two at least.

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
@@ -51,9 +52,7 @@ func Targets(path string, notef func(format string, args ...any)) ([]experiment.
 				return nil, hint.New("write the header in load.headers or load.requests", "%s: header %s would send a file of this machine: %.80s", path, name, value)
 			}
 			if SecretHeader(name) && !strings.Contains(value, "${") {
-				if !slices.Contains(omitted, name) {
-					omitted = append(omitted, name)
-				}
+				omitted = lists.Add(omitted, name)
 				continue
 			}
 			if r.Headers == nil {

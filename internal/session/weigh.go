@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -277,9 +278,7 @@ var portMark = regexp.MustCompile(`(^|[^$])\{(port|host)\}`)
 
 // programWords are a program's command line with its marks.
 func programWords(args []string) (words []string, err error) {
-	for _, word := range args {
-		words = append(words, portMark.ReplaceAllString(word, "$1$${$2}"))
-	}
+	words = lists.Map(args, func(word string) string { return portMark.ReplaceAllString(word, "$1$${$2}") })
 	return words, knownFields("the program", args, programFields, false)
 }
 
@@ -572,12 +571,7 @@ func differingNames(a, b []string) [2]string {
 
 // label makes a DNS label of a name.
 func label(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(name))
+	name = printable.Plain(strings.ToLower(name), "", '-')
 	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 

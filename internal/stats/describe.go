@@ -155,5 +155,4 @@ func covariance(x, y []float64) float64 {
 	return (sum - cx*cy/n) / (n - 1)
 }
 
-// mean is the arithmetic mean.
 func mean(x []float64) float64 { return floats.Sum(x) / float64(len(x)) }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Dependent returns the autocorrelation of neighbours of a series around the means of its
@@ -47,10 +49,7 @@ func InOrder(series [][]float64) (o Order, ok bool) {
 			continue
 		}
 		m, sd := Mean(x), SD(x)
-		s := make([]float64, len(x))
-		for i, v := range x {
-			s[i] = (v - m) / sd
-		}
+		s := lists.Map(x, func(v float64) float64 { return (v - m) / sd })
 		z = append(z, s)
 	}
 	if z == nil {
@@ -171,8 +170,7 @@ func Heterogeneity(blocks [][]float64) *float64 {
 		}
 	}
 	epsilon := math.Min(1, math.Max(1/df1, trace*trace/(df1*squares)))
-	p := FSurvival(epsilon*df1, epsilon*df2, between/df1/(within/df2))
-	return &p
+	return new(FSurvival(epsilon*df1, epsilon*df2, between/df1/(within/df2)))
 }
 
 // ExactEqual is the p-value of n equal differences other than zero: the chance that all

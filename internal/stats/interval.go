@@ -79,8 +79,7 @@ func student(x []float64, confidence, scale float64) Result {
 func (r *Result) fill(estimate, se, df, confidence float64) {
 	half := tQuantile(df, 1-(1-confidence)/2) * se
 	r.set(estimate-half, estimate+half)
-	p := 2 * tDistribution(df).cdf(-math.Abs(estimate/se))
-	r.P, r.SE, r.DF = &p, se, df
+	r.P, r.SE, r.DF = new(2*tDistribution(df).cdf(-math.Abs(estimate/se))), se, df
 }
 
 // memo has values that are found by search, and that come again.

@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"math"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
+)
 
 // layoutRounds bounds the alternating means of [LayoutContrast], which converge in a few where most cells are present.
 const layoutRounds = 500
@@ -110,10 +114,7 @@ func (l layout) freedom() int { return l.cells - l.rows - l.columns + 1 }
 
 // additive returns the values without the levels of their blocks and treatments.
 func additive(values [][]float64) [][]float64 {
-	left := make([][]float64, len(values))
-	for b, row := range values {
-		left[b] = append([]float64(nil), row...)
-	}
+	left := lists.Map(values, func(row []float64) []float64 { return append([]float64(nil), row...) })
 	for range layoutRounds {
 		moved := 0.0
 		for _, row := range left {

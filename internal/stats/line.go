@@ -1,6 +1,10 @@
 package stats
 
-import "math"
+import (
+	"math"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
+)
 
 // LineFit is a straight line through observations.
 type LineFit struct {
@@ -53,10 +57,7 @@ func Line(points []Point, confidence float64) LineFit {
 	slope := sxy / sxx
 	fit.Middle = mx
 	fit.Slope.Estimate, fit.Intercept.Estimate = slope, my-slope*mx
-	var residual float64
-	for _, p := range points {
-		residual += p.Weight * square(p.Y-fit.Intercept.Estimate-slope*p.X)
-	}
+	residual := lists.Sum(points, func(p Point) float64 { return p.Weight * square(p.Y-fit.Intercept.Estimate-slope*p.X) })
 	df := float64(len(points) - 2)
 	s := math.Sqrt(residual / df)
 	switch {
@@ -94,8 +95,7 @@ func lackOfFit(points []Point, residual float64) *float64 {
 		return nil
 	}
 	f := math.Max(0, residual-pure) / between / (pure / within)
-	p := FSurvival(between, within, f)
-	return &p
+	return new(FSurvival(between, within, f))
 }
 
 // WeighByGroup gives each point the weight one over the square of its group's

@@ -90,8 +90,7 @@ func CountRatio(treatment, baseline Count, alpha float64) Interval {
 	}
 	low := odds(all.lower(alpha))
 	if i.Low = &low; baseline.K > 0 {
-		high := odds(all.upper(alpha))
-		i.High = &high
+		i.High = new(odds(all.upper(alpha)))
 	}
 	return i
 }

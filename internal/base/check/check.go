@@ -1,6 +1,8 @@
 // Package check defines the result of one verification step.
 package check
 
+import "github.com/tare-mesh/tare/internal/base/lists"
+
 // Check is one verified property of a deployment, with its evidence.
 type Check struct {
 	Name    string `json:"name"`              // verification step
@@ -12,10 +14,5 @@ type Check struct {
 
 // Failed returns the first check that does not hold.
 func Failed(checks []Check) (Check, bool) {
-	for _, c := range checks {
-		if !c.OK {
-			return c, true
-		}
-	}
-	return Check{}, false
+	return lists.First(checks, func(c Check) bool { return !c.OK })
 }

@@ -2,11 +2,12 @@
 package condition
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Comparison compares a value with a limit. The zero value is none.
@@ -29,11 +30,7 @@ var comparisons = []Comparison{
 
 // Compare returns the comparison with a sign.
 func Compare(sign string) (Comparison, bool) {
-	i := slices.IndexFunc(comparisons, func(c Comparison) bool { return c.Sign == sign })
-	if i < 0 {
-		return Comparison{}, false
-	}
-	return comparisons[i], true
+	return lists.First(comparisons, func(c Comparison) bool { return c.Sign == sign })
 }
 
 // IsSign reports whether a character is part of signs.

@@ -19,7 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Reference is the full name of an image. A name without a registry belongs to
@@ -109,7 +109,7 @@ func writeTar(w io.Writer, files fs.FS) error {
 
 // Architectures lists the architectures of images, for messages.
 func Architectures(images []Image) string {
-	all := printable.Texts(images, func(img Image) string { return img.Arch })
+	all := lists.Map(images, func(img Image) string { return img.Arch })
 	slices.Sort(all)
 	return strings.Join(all, ", ")
 }

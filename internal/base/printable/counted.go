@@ -16,6 +16,16 @@ func Clip(text string, n int) string {
 	return text
 }
 
+// Plain replaces each character of a text that is not an ASCII letter or digit, and not in more.
+func Plain(text, more string, by rune) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(more, r) {
+			return r
+		}
+		return by
+	}, text)
+}
+
 // Counted is a number with its noun: "1 block", "3 blocks". A noun may have a complement: "trial of each".
 func Counted(n int, noun string) string { return fmt.Sprintf("%d %s", n, Plural(n, noun)) }
 
@@ -44,14 +54,6 @@ func Plural(n int, noun string) string {
 // MostFirst are the keys of counts, the highest count first, equal ones by name.
 func MostFirst[N cmp.Ordered](counts map[string]N) []string {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-}
-
-// Texts returns the text of each of several things, nil if there are none.
-func Texts[T any](things []T, text func(T) string) (all []string) {
-	for _, thing := range things {
-		all = append(all, text(thing))
-	}
-	return all
 }
 
 // And lists names as a sentence does: "a, b and c".

@@ -157,8 +157,7 @@ func ParseURL(raw string) (*url.URL, error) {
 		return u, nil
 	}
 	reason := "the part before @ is not of the form user:password"
-	var wrong *url.Error
-	if errors.As(err, &wrong) && !strings.Contains(raw, "@") {
+	if wrong, ok := errors.AsType[*url.Error](err); ok && !strings.Contains(raw, "@") {
 		reason = wrong.Err.Error()
 	}
 	return nil, fmt.Errorf("URL %q: %s", URL(raw), reason)

@@ -11,6 +11,8 @@ import (
 	"errors"
 	"io"
 	"math"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // prefixSize is the length of the prefix of a message: a byte of flags and four of
@@ -29,17 +31,12 @@ func (m Message) reader() io.Reader {
 	return io.MultiReader(all...)
 }
 
-// prefix returns the prefix of m.
 func (m Message) prefix() []byte {
 	return binary.BigEndian.AppendUint32(make([]byte, 1, prefixSize), uint32(m.size()))
 }
 
 func (m Message) size() int {
-	n := 0
-	for _, part := range m {
-		n += len(part)
-	}
-	return n
+	return lists.Sum(m, func(part []byte) int { return len(part) })
 }
 
 // bytesReader is bytes.Reader without its other methods, which make io.MultiReader

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Registry is a set of metrics. Add all before the first request.
@@ -136,11 +138,7 @@ func sorted[V any](m *sync.Map) []V {
 		return true
 	})
 	slices.Sort(keys)
-	all := make([]V, len(keys))
-	for i, key := range keys {
-		all[i] = byKey[key]
-	}
-	return all
+	return lists.Map(keys, func(key string) V { return byKey[key] })
 }
 
 var escaped = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)

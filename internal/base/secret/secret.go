@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 const (
@@ -114,10 +116,7 @@ func Copy(to io.Writer, from io.Reader) (found bool, err error) {
 func divide(text []byte) int {
 	known.RLock()
 	defer known.RUnlock()
-	longest := 0
-	for _, form := range known.all {
-		longest = max(longest, len(form))
-	}
+	longest := lists.Most(known.all, func(form []byte) int { return len(form) })
 	at := max(0, len(text)-longest)
 	for moved := true; moved; {
 		moved = false

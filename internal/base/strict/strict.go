@@ -23,6 +23,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 const (
@@ -68,10 +70,7 @@ func (Problem) InvalidFile() {}
 type Problems []Problem
 
 func (ps Problems) Error() string {
-	lines := make([]string, len(ps))
-	for i, p := range ps {
-		lines[i] = p.Error()
-	}
+	lines := lists.Map(ps, Problem.Error)
 	return strings.Join(lines, "\n")
 }
 

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
@@ -62,7 +63,7 @@ func (c Console) Confirm(what string, yes bool) error {
 func Table(w io.Writer, header []string, rows [][]string) error {
 	all := [][]string{header}
 	for _, row := range rows {
-		all = append(all, printable.Texts(row, func(cell string) string { return strings.ReplaceAll(printable.Line(cell), "\t", " ") }))
+		all = append(all, lists.Map(row, func(cell string) string { return strings.ReplaceAll(printable.Line(cell), "\t", " ") }))
 	}
 	width := cmp.Or(Columns(w), math.MaxInt)
 	return wrapTable(w, all, width)
@@ -149,7 +150,7 @@ func Code(err error) int {
 		return NoReader
 	case isExit:
 		return exit.Code
-	case isUsage, isUnknownCommand(err), isInvalidFile(err):
+	case isUsage, strings.HasPrefix(err.Error(), "unknown command "), isInvalidFile(err):
 		return BadUsage
 	case errors.Is(err, context.Canceled):
 		return Interrupted
@@ -161,11 +162,6 @@ func Code(err error) int {
 func isInvalidFile(err error) bool {
 	var invalid interface{ InvalidFile() }
 	return errors.As(err, &invalid)
-}
-
-// isUnknownCommand recognises cobra's error, which has no type.
-func isUnknownCommand(err error) bool {
-	return strings.HasPrefix(err.Error(), "unknown command ")
 }
 
 // printError writes "program: message", then the hint. Each mistake of a file has its own hint.

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Folded returns a writer that folds lines longer than the width of w, if that is known. Continued lines are indented.
@@ -195,8 +197,6 @@ func lines(cells [][]int, widths []int) (n int) {
 }
 
 func total(widths []int) (sum int) {
-	for _, n := range widths {
-		sum += n + columnGap
-	}
+	sum = lists.Sum(widths, func(n int) int { return n + columnGap })
 	return sum - columnGap
 }

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
@@ -205,12 +206,7 @@ func (t Topology) failures(service string, depth int) (statuses []string) {
 
 // Service finds a service by name.
 func (t Topology) Service(name string) (Service, bool) {
-	for _, s := range t.Services {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return Service{}, false
+	return lists.First(t.Services, func(s Service) bool { return s.Name == name })
 }
 
 // AnswerSize is the length of the service's answers in bytes where all have the

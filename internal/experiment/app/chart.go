@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
@@ -159,9 +160,7 @@ func (c ObjectChanges) Over(below ObjectChanges) ObjectChanges {
 
 // Words describe each change: "images.web=shop/web:2", "patch of Deployment web".
 func (c ObjectChanges) Words() (all []string) {
-	for _, container := range slices.Sorted(maps.Keys(c.Images)) {
-		all = append(all, "images."+container+"="+c.Images[container])
-	}
+	all = lists.Map(slices.Sorted(maps.Keys(c.Images)), func(container string) string { return "images." + container + "=" + c.Images[container] })
 	if c.Values != "" {
 		all = append(all, "values="+strings.Join(strings.Fields(c.Values), " "))
 	}

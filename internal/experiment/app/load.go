@@ -7,13 +7,13 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
 // Names lists the names of [Builtin].
 func Names() []string {
-	return printable.Texts(Builtin(), func(t Topology) string { return t.Name })
+	return lists.Map(Builtin(), func(t Topology) string { return t.Name })
 }
 
 //go:embed topologies/*.yaml

@@ -20,7 +20,7 @@ func (c Condition) Begins() time.Duration {
 }
 
 // NeedsFault reports whether the condition refers to faults.
-func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.needsFault() }
+func (c Condition) NeedsFault() bool { return c.recovery != nil || c.window.relation != "" }
 
 // Evaluate measures the condition on a trial. What cannot be measured does not hold.
 func (c Condition) Evaluate(t Trial) Outcome {

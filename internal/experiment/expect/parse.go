@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// word is one word of a condition.
 type word struct {
 	text   string
 	column int
@@ -252,9 +251,6 @@ func (p *parser) window() (w window, err error) {
 
 // whole reports whether it is the whole measure phase.
 func (w window) whole() bool { return w == window{} }
-
-// needsFault reports whether it is empty without faults.
-func (w window) needsFault() bool { return w.relation != "" }
 
 func (w window) secondsOf(t Trial) []Second {
 	var in []Second

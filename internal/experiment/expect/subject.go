@@ -11,7 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -40,7 +40,7 @@ var subjects = []subject{
 }
 
 func subjectNames() []string {
-	names := printable.Texts(subjects, func(s subject) string { return s.name })
+	names := lists.Map(subjects, func(s subject) string { return s.name })
 	for _, s := range startSubjects {
 		names = append(names, s.name)
 	}
@@ -171,10 +171,7 @@ func most(part func(Start) float64) func(Trial, []Second, bool) (float64, error)
 		case len(t.Starts) == 0:
 			return 0, errors.New("the trial has no starts")
 		}
-		largest := 0.0
-		for _, s := range t.Starts {
-			largest = max(largest, part(s))
-		}
+		largest := lists.Most(t.Starts, part)
 		return largest, nil
 	}
 }

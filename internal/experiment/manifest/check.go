@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // check notes what the objects need and a trial does not have.
@@ -67,9 +69,7 @@ func (s *Set) references(o Object, pod map[string]any) {
 			hint = "add a Secret of this name, with values for measuring; results never have its values"
 		}
 		n := Note{About: o.String(), Text: fmt.Sprintf("its pods need %s %s, which is not among the objects", r.kind, r.name), Hint: hint, Fatal: true}
-		if !slices.Contains(s.Notes, n) {
-			s.Notes = append(s.Notes, n)
-		}
+		s.Notes = lists.Add(s.Notes, n)
 	}
 }
 
@@ -153,15 +153,11 @@ func (s *Set) addresses(o Object, pod map[string]any) {
 
 func (s *Set) note(about Object, hint, format string, args ...any) {
 	n := Note{About: about.String(), Text: fmt.Sprintf(format, args...), Hint: hint}
-	if !slices.Contains(s.Notes, n) {
-		s.Notes = append(s.Notes, n)
-	}
+	s.Notes = lists.Add(s.Notes, n)
 }
 
 func hostsOf(text string) (all []string) {
-	for _, m := range url.FindAllStringSubmatch(text, -1) {
-		all = append(all, m[1])
-	}
+	all = lists.Map(url.FindAllStringSubmatch(text, -1), func(m []string) string { return m[1] })
 	if m := hostPort.FindStringSubmatch(strings.TrimSpace(text)); m != nil {
 		all = append(all, m[1])
 	}

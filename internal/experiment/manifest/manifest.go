@@ -153,7 +153,6 @@ func rank(o Object) int {
 	return len(ranks)
 }
 
-// namespaceOf is the only namespace that the objects name.
 func namespaceOf(objects []Object) (name string, err error) {
 	for _, o := range objects {
 		n := text(o, "metadata", "namespace")

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Protocols, as experiments name them.
@@ -145,7 +145,7 @@ func (s *Set) configuration(pod map[string]any) (texts []string) {
 // names reports whether a text has an address of a Service: a URL, a qualified name, or its name with one of its ports.
 func (s *Set) names(texts []string, service Object) bool {
 	name := regexp.QuoteMeta(service.name())
-	ports := printable.Texts(items(service, "spec", "ports"), func(p map[string]any) string { return strconv.Itoa(number(p["port"])) })
+	ports := lists.Map(items(service, "spec", "ports"), func(p map[string]any) string { return strconv.Itoa(number(p["port"])) })
 	const before, after = `(^|[^A-Za-z0-9_.-])`, `([^A-Za-z0-9_-]|$)`
 	qualified := name + `\.[a-z0-9-]+\.svc` + after // NAME.NAMESPACE.svc
 	if s.Namespace != "" {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -34,10 +35,7 @@ var clusterRules = slices.Concat([]Rule{
 var ofTare = map[string]string{"app.kubernetes.io/managed-by": "tare"}
 
 func platformRules(namespaces ...string) (rules []Rule) {
-	for _, n := range namespaces {
-		rules = append(rules, Rule{Plane: metric.Platform, Namespace: n})
-	}
-	return rules
+	return lists.Map(namespaces, func(n string) Rule { return Rule{Plane: metric.Platform, Namespace: n} })
 }
 
 // Attribute returns t with the plane, role and component of the first rule that

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Control is a process of the control plane. It has its own address and starts
@@ -123,12 +125,7 @@ type CertificateContext struct {
 
 // Controls are the processes of the control plane that run with the chosen options.
 func (l Local) Controls() (all []Control) {
-	for _, c := range l.Control {
-		if c.Option == "" || l.enabled(c.Option) {
-			all = append(all, c)
-		}
-	}
-	return all
+	return lists.Where(l.Control, func(c Control) bool { return c.Option == "" || l.enabled(c.Option) })
 }
 
 // enabled reports whether an option of the sidecar is "true", or a number above 0.

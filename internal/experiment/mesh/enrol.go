@@ -10,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 )
 
@@ -116,7 +116,7 @@ func (k Kubernetes) Complete(s Settings) (Settings, error) {
 	}
 	for _, release := range slices.Sorted(maps.Keys(s.Values)) {
 		if !slices.ContainsFunc(k.Charts, func(c Chart) bool { return c.Release == release }) {
-			releases := printable.Texts(k.Charts, func(c Chart) string { return c.Release })
+			releases := lists.Map(k.Charts, func(c Chart) string { return c.Release })
 			return s, hint.New("releases: "+strings.Join(releases, ", "), "this mesh has no release %q for values", release)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"sync"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -116,7 +116,7 @@ func notAFile(path string, err error) error {
 
 // Names lists the names of the definitions that come with tare, in order.
 func Names() []string {
-	return printable.Texts(builtin(), func(d Definition) string { return d.Name })
+	return lists.Map(builtin(), func(d Definition) string { return d.Name })
 }
 
 // IsPath reports whether a mesh is the path of a file, not the name of an embedded

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -315,12 +316,7 @@ type Feature struct {
 
 // Features are switched on by the chosen options.
 func (l Local) Features() (all []Feature) {
-	for _, f := range l.Verify.Features {
-		if l.enabled(f.Option) {
-			all = append(all, f)
-		}
-	}
-	return all
+	return lists.Where(l.Verify.Features, func(f Feature) bool { return l.enabled(f.Option) })
 }
 
 // Task is one process or container as attribution sees it.

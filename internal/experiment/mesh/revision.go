@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Revisions describes how several versions of the mesh are installed at once: each is a revision, with a control
@@ -161,7 +161,7 @@ func distinct(pods map[string][]string) (all []string) {
 
 // versionOf is the tag of images, several with commas between.
 func versionOf(images []string) string {
-	tags := printable.Texts(images, tagOf)
+	tags := lists.Map(images, tagOf)
 	slices.Sort(tags)
 	return strings.Join(slices.Compact(tags), ", ")
 }

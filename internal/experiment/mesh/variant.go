@@ -11,7 +11,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Overrides are changes of a sidecar on this machine. Zero fields change nothing.
@@ -117,7 +117,7 @@ func (p *Provides) feature(name string) *bool {
 
 // literals are templates that print the texts.
 func literals(texts []string) []string {
-	return printable.Texts(texts, func(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) })
+	return lists.Map(texts, func(text string) string { return strings.ReplaceAll(text, "{{", `{{"{{"}}`) })
 }
 
 // Chosen returns the values of the sidecar's options: a variant's values, or the defaults.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -270,13 +271,7 @@ type namer struct{ taken map[string]bool }
 const longest = 100
 
 func (n namer) unique(name string) string {
-	safe := strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-			return r
-		}
-		return '-'
-	}, name)
+	safe := printable.Plain(name, "-_.", '-')
 	safe = cmp.Or(strings.TrimLeft(safe[:min(len(safe), longest)], ".-"), "treatment")
 	candidate := safe
 	// Lower case: some file systems ignore case.

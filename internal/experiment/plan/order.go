@@ -2,8 +2,8 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 )
 
@@ -40,9 +40,7 @@ func batch[K comparable](p *Plan, of func(Trial) K) {
 	var keys []K
 	trials := map[K][]Trial{}
 	for _, t := range p.Trials {
-		if !slices.Contains(keys, of(t)) {
-			keys = append(keys, of(t))
-		}
+		keys = lists.Add(keys, of(t))
 		trials[of(t)] = append(trials[of(t)], t)
 	}
 	p.Trials = p.Trials[:0]

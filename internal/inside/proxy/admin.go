@@ -14,8 +14,6 @@ import (
 // their values change after that.
 type counters struct{ all map[string]*atomic.Int64 }
 
-func newCounters() *counters { return &counters{map[string]*atomic.Int64{}} }
-
 // tlsCounters are the counters of one end of TLS connections.
 type tlsCounters struct{ handshakes, failed, wrongName *atomic.Int64 }
 

@@ -13,7 +13,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tare-mesh/tare/internal/base/dial"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -49,7 +49,7 @@ func (p *Proxy) listenInbound(c mesh.SidecarContext, id *identity) error {
 func (p *Proxy) listenOutbound(c mesh.SidecarContext, out mesh.Outbound, id *identity) error {
 	name := "outbound-" + out.Service
 	requests := p.counters.counter("cluster." + name + ".upstream_rq_total")
-	endpoints := printable.Texts(out.Endpoints, func(e mesh.Endpoint) string { return address(e.IP, e.Port) })
+	endpoints := lists.Map(out.Endpoints, func(e mesh.Endpoint) string { return address(e.IP, e.Port) })
 	if len(endpoints) == 0 {
 		return errors.New("service " + out.Service + " has no endpoint")
 	}

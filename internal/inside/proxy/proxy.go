@@ -92,7 +92,7 @@ func New(c mesh.SidecarContext, w Weight) (_ *Proxy, err error) {
 	if err := w.check(); err != nil {
 		return nil, fmt.Errorf("reference proxy: %w", err)
 	}
-	p := &Proxy{weight: w, counters: newCounters()}
+	p := &Proxy{weight: w, counters: &counters{map[string]*atomic.Int64{}}}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("reference proxy of %s: %w", c.Pod, err)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -214,11 +215,7 @@ func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
 }
 
 func mistakesOf(ps strict.Problems) []Mistake {
-	var all []Mistake
-	for _, p := range ps {
-		all = append(all, Mistake{p.Line, p.Column, p.Message, p.Tip})
-	}
-	return all
+	return lists.Map(ps, func(p strict.Problem) Mistake { return Mistake{p.Line, p.Column, p.Message, p.Tip} })
 }
 
 // readBody reads a body of one of the media types. Without types the body must

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -65,11 +66,7 @@ var traceHeaders = []string{
 
 // canonicalTrace contains the same names in net/http's canonical form.
 var canonicalTrace = func() []string {
-	names := make([]string, len(traceHeaders))
-	for i, n := range traceHeaders {
-		names[i] = http.CanonicalHeaderKey(n)
-	}
-	return names
+	return lists.Map(traceHeaders, http.CanonicalHeaderKey)
 }()
 
 // traceOf returns the headers to pass on. names have the form of the keys of

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/condition"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
@@ -80,7 +80,7 @@ func parseBound(text string) (Bound, error) {
 	}
 	i := slices.IndexFunc(figures, func(f figure) bool { return f.name == name })
 	if i < 0 {
-		known := printable.Texts(figures, func(f figure) string { return f.name })
+		known := lists.Map(figures, func(f figure) string { return f.name })
 		return b, fmt.Errorf("%.60q: unknown figure %.20q: %s", text, name, strict.DidYouMean(name, known))
 	}
 	b.figure, b.compare = figures[i], compare

@@ -8,7 +8,6 @@ import (
 // Supported returns an error on a system without the engine.
 func Supported() error { return nil }
 
-// newWorker returns worker i.
 func newWorker(j *job.Job, i int) (worker, error) {
 	w, err := epoll.NewWorker(j, i)
 	if err != nil {

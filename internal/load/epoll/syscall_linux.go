@@ -85,8 +85,7 @@ func socketError(fd int32) unix.Errno {
 }
 
 func errnoOf(err error) unix.Errno {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno
 	}
 	return unix.EIO

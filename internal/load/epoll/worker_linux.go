@@ -512,7 +512,6 @@ func (p *pacer) advance(intended int64) {
 	}
 }
 
-// end ends the schedule now.
 func (p *pacer) end(now int64) {
 	p.nextDue = load.Never
 	p.drainEnd = min(p.drainEnd, now+p.drain)

@@ -141,7 +141,6 @@ func (l *literals) encode(fields, common []hpack.HeaderField) []byte {
 	return slices.Clone(l.out.Bytes())
 }
 
-// fields are the header fields of a request.
 func (s *Spec) fields() (pseudo, regular []hpack.HeaderField) {
 	u, p := s.URL, s.Profile
 	method, path := p.Method, u.RequestURI()

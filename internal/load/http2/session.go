@@ -179,7 +179,6 @@ func (s *Session) block(r *Request) []byte {
 	return r.later
 }
 
-// open gives r a stream.
 func (s *Session) open(r *Request) *Stream {
 	st := s.slot(s.next)
 	for st.id != 0 {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -208,7 +209,7 @@ func (t *Totals) reasonsByName() (named map[string]string) {
 // Tally lists kinds of failures, the most frequent first, with the reason of each:
 // "connect refused (53), reset (2)".
 func Tally(counts map[string]int64, reasons map[string]string) string {
-	return strings.Join(printable.Texts(printable.MostFirst(counts), func(name string) string {
+	return strings.Join(lists.Map(printable.MostFirst(counts), func(name string) string {
 		return fmt.Sprintf("%s (%d)", load.Cause{Cause: name, Count: counts[name], Detail: reasons[name]}, counts[name])
 	}), ", ")
 }

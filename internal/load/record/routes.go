@@ -110,7 +110,6 @@ func mergeRoutes(reports []load.Report) (map[string]load.RouteTimes, error) {
 	return routeTimes(sums), nil
 }
 
-// times are the report of one route.
 func (t *routeTotal) times() load.RouteTimes {
 	r := load.RouteTimes{Requests: t.n, Failed: t.failed}
 	if t.n > 0 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -117,12 +118,8 @@ func through(segments []load.Segment, t float64) (sum, rate float64) {
 	return sum, rate
 }
 
-// length of segments in seconds.
 func length(segments []load.Segment) (sum float64) {
-	for _, g := range segments {
-		sum += g.For.Seconds()
-	}
-	return sum
+	return lists.Sum(segments, func(g load.Segment) float64 { return g.For.Seconds() })
 }
 
 // solveRamp returns t ≥ 0 with rate·t + slope·t²/2 = x, in the form of the

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -59,8 +60,5 @@ func (s *sliced) reach(x float64) float64 {
 
 // edges are the positions of the ends of slices.
 func (s *sliced) edges() (edges []float64) {
-	for _, in := range s.left {
-		edges = append(edges, in.to)
-	}
-	return edges
+	return lists.Map(s.left, func(in sending) float64 { return in.to })
 }

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/load/http2"
@@ -255,9 +256,7 @@ func chooseProtocol(ctx context.Context, p *load.Profile, t *Target) (string, er
 func Protocols(targets []Target) string {
 	var names []string
 	for i := range targets {
-		if !slices.Contains(names, targets[i].protocol) {
-			names = append(names, targets[i].protocol)
-		}
+		names = lists.Add(names, targets[i].protocol)
 	}
 	return strings.Join(names, ", ")
 }

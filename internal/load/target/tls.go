@@ -122,8 +122,7 @@ const noProtocol = "tls: no application protocol"
 
 // TLSFailure classifies the error of a handshake.
 func TLSFailure(err error) load.Failure {
-	var verify *tls.CertificateVerificationError
-	if errors.As(err, &verify) {
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return load.FailureCertificate
 	}
 	if strings.HasSuffix(err.Error(), noProtocol) {

@@ -227,8 +227,7 @@ func (c *Client) call(ctx context.Context, method, target string, body, into any
 
 // temporary returns the error of a proxy on the way without its status, so that the call is repeated.
 func temporary(err error) error {
-	var refused *httpserver.Refused
-	if errors.As(err, &refused) && refused.Status >= 500 {
+	if refused, ok := errors.AsType[*httpserver.Refused](err); ok && refused.Status >= 500 {
 		return errors.New(refused.Message)
 	}
 	return err

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
 
@@ -318,9 +319,7 @@ func (l *ledger) counted(service string) bool {
 
 // note adds a reason why an equation is missing, once.
 func (l *ledger) note(why string) {
-	if !slices.Contains(l.out.Unchecked, why) {
-		l.out.Unchecked = append(l.out.Unchecked, why)
-	}
+	l.out.Unchecked = lists.Add(l.out.Unchecked, why)
 }
 
 func (l *ledger) close(e Equation) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
@@ -123,7 +124,7 @@ const maxViolations = 3
 // Message describes the violations, or "" if the equations hold.
 func (b Balance) Message() string {
 	all := b.violated()
-	texts := printable.Texts(all[:min(len(all), maxViolations)], Equation.String)
+	texts := lists.Map(all[:min(len(all), maxViolations)], Equation.String)
 	if more := len(all) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("%d more in the record (balance)", more))
 	}
@@ -170,11 +171,7 @@ func (b Balance) cause() string {
 
 // violated returns the equations that do not hold, the largest difference first.
 func (b Balance) violated() (all []Equation) {
-	for _, e := range b.Equations {
-		if !e.OK {
-			all = append(all, e)
-		}
-	}
+	all = lists.Where(b.Equations, func(e Equation) bool { return !e.OK })
 	slices.SortStableFunc(all, func(x, y Equation) int { return int(y.off() - x.off()) })
 	return all
 }

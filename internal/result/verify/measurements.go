@@ -198,8 +198,7 @@ func (f *findings) latencies(d *result.Dir, r *result.Record) {
 			}
 			continue
 		case err != nil:
-			var of *hdrlog.Error
-			if errors.As(err, &of) {
+			if of, ok := errors.AsType[*hdrlog.Error](err); ok {
 				err = fmt.Errorf("line %d: %w", of.Line, of.Err)
 			}
 			f.problem(file, err.Error())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -78,12 +79,7 @@ func (c recount) marks(r *result.Record, l *timeline) {
 		// The event of the injection has no end yet, and the event of healing has both.
 		either := func(a, b time.Time) bool { return a.IsZero() || b.IsZero() || a.Equal(b) }
 		same := func(e result.Fault) bool { return e.Index == of.Index && e.Start.Equal(of.Start) }
-		var states []result.Fault
-		for _, e := range l.faults {
-			if same(e) {
-				states = append(states, e)
-			}
-		}
+		states := lists.Where(l.faults, same)
 		if len(states) == 0 {
 			c.found.problem(file, fmt.Sprintf("it has no fault %s of %s, as the record has", of.Kind, of.Start.Format(time.RFC3339Nano)))
 			continue

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -57,12 +58,7 @@ type Finding struct {
 
 // Problems is the number of findings that are problems.
 func (r *Result) Problems() (n int) {
-	for _, f := range r.Findings {
-		if f.Severity == Problem {
-			n++
-		}
-	}
-	return n
+	return lists.Count(r.Findings, func(f Finding) bool { return f.Severity == Problem })
 }
 
 // Options of [Dir].
@@ -182,10 +178,7 @@ func (f *findings) unplanned(d *result.Dir) {
 		f.problem(result.TrialsDir, reason(err))
 		return
 	}
-	planned := map[string]bool{}
-	for _, t := range d.Plan().Trials {
-		planned[t.ID] = true
-	}
+	planned := lists.Set(d.Plan().Trials, func(t plan.Trial) string { return t.ID })
 	for _, e := range entries {
 		name := path.Join(result.TrialsDir, e.Name())
 		switch {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
@@ -26,11 +27,7 @@ type Found struct {
 
 // Others returns the external generators. A program in dir has precedence over PATH.
 func Others(dir string) []Generator {
-	var all []Generator
-	for _, t := range foreign {
-		all = append(all, external{traits: t, path: locate(dir, t.name)})
-	}
-	return all
+	return lists.Map(foreign, func(t traits) Generator { return external{traits: t, path: locate(dir, t.name)} })
 }
 
 // locate returns the path of the highest version of a program in dir, or name if dir has none.
@@ -153,9 +150,6 @@ func FindAll(ctx context.Context, generators []Generator) []Sought {
 
 // Missing joins the errors of the missing programs. It returns nil if none is missing.
 func Missing(sought []Sought) error {
-	var errs []error
-	for _, s := range sought {
-		errs = append(errs, s.Err)
-	}
+	errs := lists.Map(sought, func(s Sought) error { return s.Err })
 	return errors.Join(errs...)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -150,9 +151,7 @@ func (o *Outcome) failed(kind string, n int64) {
 }
 
 func (o *Outcome) note(text string) {
-	if !slices.Contains(o.Notes, text) {
-		o.Notes = append(o.Notes, text)
-	}
+	o.Notes = lists.Add(o.Notes, text)
 }
 
 func (r Record) class(wantSize int64) load.Class {

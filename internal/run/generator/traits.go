@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
@@ -227,10 +228,7 @@ func (g external) Command(p load.Profile) (proc.Command, error) {
 	if err != nil {
 		return proc.Command{}, err
 	}
-	cpus := make([]string, len(p.CPUs))
-	for i, n := range p.CPUs {
-		cpus[i] = strconv.Itoa(n)
-	}
+	cpus := lists.Map(p.CPUs, strconv.Itoa)
 	c.Path, c.CPUs = cmp.Or(g.path, g.name), strings.Join(cpus, ",")
 	return c, nil
 }

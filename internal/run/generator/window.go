@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/result"
@@ -337,10 +338,7 @@ func exact(generator, of string, all []time.Duration) (result.Latency, bool) {
 	}
 	slices.Sort(all)
 	n := len(all)
-	var total float64
-	for _, v := range all {
-		total += v.Seconds()
-	}
+	total := lists.Sum(all, time.Duration.Seconds)
 	d := latencyOf(of)
 	d.Source, d.Meaning, d.Count = generator, Meaning(generator, of), int64(n)
 	d.min(all[0].Seconds())

@@ -35,12 +35,10 @@ func Examine(ctx context.Context, period time.Duration) (Fitness, error) {
 		f.Load = &l.Load1
 	}
 	if all := after.cpu - before.cpu; all > 0 {
-		steal := (after.steal - before.steal) / all
-		f.Steal = &steal
+		f.Steal = new((after.steal - before.steal) / all)
 	}
 	if before.pressure != nil && after.pressure != nil {
-		share := min(1, (*after.pressure-*before.pressure)/f.Period.Seconds())
-		f.Pressure = &share
+		f.Pressure = new(min(1, (*after.pressure-*before.pressure)/f.Period.Seconds()))
 	}
 	cores := map[int]BusyProcess{}
 	for pid, p := range after.processes {
@@ -51,8 +49,7 @@ func Examine(ctx context.Context, period time.Duration) (Fitness, error) {
 	f.Busy = busiest(cores)
 	f.Quota = quota(cgroupRoot, groupsOfTare())
 	if before.throttled != nil && after.throttled != nil {
-		n := *after.throttled - *before.throttled
-		f.Throttled = &n
+		f.Throttled = new(*after.throttled - *before.throttled)
 	}
 	return f, nil
 }
@@ -74,8 +71,7 @@ func lookAround(fs procfs.FS) surroundings {
 		s.cpu = c.User + c.Nice + c.System + c.Idle + c.Iowait + c.IRQ + c.SoftIRQ + c.Steal // guest time is user time already
 	}
 	if p, err := fs.PSIStatsForResource("cpu"); err == nil && p.Some != nil {
-		total := float64(p.Some.Total) / 1e6
-		s.pressure = &total
+		s.pressure = new(float64(p.Some.Total) / 1e6)
 	}
 	procs, err := fs.AllProcs()
 	if err != nil {

@@ -151,8 +151,7 @@ func (l *Local) fill(r *result.Reading, pid int, depth Depth) {
 	}
 	if depth >= Full { // before the peak, which a growing process may pass meanwhile
 		if rollup, err := p.ProcSMapsRollup(); err == nil {
-			pss := int64(rollup.Pss)
-			r.PSS = &pss
+			r.PSS = new(int64(rollup.Pss))
 		}
 	}
 	if status, err := p.NewStatus(); err == nil {

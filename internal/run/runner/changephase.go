@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -354,7 +355,7 @@ func replicasOf(t *trial, name string) []platform.Victim {
 }
 
 func names(all []platform.Victim) []string {
-	return printable.Texts(all, func(v platform.Victim) string { return v.Pod })
+	return lists.Map(all, func(v platform.Victim) string { return v.Pod })
 }
 
 // keep records a change, unless the trial ended meanwhile.

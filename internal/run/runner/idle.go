@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -419,8 +420,7 @@ func (m *sliceMember) divide(task *result.TaskUsage, idle idleUses) {
 	default: // a load that began after the readings before it, and ended before those after it
 		rest = all - own
 	}
-	deferred := all - own - rest
-	task.IdleCPU, task.DeferredCPU, task.End.CPU = &rest, &deferred, task.Start.CPU+all-rest
+	task.IdleCPU, task.DeferredCPU, task.End.CPU = &rest, new(all-own-rest), task.Start.CPU+all-rest
 	switches := during(rate, m.switching[task.ID]-inside)
 	task.End.Voluntary = max(task.Start.Voluntary, task.End.Voluntary-switches.Voluntary)
 	task.End.Involuntary = max(task.Start.Involuntary, task.End.Involuntary-switches.Involuntary)
@@ -597,12 +597,7 @@ type burstsSeen struct {
 func (m *sliceMember) bursts(cost int64) *burstsSeen {
 	inside, outside := m.durations()
 	b := burstsIn(m.usesOfOthers(true), cost, inside+outside)
-	own := 0
-	for _, row := range m.rows {
-		if row.Own {
-			own++
-		}
-	}
+	own := lists.Count(m.rows, func(row result.Slice) bool { return row.Own })
 	if 3*b.count > own {
 		b.count = 0
 	}
@@ -672,10 +667,7 @@ func typicalGap(gaps []time.Duration, after time.Duration) time.Duration {
 
 // medianDeviation returns the median use in cores, and the median of the deviations from it.
 func medianDeviation(uses []use) (usual, deviation float64) {
-	all := make([]float64, len(uses))
-	for i, u := range uses {
-		all[i] = u.cores()
-	}
+	all := lists.Map(uses, use.cores)
 	slices.Sort(all)
 	usual = all[len(all)/2]
 	for i, cores := range all {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
@@ -153,10 +154,7 @@ func (l *loading) follow(g generator.Generator, p load.Profile, progress func(lo
 	var parsed error
 	var all errgroup.Group
 	all.Go(routine.Guarded(func() error {
-		parts := make([]generator.Part, len(l.workers))
-		for i, w := range l.workers {
-			parts[i] = w.part
-		}
+		parts := lists.Map(l.workers, func(w *loadWorker) generator.Part { return w.part })
 		l.load, parsed = generator.ParseParts(g, parts, p, progress)
 		// A parser that failed must not block the processes.
 		l.each(func(w *loadWorker) { _, _ = io.Copy(io.Discard, w.out) })
@@ -188,10 +186,7 @@ func (l *loading) mergeLogs(p load.Profile) error {
 	if len(l.workers) == 1 || p.HDRPath == "" {
 		return nil
 	}
-	var parts []load.Profile
-	for _, w := range l.workers {
-		parts = append(parts, w.part.Profile)
-	}
+	parts := lists.Map(l.workers, func(w *loadWorker) load.Profile { return w.part.Profile })
 	if err := generator.MergeLogs(p.HDRPath, p.Start, parts); err != nil {
 		return err
 	}

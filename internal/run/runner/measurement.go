@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -243,8 +244,7 @@ func (m *measurement) departed(e platform.Ended, begin meter.Look) result.TaskUs
 	} else if _, ok := begin.Tasks[e.ID]; !ok {
 		u.Missing = "not read at the beginning, and ended by a fault"
 	}
-	none := int64(0)
-	u.End = result.Reading{At: m.setup.clock.steady(m.load.edges.end), CPU: int64(e.CPU), Peak: u.Start.Peak, PSS: &none,
+	u.End = result.Reading{At: m.setup.clock.steady(m.load.edges.end), CPU: int64(e.CPU), Peak: u.Start.Peak, PSS: new(int64(0)),
 		Voluntary: e.Voluntary, Involuntary: e.Involuntary}
 	// The kernel reports the total of an ended process in microseconds, and the clock at
 	// the beginning is in nanoseconds. An idle process must not get a negative usage.
@@ -324,7 +324,7 @@ func split(all []platform.Visitor) (system, unknown []platform.Visitor) {
 
 // visitText names at most four visitors.
 func visitText(all []platform.Visitor) string {
-	return "containers were started and ended in the measure phase, and their CPU is in no sum: " + printable.Listed(printable.Texts(all, func(v platform.Visitor) string {
+	return "containers were started and ended in the measure phase, and their CPU is in no sum: " + printable.Listed(lists.Map(all, func(v platform.Visitor) string {
 		return fmt.Sprintf("%s (for %v)", v.Name, v.Ended.Sub(v.Began).Round(100*time.Millisecond))
 	}), 4)
 }

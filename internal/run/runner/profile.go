@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -270,10 +271,9 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 	if poisson {
 		text = "write load: {arrivals: constant}; docs/reference/generators.md lists the features of each"
 	}
-	var lines []error
-	for _, r := range order {
-		lines = append(lines, fmt.Errorf("generator %s cannot run %s: %s", r.generator, printable.Listed(of[r], 3), r.why))
-	}
+	lines := lists.Map(order, func(r refusal) error {
+		return fmt.Errorf("generator %s cannot run %s: %s", r.generator, printable.Listed(of[r], 3), r.why)
+	})
 	return &Unsuited{hint.Hinted{Err: errors.Join(lines...), Text: text}}
 }
 
@@ -289,10 +289,7 @@ func Profile(x *experiment.Experiment, t plan.Treatment, g generator.Generator, 
 // warm-up has at least the length that the generator needs.
 func profileOf(x *experiment.Experiment, levels experiment.Levels, g generator.Generator, tail time.Duration) load.Profile {
 	checks := x.Load.Checks
-	statuses := make([]string, len(checks.Status))
-	for i, s := range checks.Status {
-		statuses[i] = string(s)
-	}
+	statuses := lists.Map(checks.Status, func(s experiment.Status) string { return string(s) })
 	return load.Profile{
 		RequestSize: int64(levels.RequestSize), ExpectSize: -1,
 		ExpectStatus: statuses, BodyHas: checks.BodyHas, BodyLacks: checks.BodyLacks, JSONHas: checks.JSONHas, JSONLacks: checks.JSONLacks,
@@ -315,10 +312,7 @@ func Prolong(x *experiment.Experiment, p *plan.Plan, generators map[string]gener
 			more[t.ID] = max(0, g.Abilities().Needs.Warmup-time.Duration(x.Phases.Warmup))
 		}
 	}
-	var all time.Duration
-	for _, t := range p.Trials {
-		all += more[t.Treatment]
-	}
+	all := lists.Sum(p.Trials, func(t plan.Trial) time.Duration { return more[t.Treatment] })
 	p.Expected += all
 	p.TrialTime += all / time.Duration(len(p.Trials))
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -142,12 +143,7 @@ func edged(r, edge result.Reading) result.Reading {
 }
 
 func count(readings []result.Reading, s span) (n int) {
-	for _, r := range readings {
-		if !r.At.Before(s.loaded) && !r.At.After(s.done) {
-			n++
-		}
-	}
-	return n
+	return lists.Count(readings, func(r result.Reading) bool { return !r.At.Before(s.loaded) && !r.At.After(s.done) })
 }
 
 func (m *measurement) useNode(s span, end meter.Look) {
@@ -171,11 +167,7 @@ func (m *measurement) useNode(s span, end meter.Look) {
 var errFewRefreshes = errors.New("its counters were not refreshed twice under load")
 
 func nodeTimes(readings []result.NodeReading) []time.Time {
-	times := make([]time.Time, len(readings))
-	for i, r := range readings {
-		times[i] = r.At
-	}
-	return times
+	return lists.Map(readings, func(r result.NodeReading) time.Time { return r.At })
 }
 
 // covered reports whether every task has a reading for each edge. The tail is
@@ -218,11 +210,7 @@ func window(times []time.Time, s span) (first, last int) {
 }
 
 func timesOf(readings []result.Reading) []time.Time {
-	times := make([]time.Time, len(readings))
-	for i, r := range readings {
-		times[i] = r.At
-	}
-	return times
+	return lists.Map(readings, func(r result.Reading) time.Time { return r.At })
 }
 
 // warnGaps warns about times under load without readings.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
@@ -401,12 +402,7 @@ func (m memoryTraces) keep(tasks []result.TaskUsage, interleaved bool) {
 
 // between returns the readings from the start to the end of the measure phase, with the last one.
 func (t *memoryTrace) between(start time.Time, end result.Reading) []result.MemoryReading {
-	var inside []result.Reading
-	for _, r := range t.readings {
-		if !r.At.Before(start) && r.At.Before(end.At) {
-			inside = append(inside, r)
-		}
-	}
+	inside := lists.Where(t.readings, func(r result.Reading) bool { return !r.At.Before(start) && r.At.Before(end.At) })
 	for len(inside) >= maxMemoryReadings {
 		inside = everySecond(inside)
 	}

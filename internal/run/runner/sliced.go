@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/host"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -66,10 +67,6 @@ func newSliceReader(m meter.Meter, s *roundSchedule, members []*trial) *sliceRea
 		r.members = append(r.members, t.sliced)
 	}
 	return r
-}
-
-func newSliceMember(t *trial) *sliceMember {
-	return &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}}
 }
 
 func (r *sliceReader) run(ctx context.Context) error {
@@ -155,10 +152,7 @@ func (r *sliceReader) readOutside(slice int) {
 
 // follow plans the readings, and takes them over as they are made.
 func (r *sliceReader) follow(ctx context.Context, f meter.Follower) error {
-	groups := make([][]platform.Task, len(r.members))
-	for i, m := range r.members {
-		groups[i] = m.tasks
-	}
+	groups := lists.Map(r.members, func(m *sliceMember) []platform.Task { return m.tasks })
 	edges := r.due()
 	due := append(edges, r.afterwards(r.deferral)...)
 	following, err := f.Follow(ctx, groups, due)

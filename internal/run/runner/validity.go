@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -77,7 +78,7 @@ var (
 
 // ofNodes are the metrics of the nodes' CPU outside pods, and the sum of the cluster's CPU, which has it.
 func ofNodes(costs []string) []string {
-	return append(printable.Texts(costs, func(base string) string { return metric.Of(base, string(metric.Node)) }), metric.CPUCores+"/cluster")
+	return append(lists.Map(costs, func(base string) string { return metric.Of(base, string(metric.Node)) }), metric.CPUCores+"/cluster")
 }
 
 // validityCheck is one property that the figures of a trial rest on. find describes a violation, "" if
@@ -478,7 +479,7 @@ func throttled(s seen) string {
 	if len(who) == 0 {
 		return ""
 	}
-	most := printable.Texts(printable.MostFirst(shares), func(id string) string { return who[id] })
+	most := lists.Map(printable.MostFirst(shares), func(id string) string { return who[id] })
 	return "throttled by CPU limits: " + printable.Listed(most, mostThrottled)
 }
 

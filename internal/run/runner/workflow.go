@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -104,12 +105,7 @@ func (rd *round) incomplete() {
 
 // planned is the number of trials of the round in the plan.
 func (rd *round) planned() (n int) {
-	for _, trial := range rd.run.plan.Trials {
-		if trial.Round == rd.members[0].setup.of.Round {
-			n++
-		}
-	}
-	return n
+	return lists.Count(rd.run.plan.Trials, func(trial plan.Trial) bool { return trial.Round == rd.members[0].setup.of.Round })
 }
 
 // walk runs the phases of all members. A member that failed goes on with the phases marked always,
@@ -203,12 +199,7 @@ func (t *trial) step(ctx context.Context, p phase) {
 
 // alive are the members that have not failed.
 func (rd *round) alive() (all []*trial) {
-	for _, t := range rd.members {
-		if t.outcome == nil {
-			all = append(all, t)
-		}
-	}
-	return all
+	return lists.Where(rd.members, func(t *trial) bool { return t.outcome == nil })
 }
 
 // each calls do for the members, all at the same time.
@@ -308,7 +299,7 @@ func (rd *round) warmUp(ctx context.Context) error {
 		table: load.Slices{Length: p.Length, Guard: p.Guard, Owners: plan.Owners(members[0].setup.of.Seed, len(members), rows, p.Measure)},
 	}
 	for _, t := range members {
-		t.sliced = newSliceMember(t)
+		t.sliced = &sliceMember{trial: t, shown: shown{cpu: map[metric.Plane]int64{}}, switching: map[string]time.Duration{}}
 	}
 	if quiet := rd.run.quietTime(); quiet > 0 {
 		for _, t := range members {

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -359,11 +360,7 @@ func addWaits(changes []result.Change, connections map[int][]seen, end time.Dura
 		if fewest == len(order) {
 			return order
 		}
-		var of []int
-		for _, i := range random.Perm(len(order))[:fewest] {
-			of = append(of, order[i])
-		}
-		return of
+		return lists.Map(random.Perm(len(order))[:fewest], func(i int) int { return order[i] })
 	}
 	for i := range changes {
 		c := &changes[i]

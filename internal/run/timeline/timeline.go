@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -215,10 +216,7 @@ func (t *Timeline) Heal(ctx context.Context, all bool) error {
 		}
 	}
 	t.mu.Unlock()
-	var failed []error
-	for _, in := range left {
-		failed = append(failed, t.heal(ctx, in))
-	}
+	failed := lists.Map(left, func(in *injected) error { return t.heal(ctx, in) })
 	return errors.Join(failed...)
 }
 
@@ -226,11 +224,7 @@ func (t *Timeline) Heal(ctx context.Context, all bool) error {
 func (t *Timeline) Injected() []result.Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var all []result.Fault
-	for _, in := range t.injected {
-		all = append(all, in.record)
-	}
-	return all
+	return lists.Map(t.injected, func(in *injected) result.Fault { return in.record })
 }
 
 // kind is how one kind of fault is injected into one target, and healed. [experiment.FaultKinds] describes it.

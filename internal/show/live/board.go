@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -317,7 +318,7 @@ func (t *Trial) sample(s *result.Sample) {
 		of.last = r
 	}
 	if t.cluster == nil && len(s.Listed) > 0 {
-		t.cluster = newClusterUsage()
+		t.cluster = &clusterUsage{map[string]mesh.Task{}, map[string]*nodeUsage{}, make([]usage, len(sums)), map[component]*usage{}}
 	}
 	if t.cluster != nil {
 		t.cluster.add(s, t.tasks, counts)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -27,7 +27,6 @@ type clusterUsage struct {
 // usage is CPU in cores and memory in MiB over time.
 type usage struct{ cores, memory series }
 
-// nodeUsage is the usage of one node, with its capacity.
 type nodeUsage struct {
 	usage
 	capacity result.SampledNode
@@ -74,10 +73,6 @@ func inPlanes(planes ...metric.Plane) func(mesh.Task) bool {
 
 // isProviders reports whether a system task is the provider's own, such as gke-managed-system: not of Kubernetes.
 func isProviders(t mesh.Task) bool { return !strings.HasPrefix(t.Namespace, "kube-") }
-
-func newClusterUsage() *clusterUsage {
-	return &clusterUsage{map[string]mesh.Task{}, map[string]*nodeUsage{}, make([]usage, len(sums)), map[component]*usage{}}
-}
 
 // series are the series of a usage that may be nil.
 func (c *clusterUsage) series() (all []*series) {
@@ -178,7 +173,6 @@ func componentOf(t mesh.Task) component {
 	return component{t.Plane, name}
 }
 
-// sum is the usage of a sum by its name.
 func (c *clusterUsage) sum(name string) *usage {
 	for i := range sums {
 		if sums[i].name == name {
@@ -232,7 +226,7 @@ func (d drawing) nodeLines(c *clusterUsage) []string {
 	if len(c.nodes) == 0 {
 		return append(lines, " not read yet, or unreadable")
 	}
-	return append(lines, printable.Texts(slices.Sorted(maps.Keys(c.nodes)), func(name string) string { return d.nodeLine(name, c.nodes[name]) })...)
+	return append(lines, lists.Map(slices.Sorted(maps.Keys(c.nodes)), func(name string) string { return d.nodeLine(name, c.nodes[name]) })...)
 }
 
 // sumLines are the sums of tasks beside the sums of the baseline, and their ratios.

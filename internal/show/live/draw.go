@@ -10,13 +10,12 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
 
-// page is one page of the screen.
 type page int
 
 const (
@@ -241,10 +240,7 @@ func (d drawing) latestMessages(room int) (lines []string) {
 // gridLines draw treatments by blocks, and beside them the differences so far.
 func (d drawing) gridLines(height int) []string {
 	rows, at := d.rows(), d.chosenCell()
-	label := 0
-	for _, t := range rows {
-		label = max(label, ansi.StringWidth(rowName(t)))
-	}
+	label := lists.Most(rows, func(t plan.Treatment) int { return ansi.StringWidth(rowName(t)) })
 	label = min(label, max(10, d.look.width/4))
 	blocks := max(1, d.board.Blocks())
 	cells := min(blocks, max(4, (d.look.width-label-4)*2/5))
@@ -336,10 +332,7 @@ func (d drawing) loadLines() []string {
 	} else if len(trials) == 0 && t != nil && t.Status != Planned {
 		trials = []*Trial{t}
 	}
-	label := 0
-	for _, t := range trials {
-		label = max(label, ansi.StringWidth(treatmentName(d.board, t)))
-	}
+	label := lists.Most(trials, func(t *Trial) int { return ansi.StringWidth(treatmentName(d.board, t)) })
 	label = min(max(label, 4), max(8, d.look.width/4))
 	wide, w := d.look.width >= 72, d.columns()
 	head := padded("LOAD", label+1) + onRight("target/s", w+1) + onRight("done/s", w) + onRight("errors", w) + onRight("p50 ms", w)
@@ -366,7 +359,6 @@ func (d drawing) inOrder(trials []*Trial) []*Trial {
 	return trials
 }
 
-// rows are the treatments in the chosen order.
 func (d drawing) rows() []plan.Treatment { return sortedRows(d.board, d.look.order) }
 
 func sortedRows(b *Board, o order) []plan.Treatment {
@@ -417,7 +409,7 @@ func (d drawing) loadLine(t *Trial, label int, wide bool) string {
 
 // events are the last faults of a trial, and the last change, a line each: beside the figures there is no room in 80 columns.
 func events(p painter, t *Trial, faults int, indent string) (lines []string) {
-	lines = printable.Texts(t.Faults[max(0, len(t.Faults)-faults):], func(f string) string { return indent + p.colored(red, clean(f)) })
+	lines = lists.Map(t.Faults[max(0, len(t.Faults)-faults):], func(f string) string { return indent + p.colored(red, clean(f)) })
 	if t.Changes > 0 {
 		lines = append(lines, fmt.Sprintf("%schange %d: %s", indent, t.Changes, clean(t.Change)))
 	}
@@ -483,7 +475,6 @@ func treatmentName(b *Board, t *Trial) string {
 	return clean(t.Treatment)
 }
 
-// trialLines are the page of one trial.
 func (d drawing) trialLines(t *Trial) []string {
 	if t == nil {
 		return []string{"No trial is here."}
@@ -504,7 +495,7 @@ func (d drawing) trialLines(t *Trial) []string {
 	if t.Status == Planned {
 		return append(lines, "It has not run yet.")
 	}
-	phases := printable.Texts(t.Phases, func(s span) string { return fmt.Sprintf("%s %.1f s", s.name, s.took.Seconds()) })
+	phases := lists.Map(t.Phases, func(s span) string { return fmt.Sprintf("%s %.1f s", s.name, s.took.Seconds()) })
 	if t.Phase != "" {
 		phases = append(phases, fmt.Sprintf("%s %.1f s so far", t.Phase, d.now.Sub(t.PhaseAt).Seconds()))
 	}
@@ -610,7 +601,7 @@ func (d drawing) taskLines(t *Trial) []string {
 		}
 	}
 	slices.Sort(ids)
-	return printable.Texts(ids, func(id string) string { return d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60) })
+	return lists.Map(ids, func(id string) string { return d.seriesLine("   "+clean(id), &t.tasks[id].cores, d.look.width >= 60) })
 }
 
 func (d drawing) seriesLine(name string, s *series, wide bool) string {

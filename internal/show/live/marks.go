@@ -8,6 +8,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -79,10 +80,7 @@ func spark(values []float64, width int) string {
 	if len(values) > width {
 		values = values[len(values)-width:]
 	}
-	most := 0.0
-	for _, v := range values {
-		most = max(most, v)
-	}
+	most := lists.Most(values, func(v float64) float64 { return v })
 	var b strings.Builder
 	shapes := []rune(bars)
 	for _, v := range values {

@@ -294,7 +294,6 @@ func (s *screen) View() tea.View {
 	return v
 }
 
-// key acts on a key.
 func (s *screen) key(key string) tea.Cmd {
 	switch key {
 	case "q", "ctrl+c":

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -130,10 +131,7 @@ func (t *page) failures(p *load.Profile, r *load.Report) {
 		return
 	}
 	t.heading("Times of failures", "ms, from the intended start")
-	var rows []row
-	for _, name := range slices.Sorted(maps.Keys(r.FailedMS)) {
-		rows = append(rows, row{failureName(p, name), "", r.FailedMS[name]})
-	}
+	rows := lists.Map(slices.Sorted(maps.Keys(r.FailedMS)), func(name string) row { return row{failureName(p, name), "", r.FailedMS[name]} })
 	t.table(rows)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/effective"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -109,10 +110,9 @@ type configuration struct {
 }
 
 func configurations(r *answer.Report) (all []configuration) {
-	for _, c := range r.Configurations {
-		all = append(all, configuration{c.A, c.B, report.ConfigurationLines(c)})
-	}
-	return all
+	return lists.Map(r.Configurations, func(c answer.Configuration) configuration {
+		return configuration{c.A, c.B, report.ConfigurationLines(c)}
+	})
 }
 
 // entry is a line of the provenance.

@@ -64,8 +64,7 @@ func slicesOf(source Source) (all []sliced) {
 				s.US = append(s.US, nil)
 				continue
 			}
-			rounded := math.Round(us*10) / 10
-			s.US = append(s.US, &rounded)
+			s.US = append(s.US, new(math.Round(us*10)/10))
 		}
 		all, points = append(all, s), points+len(costs)
 	}
@@ -226,7 +225,6 @@ type timeline struct {
 	Expectations []expectation `json:"expectations,omitempty"`
 }
 
-// second is one second of load.
 type second struct {
 	At    int      `json:"at"`
 	Asked *float64 `json:"asked,omitempty"` // absent in a closed loop
@@ -286,7 +284,6 @@ func timelines(d *result.Dir) []timeline {
 	return all
 }
 
-// drawnPhases are the phases with load.
 var drawnPhases = map[string]bool{"warm-up": true, "measure": true, "drain": true}
 
 // timelineOf reads one trial. It is not ok without a second of load.

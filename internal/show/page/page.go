@@ -290,12 +290,7 @@ func roles() []string { return slices.Sorted(maps.Keys(colors["light"])) }
 
 // fileName is a name without what a file system or shell may not like.
 func fileName(name string) string {
-	clean := strings.Map(func(r rune) rune {
-		if r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
-			return r
-		}
-		return '-'
-	}, name)
+	clean := printable.Plain(name, "-_", '-')
 	if clean = strings.Trim(clean, "-"); clean == "" {
 		return "report"
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/predict"
@@ -38,7 +39,7 @@ const mostFacts = 3
 // sentence is the part in short.
 func (p Part) sentence() string {
 	facts := p.Facts[:min(len(p.Facts), mostFacts)]
-	return p.Title + ": " + strings.Join(printable.Texts(facts, func(f report.Fact) string { return f.Name + " " + f.Text }), "; ") + "."
+	return p.Title + ": " + strings.Join(lists.Map(facts, func(f report.Fact) string { return f.Name + " " + f.Text }), "; ") + "."
 }
 
 // Curve is the figure of a cost over one axis.
@@ -73,7 +74,7 @@ type predictionContent struct {
 
 // WritePrediction writes the page of a prediction.
 func WritePrediction(w io.Writer, p Prediction) error {
-	sentences := printable.Texts(p.Parts, Part.sentence)
+	sentences := lists.Map(p.Parts, Part.sentence)
 	d := document{Name: p.Name, Headline: sentences[0], Answer: sentences, Parts: p.Parts, Steps: p.Steps, Tare: p.Tare, Schema: p.Schema, Command: p.Command, OpenText: len(p.Curves) == 0}
 	for _, f := range p.Facts {
 		d.Provenance = append(d.Provenance, entry{Name: f.Name, Text: f.Text})

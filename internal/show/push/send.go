@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/resource"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/show/series"
 )
 
@@ -32,7 +33,6 @@ const (
 	mostRetries    = 5
 )
 
-// sender sends one part of the series.
 type sender func(ctx context.Context, part []series.Series) error
 
 var senders = map[series.Protocol]func(*series.Target, *http.Client) (sender, error){series.RemoteWrite: remoteWriter, series.OTLP: otlpExporter}
@@ -165,10 +165,7 @@ func writeRequest(part []series.Series) *prompb.WriteRequest {
 		for _, name := range slices.Sorted(maps.Keys(s.Labels)) {
 			labels = append(labels, prompb.Label{Name: name, Value: s.Labels[name]})
 		}
-		var samples []prompb.Sample
-		for _, p := range s.Points {
-			samples = append(samples, prompb.Sample{Timestamp: p.At.UnixMilli(), Value: p.Value})
-		}
+		samples := lists.Map(s.Points, func(p series.Point) prompb.Sample { return prompb.Sample{Timestamp: p.At.UnixMilli(), Value: p.Value} })
 		w.Timeseries = append(w.Timeseries, prompb.TimeSeries{Labels: labels, Samples: samples})
 	}
 	return w

@@ -507,7 +507,6 @@ func timesWords(times float64) string {
 	return s
 }
 
-// totalsOf are the totals of a treatment and its baseline.
 func totalsOf(v view, tr compare.Treatment) totals {
 	scale := quantityOf(answerCost).scale
 	with, without := paired(v, tr, func(m map[string]float64) (us float64, known bool) { us, known = m[answerCost]; return us, known })

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -34,7 +35,7 @@ func byHandSection(t text) {
 		for _, name := range handMetrics {
 			if slices.ContainsFunc(trial.HandPhases, func(p figures.HandPhase) bool { _, known := p.Metrics[name]; return known }) {
 				g = append(g, metricColumn(name, func(scale float64) []string {
-					return printable.Texts(trial.HandPhases, func(p figures.HandPhase) string {
+					return lists.Map(trial.HandPhases, func(p figures.HandPhase) string {
 						v, known := p.Metrics[name]
 						if !known {
 							return unknown

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -61,9 +62,7 @@ func changePartsSection(t text) {
 	for _, p := range all {
 		left, unsure = left+p.LeftOut, max(unsure, p.ResolutionMS)
 		for _, part := range p.Parts {
-			if !slices.Contains(parts, part.Name) {
-				parts = append(parts, part.Name)
-			}
+			parts = lists.Add(parts, part.Name)
 		}
 	}
 	g := gridOf([]int{0, 1}, append(append([]string{"treatment", "change"}, parts...), "whole", "changes")...)
@@ -215,13 +214,9 @@ func unreachedWords(_ view, kind metric.ChangeKind, tr compare.Treatment) (c Cla
 
 // changeTimes are the times of a treatment's changes: of a quantile, or of too few changes for one if it is 0.
 func changeTimes(v view, kind metric.ChangeKind, tr compare.Treatment, quantile float64) (answer.ChangeTimes, bool) {
-	i := slices.IndexFunc(v.r.ChangeTimes, func(t answer.ChangeTimes) bool {
+	return lists.First(v.r.ChangeTimes, func(t answer.ChangeTimes) bool {
 		return t.Treatment == tr.ID && t.Kind == kind.Name && t.Quantile == quantile
 	})
-	if i < 0 {
-		return answer.ChangeTimes{}, false
-	}
-	return v.r.ChangeTimes[i], true
 }
 
 // medianWords are the bounds of the median: "at least 40.0, at most 44.1 ms (39.7 to 45.2)". The interval over trials is of the lower
@@ -326,7 +321,6 @@ func startsSection(t text) {
 	}
 }
 
-// startClaims are the times of a start.
 func startClaims(v view) (all []Claim) {
 	for _, of := range startParts {
 		each := v.each(func(tr compare.Treatment) (c Claim) {

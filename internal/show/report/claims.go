@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -143,7 +144,6 @@ func several(subject string) bool {
 	return strings.Contains(subject+" ", " sidecars ") || strings.Contains(subject+" ", " together ")
 }
 
-// formPart is a part of a sentence form.
 var formPart = regexp.MustCompile(`\{[a-z]+\}`)
 
 // filled is a form with its words. A part without words is left out.
@@ -151,7 +151,6 @@ func filled(form string, words sentenceWords) string {
 	return formPart.ReplaceAllStringFunc(form, func(name string) string { return words[strings.Trim(name, "{}")] })
 }
 
-// fill makes the sentence of a claim.
 func (c Claim) fill(words sentenceWords) Claim {
 	words["each"] = strings.Join(firstOf(sentencesOf(c.Of), mostAnswers), ", ")
 	c.Sentence = filled(c.Form.words, words)
@@ -163,13 +162,12 @@ func part(tr compare.Treatment, name string, amount stats.Interval, words string
 	return Claim{Subject: tr.ID, Metric: name, Amount: &amount, Sentence: words}
 }
 
-// partOf is a comparison in the words of a sentence.
 func partOf(c compare.Comparison, words string) Claim {
 	return Claim{Subject: c.Treatment, Baseline: c.Baseline, Metric: c.Metric, Relation: c.Verdict, Amount: c.Difference, Sentence: words}
 }
 
 func sentencesOf(all []Claim) []string {
-	return printable.Texts(all, func(c Claim) string { return c.Sentence })
+	return lists.Map(all, func(c Claim) string { return c.Sentence })
 }
 
 // together is one claim of several, whose sentences follow one another. There is none of none.
@@ -275,10 +273,7 @@ func (c Claim) isRow() bool { return c.Form == rankedRow || c.Form == rankedMore
 
 // Answer are the sentences of the claims. Rows of a ranking are indented.
 func Answer(r *answer.Report) (lines []string) {
-	for _, c := range Claims(r) {
-		lines = append(lines, map[bool]string{true: "  "}[c.isRow()]+c.Sentence)
-	}
-	return lines
+	return lists.Map(Claims(r), func(c Claim) string { return map[bool]string{true: "  "}[c.isRow()] + c.Sentence })
 }
 
 // firstResult are the claims of the first result: of several treatments, all rows.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -216,12 +217,7 @@ func addPooled(g grid, v view, q compare.Question) {
 
 // sweeps counts the questions with means over levels.
 func sweeps(r *answer.Report) (n int) {
-	for _, q := range r.Questions {
-		if len(q.Pooled) > 0 {
-			n++
-		}
-	}
-	return n
+	return lists.Count(r.Questions, func(q compare.Question) bool { return len(q.Pooled) > 0 })
 }
 
 // questionWords name a question: "envoy against no mesh".

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -86,9 +87,5 @@ func executedTable(p *page, r *answer.Report) {
 
 // executedBy are the programs that end which are compared with others.
 func executedBy(r *answer.Report) map[string]bool {
-	all := map[string]bool{}
-	for _, d := range r.Executed {
-		all[d.Treatment] = true
-	}
-	return all
+	return lists.Set(r.Executed, func(d compare.Decision) string { return d.Treatment })
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -35,7 +36,7 @@ func failuresSection(t text) {
 	for _, name := range failureMetrics {
 		if t.view.known(name) {
 			columns = append(columns, metricColumn(name, func(scale float64) []string {
-				return printable.Texts(rows(t.view), func(tr compare.Treatment) string { return rangeOf(t.view.r, tr, name, scale) })
+				return lists.Map(rows(t.view), func(tr compare.Treatment) string { return rangeOf(t.view.r, tr, name, scale) })
 			}))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -218,12 +219,8 @@ func cores(n float64) string {
 	return cpuQuantity(n)
 }
 
-// entryWords are the rates from outside.
 func entryWords(rates map[string]float64) string {
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(rates)) {
-		words = append(words, fmt.Sprintf("%s requests/s at %s", Level(rates[name]), name))
-	}
+	words := lists.Map(slices.Sorted(maps.Keys(rates)), func(name string) string { return fmt.Sprintf("%s requests/s at %s", Level(rates[name]), name) })
 	return printable.And(words)
 }
 

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -96,7 +97,7 @@ func Safe[T any](all ...Form[T]) []Form[T] {
 
 // Names lists the names of forms.
 func Names[T any](all []Form[T]) []string {
-	return printable.Texts(all, func(f Form[T]) string { return f.Name })
+	return lists.Map(all, func(f Form[T]) string { return f.Name })
 }
 
 // Write writes v in the form with a name. The name is one of [Names].

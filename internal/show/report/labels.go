@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -60,12 +61,8 @@ func newLabels(r *answer.Report) labels {
 	return labelsOf(r.Names, factorsOf(r.Treatments, func(t compare.Treatment) plan.Factors { return t.Factors }))
 }
 
-// factorsOf are the factors of each of several things.
 func factorsOf[T any](things []T, of func(T) plan.Factors) (all []plan.Factors) {
-	for _, thing := range things {
-		all = append(all, of(thing))
-	}
-	return all
+	return lists.Map(things, of)
 }
 
 // labelsOf are the labels of treatments by their factors. names are those of levels.
@@ -121,12 +118,7 @@ func (l labels) against(t compare.Treatment, r *answer.Report) string {
 		if b.ID != t.Baseline {
 			continue
 		}
-		var differ []string
-		for _, f := range l.factors {
-			if Level(b.Factors[f]) != Level(t.Factors[f]) {
-				differ = append(differ, f)
-			}
-		}
+		differ := lists.Where(l.factors, func(f string) bool { return Level(b.Factors[f]) != Level(t.Factors[f]) })
 		if s := l.phrase(b.Factors, differ); s != "" {
 			return s
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -97,9 +98,7 @@ func ladderLegend(l compare.Ladder, adjusted bool) string {
 
 // ladderClaims are what all steps add, a claim for each ladder. One ladder has a second one about its steps.
 func ladderClaims(v view) (all []Claim) {
-	for _, l := range v.r.Ladders {
-		all = append(all, v.ladderClaim(l))
-	}
+	all = lists.Map(v.r.Ladders, v.ladderClaim)
 	if len(v.r.Ladders) == 1 {
 		all = append(all, stepClaims(v, v.r.Ladders[0])...)
 	}

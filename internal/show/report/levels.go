@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -20,7 +21,7 @@ func crossingClaims(v view) []Claim {
 	t := levelTableOf(v)
 	var least []string
 	c := Claim{Form: levelClaim, Metric: answerCost}
-	everywhere := printable.Texts(t.rows, func(r levelRow) string { return r.name })
+	everywhere := lists.Map(t.rows, func(r levelRow) string { return r.name })
 	for at, level := range t.levels {
 		for _, r := range t.rows {
 			of := r.costs[at]
@@ -153,10 +154,7 @@ func ImportedOf(r *answer.Report) *LevelTable {
 		all.Heads = append(all.Heads, c.heads[0])
 	}
 	for i := range columns[0].cells {
-		var row []string
-		for _, c := range columns {
-			row = append(row, c.cells[i])
-		}
+		row := lists.Map(columns, func(c column) string { return c.cells[i] })
 		all.Rows = append(all.Rows, row)
 	}
 	return all

@@ -183,7 +183,6 @@ func fitWords(misfit *float64, warnings []figures.Warning, over string) string {
 	return fmt.Sprintf("not rejected (p %s)", pValue(*misfit))
 }
 
-// pValue writes a p-value.
 func pValue(p float64) string {
 	if p < 0.001 {
 		return "< 0.001"

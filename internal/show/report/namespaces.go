@@ -63,7 +63,6 @@ func totalLast(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// namespaceUses are the uses by treatment and namespace.
 func namespaceUses(d *result.Dir) (map[string]map[string]*namespaceUse, error) {
 	records, err := d.Records()
 	if err != nil {
@@ -155,7 +154,6 @@ func namespacesOf(r *result.Record) map[string]string {
 	return all
 }
 
-// addReading adds the sums of one reading.
 func addReading(to map[string]*namespaceUse, of map[string]string, members map[string]int, cores map[string]float64, last map[string]result.Reading) {
 	type sum struct {
 		cpu, memory float64

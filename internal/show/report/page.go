@@ -11,6 +11,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
@@ -259,10 +260,7 @@ func (g grid) row(cells ...string) {
 func (g grid) empty() bool { return len(g[0].cells) == 0 }
 
 func (c column) width() int {
-	w := 0
-	for _, s := range c.heads {
-		w = max(w, widthOf(s))
-	}
+	w := lists.Most(c.heads, widthOf)
 	for i := range c.cells {
 		for _, line := range c.linesOf(i) {
 			if !c.title[i] {
@@ -360,10 +358,7 @@ func indentOf(s string) string { return s[:len(s)-len(strings.TrimLeft(s, " "))]
 
 // fitting is the number of columns of rest that fit beside the labels, at least one.
 func fitting(labels, rest []column, width int) int {
-	used := 0
-	for _, c := range labels {
-		used += c.width() + gap
-	}
+	used := lists.Sum(labels, func(c column) int { return c.width() + gap })
 	for i, c := range rest {
 		used += c.width()
 		if width > 0 && used > width && i > 0 {
@@ -407,10 +402,9 @@ func cellAt(s []string, i int) string {
 }
 
 func writeRow(w io.Writer, columns []column, indent string, cell func(column) string) {
-	writeLine(w, indent+strings.Join(printable.Texts(columns, func(c column) string { return c.pad(cell(c), c.width()) }), strings.Repeat(" ", gap)))
+	writeLine(w, indent+strings.Join(lists.Map(columns, func(c column) string { return c.pad(cell(c), c.width()) }), strings.Repeat(" ", gap)))
 }
 
-// pad fills s to the column's width.
 func (c column) pad(s string, width int) string {
 	fill := strings.Repeat(" ", max(0, width-widthOf(s)))
 	if c.left {

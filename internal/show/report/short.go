@@ -25,7 +25,6 @@ const (
 	warningsRank    = 3
 )
 
-// shortSection is a section of the short text.
 type shortSection struct {
 	rank  int // the room goes to the lowest ranks first
 	most  int // lines

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -99,10 +100,7 @@ func chartValues(v mesh.ProxyValues, size predict.Size) map[string]any {
 
 // nextRuns adds the commands to steps. Those without a results directory of their own are of from.
 func nextRuns(from string, steps []predict.Step) (all []NextRun) {
-	for _, step := range steps {
-		all = append(all, NextRun{step, RunCommand(cmp.Or(step.Dir, from), step.Set)})
-	}
-	return all
+	return lists.Map(steps, func(step predict.Step) NextRun { return NextRun{step, RunCommand(cmp.Or(step.Dir, from), step.Set)} })
 }
 
 // RunCommand repeats the run of a results directory with changes of its experiment.
@@ -184,10 +182,7 @@ func sizedClaim(s Sizes, size Sized) Claim {
 // writeFacts writes a line, and the facts below it.
 func writeFacts(w io.Writer, line string, facts []Fact) {
 	fmt.Fprintln(w, line)
-	wide := 0
-	for _, f := range facts {
-		wide = max(wide, len(f.Name))
-	}
+	wide := lists.Most(facts, func(f Fact) int { return len(f.Name) })
 	for _, f := range facts {
 		fmt.Fprintf(w, "  %-*s %s\n", wide+1, f.Name+":", f.Text)
 	}
@@ -425,9 +420,8 @@ func writeDocuments(w io.Writer, s Sizes, from string, of func(Sized) (title str
 	return nil
 }
 
-// meshesOf are the meshes of sizes.
 func meshesOf(s Sizes) []string {
-	names := printable.Texts(s.Sizes, func(size Sized) string { return size.Mesh })
+	names := lists.Map(s.Sizes, func(size Sized) string { return size.Mesh })
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -119,12 +120,7 @@ func (v view) withoutRate(f plan.Factors) string {
 // comparisons returns the shown comparisons of a treatment. The metrics shown without --all
 // come first, in the order of shownMetrics, then the others in the order of the metric table.
 func (v view) comparisons(treatment string) []compare.Comparison {
-	var cs []compare.Comparison
-	for _, c := range v.r.Comparisons {
-		if c.Treatment == treatment && v.shows(c) {
-			cs = append(cs, c)
-		}
-	}
+	cs := lists.Where(v.r.Comparisons, func(c compare.Comparison) bool { return c.Treatment == treatment && v.shows(c) })
 	slices.SortStableFunc(cs, func(a, b compare.Comparison) int { return place(a.Metric) - place(b.Metric) })
 	return cs
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -19,7 +19,6 @@ var treatmentMetrics = []string{
 // nodeColumn is the CPU of the nodes outside pods, which only trials on a cluster have.
 const nodeColumn = metric.CPUPerRequest + "/node"
 
-// treatmentsSection has one line a treatment.
 func treatmentsSection(t text) {
 	if t.view.r.Method == compare.AsPublished {
 		publishedTable(t)
@@ -95,7 +94,7 @@ func publishedTable(t text) {
 			continue
 		}
 		columns = append(columns, metricColumn(name, func(scale float64) []string {
-			return printable.Texts(t.view.r.Treatments, func(tr compare.Treatment) string { return t.view.estimate(tr.Metrics[name], scale) })
+			return lists.Map(t.view.r.Treatments, func(tr compare.Treatment) string { return t.view.estimate(tr.Metrics[name], scale) })
 		}))
 	}
 	t.page.table(columns, labels)

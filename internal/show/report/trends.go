@@ -81,8 +81,7 @@ func slopeWords(v view, x answer.Trend) string {
 	if metric.Base(x.Metric) != metric.Memory {
 		return amountWithin(x.PerHour, quantityOf(x.Metric)) + " an hour"
 	}
-	growth := v.treatment(x.Treatment).Metrics[compare.GrowthOf(x.Metric)].Interval
-	words := strings.TrimLeft(growthMark(&growth), upward+downward)
+	words := strings.TrimLeft(growthMark(new(v.treatment(x.Treatment).Metrics[compare.GrowthOf(x.Metric)].Interval)), upward+downward)
 	if per := perRequest(v.treatment(x.Treatment), x); per != "" {
 		words += ", " + per
 	}

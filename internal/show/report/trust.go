@@ -46,7 +46,6 @@ const (
 // inBrackets are the details of a message.
 var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 
-// doubtWords are a warning in the form of a doubt.
 func doubtWords(v view, w figures.Warning, form string) string {
 	message := inBrackets.ReplaceAllString(w.Message, "")
 	_, lacks, _ := strings.Cut(w.Message, ": ")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -248,10 +249,7 @@ func Batches(all []Series, most int) [][]Series {
 
 // Count is the number of series and points.
 func Count(all []Series) string {
-	points := 0
-	for _, s := range all {
-		points += len(s.Points)
-	}
+	points := lists.Sum(all, func(s Series) int { return len(s.Points) })
 	return fmt.Sprintf("%d series with %s", len(all), printable.Counted(points, "value"))
 }
 
@@ -294,7 +292,6 @@ func (c *collector) interval(name, help string, labels map[string]string, i stat
 	}
 }
 
-// figureLabels are the labels of a metric of a treatment.
 func figureLabels(treatment string, factors plan.Factors, control bool, metricName string) map[string]string {
 	labels := map[string]string{"treatment": treatment}
 	for name, level := range factors {
@@ -315,12 +312,7 @@ func seriesName(metricName string) string { return "tare_" + nameChars(metric.Ba
 
 // nameChars replaces the characters that a name of a series or label cannot have.
 func nameChars(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' {
-			return r
-		}
-		return '_'
-	}, s)
+	return printable.Plain(s, "_", '_')
 }
 
 // Protocol is how a receiver takes series.

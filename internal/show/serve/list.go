@@ -21,6 +21,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -240,10 +241,7 @@ func (x *index) close() error {
 	for _, release := range x.releases {
 		release()
 	}
-	var errs []error
-	for _, r := range x.roots {
-		errs = append(errs, r.Close())
-	}
+	errs := lists.Map(x.roots, func(r root) error { return r.Close() })
 	return errors.Join(errs...)
 }
 

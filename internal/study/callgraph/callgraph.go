@@ -149,7 +149,6 @@ func (c *counts) note(format string, args ...any) {
 // mostCalls bounds the calls of a service for each request.
 const mostCalls = 200
 
-// application returns the graph of the counts.
 func (c *counts) application(file string) (a Application, err error) {
 	working := maps.Clone(c.received)
 	for more := true; more; { // a service whose messages lead to calls is part of them
@@ -278,12 +277,7 @@ func callsOf(to string, each float64, e edge) (all []app.Call) {
 func labelsOf(names []string) map[string]string {
 	labels, used := map[string]string{}, map[string]bool{}
 	for _, name := range names {
-		label := strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
-				return r
-			}
-			return '-'
-		}, strings.ToLower(name))
+		label := printable.Plain(strings.ToLower(name), "", '-')
 		label = strings.Trim(label[:min(len(label), 50)], "-")
 		label = cmp.Or(label, "service")
 		unique := label

@@ -97,8 +97,7 @@ func parseTable(path string, b []byte) (*table, error) {
 
 // csvError returns the line of an encoding/csv error.
 func csvError(path string, err error) error {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		return &importer.FileError{Path: path, Line: p.Line, Hinted: hint.Hinted{Err: p.Err, Text: "the file was cut off or damaged: restore it, or leave this run out"}}
 	}
 	return &importer.FileError{Path: path, Hinted: hint.Hinted{Err: err}}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -99,18 +100,12 @@ func (t *table) checkIdentities() error {
 	for _, id := range identities {
 		for _, q := range []string{"cpu", "mem"} {
 			sum := t.columnOf(id.sum, q)
-			parts := make([]int, len(id.parts))
-			for i, p := range id.parts {
-				parts[i] = t.columnOf(p, q)
-			}
+			parts := lists.Map(id.parts, func(p string) int { return t.columnOf(p, q) })
 			for _, r := range t.rows {
 				if !r.has(sum) {
 					continue
 				}
-				added := 0.0
-				for _, p := range parts {
-					added += r.value(p)
-				}
+				added := lists.Sum(parts, r.value)
 				if math.Abs(added-r.value(sum)) > slack(added)+slack(r.value(sum)) {
 					return &importer.FileError{Path: t.path, Line: r.line, Hinted: hint.Hinted{Err: fmt.Errorf("%s %s is %g, and %s add up to %g", id.sum, q, r.value(sum), strings.Join(id.parts, " and "), added), Text: "the row was damaged, or its columns do not belong together: restore the file, or leave this run out"}}
 				}

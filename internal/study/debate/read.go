@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -34,7 +34,6 @@ func isExported(files []string) bool {
 	return slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, exportedLog) })
 }
 
-// sequenceRun is the files of one run.
 type sequenceRun struct {
 	dir  string
 	mesh string
@@ -73,7 +72,7 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 	if err != nil {
 		return nil, err
 	}
-	meshes := importer.MeshesOf(printable.Texts(files, filepath.Dir))
+	meshes := importer.MeshesOf(lists.Map(files, filepath.Dir))
 	byKey := map[string]*sequenceRun{}
 	var runs []*sequenceRun
 	for _, path := range files {
@@ -93,9 +92,7 @@ func listRuns(s *importer.Study, paths []string, o importer.Options) ([]*sequenc
 		if r == nil {
 			r = &sequenceRun{dir: dir, mesh: cmp.Or(o.Mesh, meshes[dir]), rate: rate, run: run}
 			byKey[key], runs = r, append(runs, r)
-			if !slices.Contains(s.Meshes, r.mesh) {
-				s.Meshes = append(s.Meshes, r.mesh)
-			}
+			s.Meshes = lists.Add(s.Meshes, r.mesh)
 		}
 		if m[3] != "" {
 			r.csv = path

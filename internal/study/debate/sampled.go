@@ -143,12 +143,10 @@ func (l *looks) nodeSamples() map[string]nodeSample {
 		was, is := two[0], two[1]
 		var s nodeSample
 		if wall := is.At.Sub(was.At); !was.At.IsZero() && wall > 0 && is.Busy >= was.Busy {
-			cores := float64(is.Busy-was.Busy) / float64(wall)
-			s.cores = &cores
+			s.cores = new(float64(is.Busy-was.Busy) / float64(wall))
 		}
 		if is.Memory > 0 {
-			bytes := float64(is.Memory)
-			s.bytes = &bytes
+			s.bytes = new(float64(is.Memory))
 		}
 		samples[name] = s
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/importer"
@@ -59,9 +60,7 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 	meshes := importer.MeshesOf(dirs)
 	for i, log := range logs {
 		t := trialOf(log, meshes[dirs[i]], inDir[filepath.Dir(log)], o)
-		if !slices.Contains(s.Meshes, t.Mesh) {
-			s.Meshes = append(s.Meshes, t.Mesh)
-		}
+		s.Meshes = lists.Add(s.Meshes, t.Mesh)
 		s.Trials = append(s.Trials, t)
 	}
 	slices.SortStableFunc(s.Trials, func(a, b importer.Trial) int { return a.Record.Started.Compare(b.Record.Started) })
@@ -226,7 +225,6 @@ func withUnit(s, unit string) string {
 	return s
 }
 
-// rowError is an error in a row.
 type rowError struct {
 	error
 	line int

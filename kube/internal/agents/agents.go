@@ -180,7 +180,6 @@ func (a *Agents) Compare(ctx context.Context) error {
 	return a.compare(ctx)
 }
 
-// connect finds the agent of each node.
 func (a *Agents) connect(ctx context.Context, namespace, token string, nodes []cluster.Node) error {
 	pods, err := a.pods(ctx, namespace)
 	if err != nil {

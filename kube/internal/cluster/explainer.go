@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Limits of an explanation.
@@ -139,7 +139,7 @@ func (c *Cluster) Explain(ctx context.Context, ref Ref) []string {
 	if err != nil {
 		return []string{message(err)}
 	}
-	return printable.Texts(c.explainer.explain(ctx, ref, o).reasons, reason.String)
+	return lists.Map(c.explainer.explain(ctx, ref, o).reasons, reason.String)
 }
 
 // explain examines the object's conditions, its pods, and the events about them.
@@ -230,7 +230,7 @@ func selectorOf(fields map[string]any) (string, error) {
 		return "", nil
 	}
 	var s metav1.LabelSelector
-	if err := fromFields(fields, &s); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &s); err != nil {
 		return "", err
 	}
 	selector, err := metav1.LabelSelectorAsSelector(&s)
@@ -378,10 +378,6 @@ func (x *explainer) withFinalizers(ctx context.Context, namespace string) (held 
 		}
 	}
 	return held, err
-}
-
-func fromFields(fields map[string]any, into any) error {
-	return runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
 }
 
 // normalReasons are why a container waits when nothing is wrong.

@@ -90,8 +90,7 @@ func (r requests) explained(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var known *Error
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*Error](err); ok {
 		return fmt.Errorf("%s: %w", op, err)
 	}
 	return failedTo(op, err, r.hint(err))
@@ -137,7 +136,6 @@ func IsTransient(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 500
 }
 
-// rounded is a duration for messages.
 func rounded(d time.Duration) time.Duration {
 	if d < time.Second {
 		return d.Round(10 * time.Millisecond)
@@ -153,15 +151,13 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Op + ": " + message(e.Err) }
 
-// failedTo returns an [Error] with a hint.
 func failedTo(op string, err error, text string) error {
 	return &Error{Hinted: hint.Hinted{Err: err, Text: text}, Op: op}
 }
 
 // message shortens a library's error: a failed request repeats its method and URL, which Op names already.
 func message(err error) string {
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		return u.Err.Error()
 	}
 	return err.Error()

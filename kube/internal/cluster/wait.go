@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/wait"
 )
 
@@ -412,7 +413,6 @@ func readyByCondition(o *unstructured.Unstructured) readiness {
 	return readiness{ok: true, state: "exists"}
 }
 
-// statusCondition is one entry of status.conditions.
 type statusCondition struct{ name, status, reason, message string }
 
 func (c statusCondition) why() string {
@@ -426,12 +426,7 @@ func (c statusCondition) why() string {
 }
 
 func conditionOf(o *unstructured.Unstructured, name string) (statusCondition, bool) {
-	for _, c := range conditions(o) {
-		if c.name == name {
-			return c, true
-		}
-	}
-	return statusCondition{}, false
+	return lists.First(conditions(o), func(c statusCondition) bool { return c.name == name })
 }
 
 func conditions(o *unstructured.Unstructured) (all []statusCondition) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
@@ -116,8 +117,7 @@ func (g *Guard) Adopt(ctx context.Context, accepted []Workload) (Mark, error) {
 	if err != nil {
 		return Mark{}, fmt.Errorf("mark the cluster: %w", err)
 	}
-	value := string(text)
-	return m, g.annotate(ctx, "mark the cluster", &value)
+	return m, g.annotate(ctx, "mark the cluster", new(string(text)))
 }
 
 // Release removes the mark, if any. A dry run records a kubectl command.
@@ -170,7 +170,7 @@ func (e *InUse) Error() string {
 		s = e.Cluster + " runs workloads that were deployed after it was marked as disposable"
 	}
 	if len(e.Workloads) > 0 {
-		s += ": " + printable.Listed(printable.Texts(e.Workloads, Workload.String), shown)
+		s += ": " + printable.Listed(lists.Map(e.Workloads, Workload.String), shown)
 	}
 	return s
 }

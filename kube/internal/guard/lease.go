@@ -165,12 +165,11 @@ func (l *Lease) write(ctx context.Context, namespace, version string) (written *
 		return nil, fmt.Errorf("write the Lease: %w", err)
 	}
 	now, seconds := metav1.NowMicro(), int32(leaseDuration/time.Second)
-	holder := l.run
 	object := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: LeaseName, ResourceVersion: version,
 			Labels:      map[string]string{cluster.LabelManagedBy: cluster.ManagedBy, cluster.LabelRun: l.run},
 			Annotations: map[string]string{cluster.AnnotationOwner: string(owner)}},
-		Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
+		Spec: coordinationv1.LeaseSpec{HolderIdentity: new(l.run), LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}
 	err = l.cluster.Retry(ctx, "take the Lease of the cluster", func(ctx context.Context) (err error) {
 		if version == "" {
@@ -220,8 +219,7 @@ func (l *Lease) renew(ctx context.Context) {
 	if object == nil { // lost, or released
 		return
 	}
-	now := metav1.NowMicro()
-	object.Spec.RenewTime = &now
+	object.Spec.RenewTime = new(metav1.NowMicro())
 	ctx, cancel := context.WithTimeout(ctx, renewEvery)
 	defer cancel()
 	updated, err := l.client(object.Namespace).Update(ctx, object, metav1.UpdateOptions{FieldManager: cluster.FieldManager})

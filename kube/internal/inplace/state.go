@@ -59,7 +59,6 @@ func IsState(ref cluster.Ref) bool {
 	return ref.Kind.GroupKind() == cluster.KindConfigMap.GroupKind() && ref.Name == stateName
 }
 
-// configMap is the state as it is stored.
 func (s state) configMap() (*corev1.ConfigMap, error) {
 	text, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {

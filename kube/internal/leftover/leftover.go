@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/inplace"
 	"github.com/tare-mesh/tare/kube/internal/rbac"
@@ -87,11 +88,7 @@ func byRun(objects []cluster.Object) []Run {
 		}
 		runs[id].add(o)
 	}
-	var all []Run
-	for _, id := range slices.Sorted(maps.Keys(runs)) {
-		all = append(all, *runs[id])
-	}
-	return all
+	return lists.Map(slices.Sorted(maps.Keys(runs)), func(id string) Run { return *runs[id] })
 }
 
 // rank orders objects: namespaces, others without a namespace, then objects in namespaces.

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
 
@@ -83,7 +83,7 @@ var private = []netip.Prefix{
 }
 
 func privateNetworks() []string {
-	return printable.Texts(private, netip.Prefix.String)
+	return lists.Map(private, netip.Prefix.String)
 }
 
 // clusterDomain reads the domain of Services from the configuration of a kubelet, empty if it cannot be read.

@@ -9,7 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -158,7 +158,7 @@ func (e evidence) cumulative(proves string) bool {
 
 // counterText is a counter in messages: name{label=value}.
 func counterText(c mesh.Counter) string {
-	labels := printable.Texts(slices.Sorted(maps.Keys(c.Labels)), func(name string) string { return name + "=" + c.Labels[name] })
+	labels := lists.Map(slices.Sorted(maps.Keys(c.Labels)), func(name string) string { return name + "=" + c.Labels[name] })
 	if len(labels) == 0 {
 		return c.Metric
 	}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
@@ -192,7 +192,7 @@ func (a adopter) injector(ctx context.Context) (injector, error) {
 		}
 		return nil
 	})
-	names := printable.Texts(all, func(o injector) string { return o.labels.String() })
+	names := lists.Map(all, func(o injector) string { return o.labels.String() })
 	revision := a.requested.Revision
 	switch i := slices.IndexFunc(all, func(o injector) bool { return slices.Contains(slices.Collect(maps.Values(o.labels)), revision) }); {
 	case err != nil:

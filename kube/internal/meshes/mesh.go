@@ -18,7 +18,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/chart"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
@@ -117,7 +117,7 @@ func (m *Mesh) Uninstall(ctx context.Context, force bool) error {
 // Proxied lists the pods that run the mesh's proxy, outside its own namespaces.
 func (m *Mesh) Proxied(ctx context.Context) ([]string, error) {
 	pods, err := (&uninstaller{instance: m.instance}).withProxies(ctx)
-	return printable.Texts(pods, cluster.Ref.String), err
+	return lists.Map(pods, cluster.Ref.String), err
 }
 
 // instance is a mesh definition with its settings on one cluster: the data that every step needs.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/scrape"
@@ -264,12 +265,7 @@ func (g podGroups) checkInMesh(proxies []mesh.Proxy, proof mesh.Marks) []check.C
 			"recreate pods that are older than the namespace's enrolment; the mesh's webhook must answer"))
 	}
 	if !isEmpty(proof) {
-		var without []*corev1.Pod
-		for _, p := range g.inMesh {
-			if !carries(p, proof) {
-				without = append(without, p)
-			}
-		}
+		without := lists.Where(g.inMesh, func(p *corev1.Pod) bool { return !carries(p, proof) })
 		checks = append(checks, podCheck("each pod is enrolled", len(g.inMesh), marksText(proof), without, nil, "`kubectl describe pod` and the mesh's log show why"))
 	}
 	return checks
@@ -362,5 +358,5 @@ func marksText(m mesh.Marks) string {
 
 // podNames lists the first pods of several.
 func podNames(pods []*corev1.Pod) string {
-	return printable.Listed(printable.Texts(pods, func(p *corev1.Pod) string { return p.Name }), 5)
+	return printable.Listed(lists.Map(pods, func(p *corev1.Pod) string { return p.Name }), 5)
 }

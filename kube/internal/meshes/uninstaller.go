@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
@@ -131,7 +132,7 @@ func (u *uninstaller) withProxies(ctx context.Context) (found []cluster.Ref, err
 
 // homes are the namespaces of the mesh's control plane and of its charts.
 func (u *uninstaller) homes() []string {
-	return append([]string{u.k.Namespace}, printable.Texts(u.k.Charts, func(c mesh.Chart) string { return cmp.Or(c.Namespace, u.k.Namespace) })...)
+	return append([]string{u.k.Namespace}, lists.Map(u.k.Charts, func(c mesh.Chart) string { return cmp.Or(c.Namespace, u.k.Namespace) })...)
 }
 
 // revisions are the installed revisions of a mesh that is none itself.
@@ -224,7 +225,7 @@ func (u *uninstaller) removeObjects(ctx context.Context) error {
 
 // list names the first of several objects.
 func list(refs []cluster.Ref) string {
-	return printable.Listed(printable.Texts(refs, cluster.Ref.String), 6)
+	return printable.Listed(lists.Map(refs, cluster.Ref.String), 6)
 }
 
 // findOthers looks for other revisions of the mesh.

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
@@ -203,10 +204,7 @@ func (t Target) way() mesh.Way { return mesh.Way{LoadInside: t.LoadInside, Front
 
 // results are checks that could be made.
 func results(checks []check.Check) (all []result) {
-	for _, c := range checks {
-		all = append(all, result{Check: c})
-	}
-	return all
+	return lists.Map(checks, func(c check.Check) result { return result{Check: c} })
 }
 
 // kernelWork is the check of a mesh that works in the kernel. It always passes, with the place of that work as its caution.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
@@ -43,12 +44,7 @@ func Write(w io.Writer, namespace string, subject Subject) error {
 func WriteFor(w io.Writer, comment string, permissions []Permission, subject Subject) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n# Trials create their own namespaces, whose names are not known in advance.\n", comment)
-	var namespaces []string
-	for _, p := range permissions {
-		if !slices.Contains(namespaces, p.Namespace) {
-			namespaces = append(namespaces, p.Namespace)
-		}
-	}
+	namespaces := lists.Add(nil, lists.Map(permissions, func(p Permission) string { return p.Namespace })...)
 	slices.Sort(namespaces)
 	for i, namespace := range namespaces {
 		if i > 0 {

@@ -146,8 +146,6 @@ type secrets struct {
 	values map[string]string
 }
 
-func newSecrets() *secrets { return &secrets{values: map[string]string{}} }
-
 // get is a UUID of 122 random bits (RFC 9562, version 4), the same for the same name.
 func (s *secrets) get(name string) string {
 	s.mu.Lock()

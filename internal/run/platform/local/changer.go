@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -36,10 +37,7 @@ type changer struct {
 
 // Endpoints implements [platform.Changer].
 func (c *changer) Endpoints() (all []string) {
-	for _, p := range c.entry() {
-		all = append(all, c.layout.reached(p).String())
-	}
-	return all
+	return lists.Map(c.entry(), func(p *pod) string { return c.layout.reached(p).String() })
 }
 
 func (c *changer) entry() []*pod { return c.layout.pods[c.layout.spec.Topology.EntryName()] }
@@ -206,8 +204,7 @@ func (c *changer) Serial(ctx context.Context, endpoint string) (string, error) {
 		return "", err
 	}
 	serial, err := p.handshake(ctx, config)
-	var signer x509.UnknownAuthorityError
-	if errors.As(err, &signer) { // the mesh has a new root
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok { // the mesh has a new root
 		if config, err = c.client(ctx, p, config); err == nil {
 			serial, err = p.handshake(ctx, config)
 		}

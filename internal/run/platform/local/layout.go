@@ -15,7 +15,7 @@ import (
 	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -86,7 +86,7 @@ func (l *layout) urls(from *pod, service string) []string {
 	if at, ok := from.outbound[service]; ok {
 		return []string{l.pods[service][0].rootURL(at)}
 	}
-	return printable.Texts(l.pods[service], func(p *pod) string { return p.rootURL(p.app) })
+	return lists.Map(l.pods[service], func(p *pod) string { return p.rootURL(p.app) })
 }
 
 // pod returns a pod by name, or nil.
@@ -136,10 +136,7 @@ func waves(order []app.Service) [][]app.Service {
 	var all [][]app.Service
 	height := map[string]int{}
 	for _, s := range order {
-		h := 0
-		for _, c := range callees(s) {
-			h = max(h, height[c]+1)
-		}
+		h := lists.Most(callees(s), func(c string) int { return height[c] + 1 })
 		height[s.Name] = h
 		if h == len(all) {
 			all = append(all, nil)
@@ -227,7 +224,7 @@ func (c called) calls(t app.Topology, s app.Service) map[string]called {
 	all := map[string]called{}
 	for _, call := range s.Calls {
 		all[call.Service] = all[call.Service].plus(called{
-			times: c.times * int64(1+t.Redirected(call)), atMost: c.atMost || uncertain(call) || failsOften(s), some: c.some || s.IsOwn(),
+			times: c.times * int64(1+t.Redirected(call)), atMost: c.atMost || call.Probability != nil && *call.Probability < 1 || failsOften(s), some: c.some || s.IsOwn(),
 		})
 	}
 	return all
@@ -237,8 +234,6 @@ func (c called) calls(t app.Topology, s app.Service) map[string]called {
 func failsOften(s app.Service) bool {
 	return s.RateLimit > 0 || s.Errors != nil && s.Errors.Ratio > 0.5
 }
-
-func uncertain(c app.Call) bool { return c.Probability != nil && *c.Probability < 1 }
 
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 

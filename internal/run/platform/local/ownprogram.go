@@ -19,7 +19,7 @@ import (
 	"github.com/prometheus/procfs"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/base/wait"
@@ -196,7 +196,7 @@ func notReady(id string, process *proc.Process, expected netip.AddrPort, advice 
 	lines := []string{fmt.Sprintf("start %s: not ready after %v: %v", id, after.Round(time.Second), err), "  command: " + process.Command().String()}
 	log := "its whole log is " + process.Command().Log
 	if listens := listening(process.PID); !slices.Contains(listens, expected) && len(listens) > 0 {
-		where := "  it listens on " + strings.Join(printable.Texts(listens, netip.AddrPort.String), ", ")
+		where := "  it listens on " + strings.Join(lists.Map(listens, netip.AddrPort.String), ", ")
 		if expected.IsValid() {
 			where += fmt.Sprintf(", and %s is expected", expected)
 		}
@@ -314,8 +314,7 @@ func otherProtocol(ctx context.Context, p *pod) error {
 // anyStatus accepts every answer of a gRPC server that is not a refusal of a proxy: the health service
 // may be missing.
 func anyStatus(err error) error {
-	var status *rpc.Error
-	if errors.As(err, &status) && (status.Code == rpc.Unimplemented || status.Code == rpc.NotFound) {
+	if status, ok := errors.AsType[*rpc.Error](err); ok && (status.Code == rpc.Unimplemented || status.Code == rpc.NotFound) {
 		return nil
 	}
 	return err

@@ -70,8 +70,7 @@ func probeGRPC(ctx context.Context, r *request) (a check.Answer, err error) {
 	}
 	over := &http.Transport{DisableKeepAlives: true, DisableCompression: true, Protocols: protocols(2)}
 	answer, err := rpc.Call(ctx, over, r.url.Host, method, header, message, maxMessage)
-	var status *rpc.Error
-	if errors.As(err, &status) {
+	if status, ok := errors.AsType[*rpc.Error](err); ok {
 		a.Status = fmt.Sprintf("grpc-%d", status.Code)
 		if r.load.Success()[loads.StatusOf(a.Status)] {
 			err = nil
@@ -298,7 +297,6 @@ func requestsOf(p loads.Profile) ([]request, error) {
 	return all, nil
 }
 
-// requestOf is the request to a target of p.
 func requestOf(p *loads.Profile, target int) (request, error) {
 	r := request{load: p.ForTarget(target), header: http.Header{}}
 	var err error

@@ -18,7 +18,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
@@ -141,7 +141,7 @@ func (p *pod) listeners() (all []sidecarProcess) {
 	}
 	for _, out := range p.sidecar.Outbound {
 		container := p.outboundContainer(out.Service)
-		endpoints := printable.Texts(out.Endpoints, func(e mesh.Endpoint) string { return net.JoinHostPort(e.IP, strconv.Itoa(e.Port)) })
+		endpoints := lists.Map(out.Endpoints, func(e mesh.Endpoint) string { return net.JoinHostPort(e.IP, strconv.Itoa(e.Port)) })
 		add(container, p.outbound[out.Service], endpoints...)
 	}
 	return all
@@ -162,7 +162,7 @@ func (px *proxies) run(ctx context.Context, p *pod, one sidecarProcess, again fu
 	if err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	env := printable.Texts(slices.Sorted(maps.Keys(definition.Environment)), func(name string) string { return name + "=" + definition.Environment[name] })
+	env := lists.Map(slices.Sorted(maps.Keys(definition.Environment)), func(name string) string { return name + "=" + definition.Environment[name] })
 	id := p.name + "/" + one.container
 	cmd := proc.Command{Path: px.program, Args: args, Env: env, Dir: definition.Dir, Tree: true, MaxLog: ownLog,
 		Log: px.workspace.provenance.Path(p.name + "-" + one.container + ".log")}

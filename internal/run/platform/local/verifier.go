@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	loads "github.com/tare-mesh/tare/internal/load"
@@ -439,12 +440,7 @@ func (f flow) names() string {
 	if !f.sidecars {
 		return "the application's own count"
 	}
-	var names []string
-	for _, p := range f.parts {
-		if !slices.Contains(names, p.counter) {
-			names = append(names, p.counter)
-		}
-	}
+	names := lists.Add(nil, lists.Map(f.parts, func(p part) string { return p.counter })...)
 	return strings.Join(names, ", ")
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -37,7 +38,7 @@ type workspace struct {
 }
 
 func newWorkspace(provenance platform.Provenance) (*workspace, error) {
-	w := &workspace{provenance: provenance, secrets: newSecrets()}
+	w := &workspace{provenance: provenance, secrets: &secrets{values: map[string]string{}}}
 	var err error
 	if w.runtime, err = newRuntimeDir(); err != nil {
 		return nil, err
@@ -242,10 +243,7 @@ func (r *runtimeDir) remove() error {
 // sweepRuntimeDirs removes leftovers of this user's killed runs. It needs one descriptor: a run that ends
 // without descriptors must leave no keys behind.
 func sweepRuntimeDirs() error {
-	var failed []error
-	for _, parent := range runtimeParents() {
-		failed = append(failed, sweepIn(parent))
-	}
+	failed := lists.Map(runtimeParents(), sweepIn)
 	if err := errors.Join(failed...); err != nil {
 		return fmt.Errorf("remove what earlier runs left: %w", err)
 	}

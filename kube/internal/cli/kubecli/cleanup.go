@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
@@ -184,10 +184,9 @@ func uninstallOne(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, i
 func (o *cleanup) prove(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, removed []leftover.Run) error {
 	left, err := leftover.Remaining(ctx, k, o.namespace, removed...)
 	if len(left) > 0 {
-		return fmt.Errorf("left in the cluster: %s", strings.Join(printable.Texts(left, cluster.Ref.String), ", "))
+		return fmt.Errorf("left in the cluster: %s", strings.Join(lists.Map(left, cluster.Ref.String), ", "))
 	}
-	var hidden *cluster.Unlisted
-	if errors.As(err, &hidden) {
+	if hidden, ok := errors.AsType[*cluster.Unlisted](err); ok {
 		fmt.Fprintf(c.Out, "removed; not checked: %v\n", hidden)
 		return nil
 	}

@@ -172,8 +172,7 @@ func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
 
 func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
 	all, err := leftover.Find(ctx, k, namespace)
-	var hidden *cluster.Unlisted
-	if errors.As(err, &hidden) && len(all) > 0 {
+	if _, ok := errors.AsType[*cluster.Unlisted](err); ok && len(all) > 0 {
 		return leftoverLines(all), err
 	}
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/cli"
@@ -71,7 +71,7 @@ func newClusterCreate(c *cli.CommandLine, f *clusterFlags) *cobra.Command {
 	var with, name, version string
 	var nodes int
 	var dryRun bool
-	names := printable.Texts(providers, func(p provider) string { return p.name })
+	names := lists.Map(providers, func(p provider) string { return p.name })
 	cmd := &cobra.Command{
 		Use:   "create --with PROVIDER",
 		Short: "Create a cluster with kind or k3d, and mark it as disposable",

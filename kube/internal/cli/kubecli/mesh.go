@@ -18,6 +18,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/regular"
@@ -474,7 +475,7 @@ func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 	}
 	i := slices.IndexFunc(all, func(d mesh.Definition) bool { return d.Name == name })
 	if i < 0 {
-		names := printable.Texts(all, func(d mesh.Definition) string { return d.Name })
+		names := lists.Map(all, func(d mesh.Definition) string { return d.Name })
 		return mesh.Definition{}, f.choice, hint.Usage(fmt.Errorf("%w %q", errUnknownMesh, name), "meshes: "+strings.Join(names, ", ")+"; or give a definition with --mesh FILE")
 	}
 	if err := all[i].On(mesh.OnKubernetes); err != nil {

@@ -66,14 +66,13 @@ func Kubeconfig(t *testing.T) string {
 // Deployment is a deployment "echo" of busybox, and edit changes it and its container.
 func Deployment(namespace string, edit func(*appsv1.Deployment, *corev1.Container)) *appsv1.Deployment {
 	labels := map[string]string{"app": "echo"}
-	zero := int64(0)
 	d := &appsv1.Deployment{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "echo"},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels},
-				Spec: corev1.PodSpec{TerminationGracePeriodSeconds: &zero, Containers: []corev1.Container{{
+				Spec: corev1.PodSpec{TerminationGracePeriodSeconds: new(int64(0)), Containers: []corev1.Container{{
 					Name: "app", Image: Toolbox, Command: []string{"sleep", "3600"}, ImagePullPolicy: corev1.PullNever,
 				}}},
 			},

@@ -268,7 +268,6 @@ const (
 	simulatedService = 512       // bytes
 )
 
-// pod is the pod of all of them.
 func (sp *simulatedProxies) pod() *corev1.Pod {
 	m := manifests{sp.trial}
 	memory := sp.count() * (simulatedMemory + simulatedService*sp.trial.spec.Treatment.Levels.BackgroundServices)

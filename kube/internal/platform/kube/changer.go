@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -47,7 +47,7 @@ type changer struct {
 
 // Endpoints implements [platform.Changer]. A pod's answers have its name.
 func (c *changer) Endpoints() (all []string) {
-	all = printable.Texts(c.entry(), func(pod *corev1.Pod) string { return pod.Name })
+	all = lists.Map(c.entry(), func(pod *corev1.Pod) string { return pod.Name })
 	slices.Sort(all)
 	return all
 }
@@ -75,10 +75,10 @@ func (c *changer) Restartable(plane metric.Plane) (all []string) {
 	k := c.spec.Mesh.Kubernetes
 	switch {
 	case plane == metric.Data:
-		all = printable.Texts(c.entry(), c.pods.name)
+		all = lists.Map(c.entry(), c.pods.name)
 		slices.Sort(all)
 	case plane == metric.Control && k != nil:
-		all = printable.Texts(k.Workloads, func(w mesh.Workload) string { return w.Name })
+		all = lists.Map(k.Workloads, func(w mesh.Workload) string { return w.Name })
 	}
 	return all
 }

@@ -425,9 +425,6 @@ func ingressOf(m mesh.Definition, front mesh.Front) (*mesh.Gateway, error) {
 // markNamespace adds the mesh's labels and annotations to the trial's namespace.
 func (e enrolment) markNamespace(ns *corev1.Namespace) { mark(&ns.ObjectMeta, e.Namespace) }
 
-// markPods adds the mesh's labels and annotations to the pod template of a service.
-func (e enrolment) markPods(template *corev1.PodTemplateSpec) { mark(&template.ObjectMeta, e.Pod) }
-
 // servingKinds are the workloads of an application whose pods serve. Jobs end, and a sidecar would keep them from it.
 var servingKinds = map[schema.GroupKind][]string{
 	cluster.KindDeployment.GroupKind():  {"spec", "template", "metadata"},

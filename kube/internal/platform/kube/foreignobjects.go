@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -103,11 +103,7 @@ func (t *podTemplate) add(containers ...corev1.Container) {
 }
 
 func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {
-	i := slices.IndexFunc(c.templates, func(t podTemplate) bool { return selects(t.labels, pod.Labels) })
-	if i < 0 {
-		return podTemplate{}, false
-	}
-	return c.templates[i], true
+	return lists.First(c.templates, func(t podTemplate) bool { return selects(t.labels, pod.Labels) })
 }
 
 // service returns the Service that selects a pod, from the topology if possible, or "".
@@ -388,7 +384,7 @@ func hooksOf(o *unstructured.Unstructured) (events []string) {
 	if !ok {
 		return nil
 	}
-	return printable.Texts(strings.Split(text, ","), strings.TrimSpace)
+	return lists.Map(strings.Split(text, ","), strings.TrimSpace)
 }
 
 const (

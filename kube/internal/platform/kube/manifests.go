@@ -120,7 +120,7 @@ func (m manifests) workload(s app.Service, pod corev1.PodSpec) *appsv1.Deploymen
 	if m.changes(s) {
 		template.Labels[labelListed] = "true"
 	}
-	m.enrolment.markPods(&template)
+	mark(&template.ObjectMeta, m.enrolment.Pod)
 	return &appsv1.Deployment{
 		ObjectMeta: m.meta(s.Name),
 		Spec: appsv1.DeploymentSpec{
@@ -215,9 +215,8 @@ var tokenMount = corev1.VolumeMount{Name: "token", MountPath: tokenDir, ReadOnly
 
 // tokenVolume is readable only by the pod's group.
 func tokenVolume() corev1.Volume {
-	mode := int32(0o440)
 	return corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: tokenName, DefaultMode: &mode}}}
+		Secret: &corev1.SecretVolumeSource{SecretName: tokenName, DefaultMode: new(int32(0o440))}}}
 }
 
 // container runs tare-agent with args. memory is added to its default memory limit.

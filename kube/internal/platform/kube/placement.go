@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
@@ -246,9 +247,7 @@ func ofDaemonSet(p *corev1.Pod) bool {
 
 // NodesFrom converts nodes of the API server, sorted by name.
 func NodesFrom(all []corev1.Node) (nodes []Node) {
-	for _, n := range all {
-		nodes = append(nodes, describe(n))
-	}
+	nodes = lists.Map(all, describe)
 	slices.SortFunc(nodes, func(a, b Node) int { return strings.Compare(a.Name, b.Name) })
 	return nodes
 }
@@ -277,12 +276,7 @@ func addresses(n corev1.Node) (all []string) {
 
 // schedulable is the number of nodes that pods can be placed on.
 func (l nodeList) schedulable() (n int) {
-	for _, node := range l {
-		if node.Schedulable {
-			n++
-		}
-	}
-	return n
+	return lists.Count(l, func(node Node) bool { return node.Schedulable })
 }
 
 // nodeOf is the node of a pod, empty if unknown.

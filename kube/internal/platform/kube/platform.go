@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -314,7 +315,7 @@ func (l leftovers) sweep(ctx context.Context) error {
 	for _, other := range all {
 		if other.ID != l.Run {
 			return hint.New("wait until it ends; if it has, remove them: `tare cluster cleanup --namespace "+l.Namespace+" --run "+other.ID+"`",
-				"namespace %s holds objects of run %s: %s", l.Namespace, other.ID, refNames(other.Objects))
+				"namespace %s holds objects of run %s: %s", l.Namespace, other.ID, strings.Join(lists.Map(other.Objects, cluster.Ref.String), ", "))
 		}
 	}
 	return err
@@ -344,10 +345,6 @@ func (l leftovers) inNamespace(ctx context.Context) ([]leftover.Run, error) {
 		err = nil
 	}
 	return all, err
-}
-
-func refNames(refs []cluster.Ref) string {
-	return strings.Join(printable.Texts(refs, cluster.Ref.String), ", ")
 }
 
 // checkMeshAllowed refuses a mesh in an existing namespace.
@@ -443,12 +440,7 @@ const (
 // RunID makes a run's label from its name and its results directory. It is the same when the run is resumed.
 func RunID(name, directory string) string {
 	sum := sha256.Sum256([]byte(directory))
-	name = strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
-			return r
-		}
-		return '-'
-	}, strings.ToLower(name))
+	name = printable.Plain(strings.ToLower(name), "-", '-')
 	name = cmp.Or(strings.Trim(name[:min(len(name), maxRunName)], "-"), "run")
 	return name + "-" + hex.EncodeToString(sum[:4])
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
@@ -362,5 +362,5 @@ func (v *visitors) Visitors(from, to time.Time) []platform.Visitor {
 
 // nodes are the nodes of the trial's pods.
 func (v *visitors) nodes() []string {
-	return printable.Texts(v.pods.all(), func(pod *corev1.Pod) string { return pod.Spec.NodeName })
+	return lists.Map(v.pods.all(), func(pod *corev1.Pod) string { return pod.Spec.NodeName })
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -310,10 +311,7 @@ func (g *callGraph) find(ctx context.Context) (calls []seenCall) {
 	if g.spec.Mesh.Kubernetes == nil {
 		return nil
 	}
-	var names []string
-	for _, s := range g.spec.Topology.Services {
-		names = append(names, s.Name)
-	}
+	names := lists.Map(g.spec.Topology.Services, func(s app.Service) string { return s.Name })
 	for _, s := range g.spec.Topology.Services {
 		for _, pod := range g.pods.ofService(s.Name) {
 			for _, to := range g.destinations(ctx, pod, names) {

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -165,7 +166,7 @@ func (v *verifier) othersWrote(pod *corev1.Pod) bool {
 
 // containerNames are the names of a pod's containers, init containers first.
 func containerNames(pod *corev1.Pod) []string {
-	return printable.Texts(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) string { return c.Name })
+	return lists.Map(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) string { return c.Name })
 }
 
 // checkMesh verifies the mesh with probes and archives its manifests and running configuration.

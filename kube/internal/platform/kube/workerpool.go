@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -316,7 +317,6 @@ func (p *workerPool) probe(ctx context.Context, i int) (probe.Reading, error) {
 	return parseReading(out)
 }
 
-// output runs a command to its end, and returns its output.
 func (w *loadWorker) output(ctx context.Context, c worker.Command) (run *worker.Run, out, errOut []byte, err error) {
 	c.ID = newCommandID()
 	if run, err = w.client.Start(ctx, c); err != nil {
@@ -425,10 +425,7 @@ func (l *localLoad) stop(ctx context.Context) error {
 	l.closed = true
 	processes := slices.Clone(l.processes)
 	l.mu.Unlock()
-	var failed []error
-	for _, p := range processes {
-		failed = append(failed, p.Stop(ctx, stopGrace))
-	}
+	failed := lists.Map(processes, func(p localProcess) error { return p.Stop(ctx, stopGrace) })
 	return errors.Join(failed...)
 }
 

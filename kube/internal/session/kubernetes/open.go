@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
@@ -173,17 +174,10 @@ func environmentOf(nodes []kube.Node) result.Environment {
 	return e
 }
 
-// DefaultImage returns the image of tare-agent of a version of tare, for an experiment on a cluster that names none.
-func DefaultImage(version string) string { return "localhost/tare-agent:" + imageTag(version) }
-
-// imageTag makes a tag of a version: what a tag may not have becomes a dash.
-func imageTag(version string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x80 && (r == '.' || r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z') {
-			return r
-		}
-		return '-'
-	}, version)
+// DefaultImage returns the image of tare-agent of a version of tare, for an experiment on a cluster that names none. What a tag may
+// not have becomes a dash.
+func DefaultImage(version string) string {
+	return "localhost/tare-agent:" + printable.Plain(version, ".-_", '-')
 }
 
 // MeshOptions returns the options of an installation: chosen, and from the environment.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -92,12 +93,7 @@ func sidecarOf(pods []*corev1.Pod) (name string, proxy mesh.Proxy) {
 			continue
 		}
 		for _, x := range d.Kubernetes.Proxies {
-			n := 0
-			for _, p := range pods {
-				if x.In == mesh.InPod && containerOf(p, x.Container) != nil {
-					n++
-				}
-			}
+			n := lists.Count(pods, func(p *corev1.Pod) bool { return x.In == mesh.InPod && containerOf(p, x.Container) != nil })
 			if n > most {
 				most, name, proxy = n, d.Name, x
 			}
@@ -236,11 +232,7 @@ func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow,
 			}
 		}
 	}
-	var all []predict.Workload
-	for _, key := range slices.Sorted(maps.Keys(by)) {
-		all = append(all, *by[key])
-	}
-	return all
+	return lists.Map(slices.Sorted(maps.Keys(by)), func(key string) predict.Workload { return *by[key] })
 }
 
 // workloadOf returns the kind and the name of the workload that a pod is of. A ReplicaSet of a Deployment has its name and a hash.
