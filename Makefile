@@ -142,7 +142,7 @@ e2e: build-kube bin/tare-cluster $(REPORTS)/unit.json ## what make test leaves o
 	@rm -f bin/failed $(REPORTS)/e2e*
 	@failed=0; inputs="$$(GO='$(GO)' tools/istio-inputs.sh)"; parts='$(PARTS)'; \
 	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS) e2e-running' $$parts || failed=1; \
-	[ "$${parts/e2e-istio/}" = "$$parts" ] || grep -Eqs '^(program-|e2e-(istio|meshes)$$)' bin/failed || echo "$$inputs" >test/istio.sha256; \
+	[ $$failed = 1 ] || [ "$${parts/e2e-istio/}" = "$$parts" ] || grep -Eqs '^(program-|e2e-(istio|meshes)$$)' bin/failed || echo "$$inputs" >test/istio.sha256; \
 	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring || failed=1; \
 	for part in $(AGAIN); do ! grep -qxs "$$part" bin/failed || ! $(MAKE) --no-print-directory "$$part-again" || sed -i "/^$$part$$/d" bin/failed; done; \
 	[ ! -s bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
