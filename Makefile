@@ -15,12 +15,11 @@ export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath -gcflags=all=-dwa
 # for editors and for the go command by hand.
 export GOWORK := off
 IN_KUBE   := cd kube &&
-# What `go test -json` prints of every call, for durations and for tools/left.sh; REPORT.repeated has the tests run again.
+# What `go test -json` prints of every call, for durations and for tools/select.sh; REPORT.repeated has the tests run again.
 REPORTS := bin/tests
 # $(call tests,PACKAGES,REPORT,PREFIX): REPORT is a file name that no other call uses; PREFIX starts the command. A failed
-# test is repeated at most twice when the others have ended, and no test if more than eight failed: a machine that is too
-# busy for one experiment is for several. $(call ended,REPORT) follows it: a process that
-# died fails the run, although the tests of its repetition pass.
+# test is repeated at most twice when the others have ended, and no test if more than eight failed. $(call ended,REPORT)
+# follows it: a process that died fails the run, although the tests of its repetition pass.
 RERUN     :=
 tests      = mkdir -p $(REPORTS) && rm -f $(REPORTS)/$(2).* && $(3) '$(CURDIR)/tools/memory.sh' $(TOOL) gotestsum --format pkgname --jsonfile=$(REPORTS)/$(2).json --rerun-fails=2 --rerun-fails-max-failures=8 --rerun-fails-abort-on-data-race $(RERUN) --rerun-fails-report=$(REPORTS)/$(2).repeated --packages="$(1)" --
 ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
@@ -29,8 +28,10 @@ ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
 repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed 's/^/repeated: /' $$report; done; \
              for report in $(REPORTS)/$(1).json; do [ ! -s $$report ] || awk -F'"' '$$8 == "attr" && $$20 == "disturbed" { print "disturbed: " $$12 " " $$16 ": " $$24 }' $$report; done
 # $(call left,PACKAGES,REPORT,FLAGS): the tests that `make test` left out.
-left       = left="$$(GO='$(GO)' tools/left.sh $(REPORTS)/unit.json $(1))"; packages="$$(sed -n 2p <<<"$$left")"; \
-             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$left")" && $(call ended,$(2)); }
+left       = $(call selected,left $(REPORTS)/unit.json $(1),$(2),$(3))
+# $(call selected,WHICH,REPORT,FLAGS): the tests that tools/select.sh prints, if there are any.
+selected   = selected="$$(GO='$(GO)' tools/select.sh $(1))"; packages="$$(sed -n 2p <<<"$$selected")"; \
+             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$selected")" && $(call ended,$(2)); }
 MODULE     := github.com/tare-mesh/tare
 KUBECLI    := ./internal/cli/kubecli
 # Packages whose tests take longest: go test begins with the first packages of its list.
@@ -123,13 +124,15 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 # both passed only when repeated. Without Istio the race detector begins at once: a cluster with its tests uses 0.2 of a
 # processor, so a low priority beside three leaves it more than beside the tests that wait.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
-# Istio's clusters run if their inputs differ from those of the last `make e2e-all` that passed.
+# Istio's clusters run if their inputs differ from those with which they passed last.
 ISTIO    := e2e-istio e2e-meshes
 CHANGED   = $(if $(filter $(shell cat test/istio.sha256 2>/dev/null || echo none),$(shell GO='$(GO)' tools/istio-inputs.sh || echo unknown)),,$(ISTIO))
 PARTS     = programs $(CLUSTERS) $(CHANGED) e2e-running e2e-race e2e-waiting
 AFTER    ?=
 # With FAILED, a file, a part that fails is listed there, and stops no part that follows it.
 FAILED   ?=
+# Parts whose failed tests are repeated when all parts have ended: beside clusters a busy machine disturbs experiments each time.
+AGAIN    := e2e-running e2e-waiting
 or_listed = || $(if $(FAILED),{ echo $@ >>$(FAILED); },exit 1)
 
 .PHONY: e2e
@@ -137,10 +140,12 @@ e2e: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
 e2e: build-kube bin/tare-cluster $(REPORTS)/unit.json ## what make test leaves out: the real Envoy, load generators, experiments, Kubernetes, and Istio if changed
 	@GO='$(GO)' tools/disk.sh
 	@rm -f bin/failed $(REPORTS)/e2e*
-	@failed=0; \
-	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS) e2e-running' $(PARTS) || failed=1; \
+	@failed=0; inputs="$$(GO='$(GO)' tools/istio-inputs.sh)"; parts='$(PARTS)'; \
+	$(MAKE) --no-print-directory -k -j $(or $(JOBS),$(words $(PARTS))) FAILED=bin/failed AFTER='$(CLUSTERS) e2e-running' $$parts || failed=1; \
+	[ $$failed = 1 ] || [ "$${parts/e2e-istio/}" = "$$parts" ] || grep -Eqs '^(program-|e2e-(istio|meshes)$$)' bin/failed || echo "$$inputs" >test/istio.sha256; \
 	$(MAKE) --no-print-directory -k FAILED=bin/failed e2e-measuring || failed=1; \
-	[ ! -e bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
+	for part in $(AGAIN); do ! grep -qxs "$$part" bin/failed || ! $(MAKE) --no-print-directory "$$part-again" || sed -i "/^$$part$$/d" bin/failed; done; \
+	[ ! -s bin/failed ] || { echo "failed: $$(xargs <bin/failed)"; failed=1; }; \
 	$(call repeated,e2e*); exit $$failed
 
 .PHONY: programs program-generators program-consul program-prometheus program-servers program-page program-kubernetes program-istio
@@ -160,13 +165,18 @@ program-kubernetes: program-page bin/tare-cluster
 program-istio: program-kubernetes
 	bin/tare-cluster build --with $(BUILT)
 
-.PHONY: e2e-race e2e-waiting
+.PHONY: e2e-race e2e-waiting $(AGAIN:=-again)
+e2e-waiting: RERUN := --rerun-fails=0
 e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
 	@export CGO_ENABLED=1; $(call part,others) $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
 
+$(AGAIN:=-again): e2e-%-again: # one after another, on a machine that does nothing else
+	@$(call ended,e2e-$*) && $(call part,others) $(call selected,failed $(REPORTS)/e2e-$*.json,$@,-timeout $(or $(TIMEOUT),30m) -p 1 -parallel 1)
+
 .PHONY: e2e-measuring e2e-running e2e-alone
+e2e-running: RERUN := --rerun-fails=0
 e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call part,deciding) $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) && $(call ended,e2e-deciding); } $(or_listed)
@@ -212,7 +222,7 @@ on-cadvisor: # on a cluster whose kubelet refreshes its counters every 10 to 20 
 	$(IN_KUBE) $(call part,cadvisor) $(call tests,./internal/meter/kubelet,e2e-cadvisor) -count=1
 	@$(call ended,e2e-cadvisor)
 $(ON): # the part of that name; the last three with Istio's charts and images, the last on three nodes
-	$(IN_KUBE) $(call part,$(@:on-%=%)) $(call tests,$(KUBECLI) $(if $(filter on-meshes,$@),./internal/meshes),e2e-$(@:on-%=%)) -count=1 -timeout $(or $(TIMEOUT),30m) -p 1
+	$(IN_KUBE) $(call part,$(@:on-%=%)) $(call tests,$(KUBECLI) $(if $(filter on-meshes,$@),./internal/meshes),e2e-$(@:on-%=%)) -count=1 -timeout $(or $(TIMEOUT),45m) -p 1
 	@$(call ended,e2e-$(@:on-%=%))
 
 # Fewer parts at a time than e2e: they have more tests. The race detector has a part of its own.
@@ -221,7 +231,7 @@ e2e-all: export TARE_TEST_ALL := 1
 # Packages may take longer than in e2e: they have more tests, with all generators and charts.
 e2e-all: export TIMEOUT := 60m
 e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/testing.md
-	@trap 'exit 130' INT; inputs=$$(GO='$(GO)' tools/istio-inputs.sh); failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
+	@trap 'exit 130' INT; failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'unit tests, whose report has what the next part runs' env TARE_TEST_ALL= $(MAKE) --no-print-directory test; \
 	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-running e2e-waiting'; \
@@ -232,8 +242,7 @@ e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/test
 	part 'counters of cAdvisor' bin/tare-cluster run --name e2ecad --cadvisor -- env -u MAKEFLAGS make --no-print-directory on-cadvisor; \
 	part 'three nodes' bin/tare-cluster run --name e2enodes --nodes 3 --with $(if $(TARE_ZTUNNEL),istio-ambient,istio) -- env -u MAKEFLAGS make --no-print-directory on-nodes; \
 	$(call repeated,*); \
-	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }; \
-	echo "$$inputs" >test/istio.sha256; echo "commit test/istio.sha256: e2e leaves out Istio's clusters until their inputs change"
+	[ -z "$$failed" ] || { echo "failed:$${failed%;}"; exit 1; }
 
 .PHONY: bin/tare-cluster
 bin/tare-cluster:

@@ -244,6 +244,7 @@ var documented = map[string]done{
 	"tare run examples/findings/envoy-over-rate.yaml":      {instead: "tare plan examples/findings/envoy-over-rate.yaml"},
 	"tare run examples/findings/envoy-extensions.yaml":     {instead: "tare plan examples/findings/envoy-extensions.yaml"},
 	"tare run examples/findings/opentelemetry-python.yaml": {instead: "tare plan examples/findings/opentelemetry-python.yaml"},
+	"tare run examples/findings/llm-gateway.yaml":          {instead: "tare plan examples/findings/llm-gateway.yaml"},
 	"tare run examples/findings/sidecar-call.yaml":         {instead: "tare plan examples/findings/sidecar-call.yaml"},
 	"tare run examples/findings/envoy-releases.yaml":       {instead: "tare plan examples/findings/envoy-releases.yaml"},
 	"tare report DIR --baseline route=/adder-with-sidecar": {not: "needs the results of the finding's run"},

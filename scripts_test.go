@@ -62,10 +62,19 @@ func TestTestsLeft(t *testing.T) {
 		{"./internal/base/hint", "^(TestRounds)$\n" + b + "\n"},
 		{"./internal/base/proc", ""},
 	} {
-		out, err := exec.Command("tools/left.sh", path, c.packages).Output()
+		out, err := exec.Command("tools/select.sh", "left", path, c.packages).Output()
 		if err != nil || string(out) != c.want {
 			t.Errorf("%s: %v, %q, want %q", c.packages, err, out, c.want)
 		}
+	}
+}
+
+// Tests that failed last are repeated alone, whole.
+func TestTestsFailed(t *testing.T) {
+	path := report(t, "run a TestOne", "fail a TestOne/part", "fail a TestOne", "fail b TestTwo", "pass b TestTwo", "skip b TestThree", "fail a")
+	out, err := exec.Command("tools/select.sh", "failed", path).Output()
+	if err != nil || string(out) != "^(TestOne)$\na\n" {
+		t.Errorf("%v, %q", err, out)
 	}
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints a digest of the inputs of the tests with Istio: the packages that they import, the test cluster, examples and
-# versions. test/istio.sha256 has the digest of the last run of them in `make e2e-all` that passed. Not among the inputs are tests of the
+# versions. test/istio.sha256 has the digest of the last run of them that passed. Not among the inputs are tests of the
 # imported packages, and what only reads results: figures, predictions, reports, pages, importers.
 set -euo pipefail
 cd "$(dirname "$0")/.."

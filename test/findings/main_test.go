@@ -96,7 +96,7 @@ func bundle(t *testing.T, pages, name, version string, microseconds float64) {
 	text := bytes.Replace(must.Get(os.ReadFile(environment))(t), []byte(`"envoy": "1.40.0"`), []byte(`"nginx-1": "`+version+`"`), 1)
 	must.OK(t, os.WriteFile(environment, text, 0o600))
 	must.OK(t, os.WriteFile(filepath.Join(dir, loadFile), []byte("0.25"), 0o600))
-	must.OK(t, pack(dir, filepath.Join(pages, "proxies", name+".tar.gz")))
+	must.OK(t, pack(dir, filepath.Join(pages, "proxies", name+".tar.gz"), nil))
 }
 
 // The table of proxies is written from bundles alone: a version more is a line more, in the order of versions, with its cost as a
@@ -136,7 +136,13 @@ func TestBundles(t *testing.T) {
 	if sum > 2<<20 {
 		t.Errorf("bundles have %d bytes, at most 2 MiB", sum)
 	}
-	pages := t.TempDir()
+	dir, unpacked, pages := t.TempDir(), t.TempDir(), t.TempDir()
+	must.OK(t, os.WriteFile(filepath.Join(dir, result.ExperimentFile), []byte("program: /opt/b/nginx-2\n"), 0o600))
+	must.OK(t, pack(dir, filepath.Join(pages, "named.tar.gz"), []string{"envoy@1.36.4", "nginx=/opt/b/nginx-2"}))
+	must.OK(t, unpack(filepath.Join(pages, "named.tar.gz"), unpacked))
+	if got := string(must.Get(os.ReadFile(filepath.Join(unpacked, result.ExperimentFile)))(t)); got != "program: nginx-2\n" {
+		t.Errorf("a bundle has the directory of a program: %q", got)
+	}
 	bundle(t, pages, "a", "1.26.3", 90)
 	bundle(t, pages, "b", "1.26.3", 90)
 	a, b := must.Get(os.ReadFile(filepath.Join(pages, "proxies", "a.tar.gz")))(t), must.Get(os.ReadFile(filepath.Join(pages, "proxies", "b.tar.gz")))(t)

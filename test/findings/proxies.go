@@ -2,6 +2,7 @@ package main
 
 import (
 	"archive/tar"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"errors"
@@ -101,7 +102,7 @@ func measure(pages string, versions []string) error {
 		}
 	}
 	name := version.FindStringSubmatch(versions[0])[1]
-	return pack(dir, filepath.Join(pages, "proxies", name+"-"+time.Now().UTC().Format("20060102T150405")+".tar.gz"))
+	return pack(dir, filepath.Join(pages, "proxies", name+"-"+time.Now().UTC().Format("20060102T150405")+".tar.gz"), versions)
 }
 
 // settings are the flags that give an experiment its meshes: the anchor, and PROXY-N for each version.
@@ -141,8 +142,9 @@ func settings(name string, versions []string) ([]string, error) {
 // packed are the files that figures are computed from. Response times during changes are none of them.
 var packed = []string{loadFile, result.ExperimentFile, result.PlanFile, result.EnvironmentFile, result.RecordFile, result.SlicesFile, result.MeasuredFile}
 
-// pack writes a bundle. The same files have the same bytes.
-func pack(dir, to string) error {
+// pack writes a bundle. The same files have the same bytes. Programs have their names there, without the directories of the
+// machine that measured.
+func pack(dir, to string, versions []string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
 	}
@@ -163,6 +165,11 @@ func pack(dir, to string) error {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil {
 			return err
+		}
+		for _, text := range versions {
+			if _, program, ok := strings.Cut(text, "="); ok {
+				b = bytes.ReplaceAll(b, []byte(program), []byte(filepath.Base(program)))
+			}
 		}
 		if err := w.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(b)), Format: tar.FormatUSTAR}); err != nil {
 			return err
@@ -215,7 +222,7 @@ var columns = []column{
 	{"times Envoy 1.40.0", costRun, func(r *answer.Report, t compare.Treatment) string {
 		c, ok := r.Find(t.ID, metric.Of(metric.CPUPerRequest, "data"))
 		if !ok || c.Ratio == nil {
-			return "unknown"
+			return notMeasured
 		}
 		return within(*c.Ratio, false)
 	}},
@@ -227,7 +234,7 @@ var columns = []column{
 		least, known := t.Metrics[metric.Of(metric.ChangeLastOld, metric.RouteChanged)]
 		most, bounded := t.Metrics[metric.Of(metric.ChangeLastOldMost, metric.RouteChanged)]
 		if !known || !bounded {
-			return "unknown"
+			return notMeasured
 		}
 		return fmt.Sprintf("%.3g to %.3g", least.Estimate, most.Estimate)
 	}},
@@ -237,13 +244,13 @@ func valueOf(name string) func(*answer.Report, compare.Treatment) string {
 	return func(_ *answer.Report, t compare.Treatment) string {
 		v, ok := t.Metrics[name]
 		if !ok {
-			return "unknown"
+			return notMeasured
 		}
 		return within(v.Interval, false)
 	}
 }
 
-// notMeasured is the cell of a proxy without a run.
+// notMeasured is the cell of a proxy without such a run.
 const notMeasured = "not measured"
 
 // row is a version of a proxy.
@@ -291,6 +298,18 @@ func numbers(version string) (all []int) {
 	return all
 }
 
+// versionOf is what a program says of itself, without the digest of its build, or else its name.
+func versionOf(environment result.Environment, level string) string {
+	number, _, _ := strings.Cut(environment.Versions[level], " ")
+	if number != "" && number[0] != '(' {
+		return number
+	}
+	if _, program, named := strings.Cut(environment.Variants[level], "program="); named {
+		return filepath.Base(program)
+	}
+	return "unknown"
+}
+
 // rowsOf are the versions in a bundle.
 func rowsOf(bundle string) ([]row, error) {
 	dir, err := os.MkdirTemp("", "tare-bundle-")
@@ -336,8 +355,7 @@ func rowsOf(bundle string) ([]row, error) {
 			continue
 		}
 		name, _, _ := strings.Cut(level, "-")
-		number, _, _ := strings.Cut(environment.Versions[level], " ") // without the digest of a build
-		r := row{proxy: name, version: cmp.Or(number, "unknown"), run: fmt.Sprintf("%s, load %s", environment.Time.UTC().Format("2 January 2006"), average)}
+		r := row{proxy: name, version: versionOf(environment, level), run: fmt.Sprintf("%s, load %s", environment.Time.UTC().Format("2 January 2006"), average)}
 		for _, c := range columns {
 			t, measured := of[c.run][level]
 			if measured {

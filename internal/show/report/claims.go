@@ -57,7 +57,7 @@ var (
 	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}."}
 	executedEmpty   = ClaimForm{"executions-empty", "Subtracted, because executions are shorter than 5 ms: the {wall} of wall time and {cpu} of CPU time that an empty program takes."}
 	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
-	gatesClaim      = ClaimForm{"gates", "Of the other gates {outcomes}."}
+	gatesClaim      = ClaimForm{"gates", "The other gates: {outcomes}."}
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
 	gateRemark      = ClaimForm{"gate-remark", ""}
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
@@ -83,7 +83,7 @@ var (
 	startThrough    = ClaimForm{"start-through", "Requests are answered through its sidecar, or without one, after {each}."}
 	slopeClaim      = ClaimForm{"slope", "Each {item} of {subject} adds {costs}."}
 	slopeNone       = ClaimForm{"slope-not-shown", "No cost of a {item} is shown."}
-	slopeCurved     = ClaimForm{"slope-curved", "The cost of a {item} depends on their number."}
+	slopeCurved     = ClaimForm{"slope-curved", "The cost of a {item} depends on their number{costs}."}
 	boundaryClaim   = ClaimForm{"boundary", "The data plane of {subject} uses {times} times as much CPU as {base}'s ({verdicts}).{cluster}"}
 	stepsClaim      = ClaimForm{"steps", ""}
 	stepsLarge      = ClaimForm{"steps-largest", "The most expensive: {each}."}
@@ -103,6 +103,7 @@ var (
 	rankedApart     = ClaimForm{"ranking-differences", "CPU that each adds to a request, least first{over}:"}
 	rankedRates     = ClaimForm{"ranking-rates", "The highest rate {base} is {is} requests/s; the others:"}
 	rankedTimes     = ClaimForm{"ranking-times", "Response times against {base}, least first:"}
+	rankedMoney     = ClaimForm{"ranking-money", "{scenario}: money that each adds a month, least first ({bill}):"}
 	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}"}
 	rankedMore      = ClaimForm{"ranked-more", "{more} more are below"}
 	medianMoves     = ClaimForm{"median", "The {name} goes from {was}{unit} to {is}{unit}, by {sign}{amount}."}
@@ -117,12 +118,12 @@ var (
 	acrossOpen      = ClaimForm{"across-undecided", "{subject}: no change of the {name} is shown: {is}{unit}, before {was}{unit} ({change})."}
 	acrossFew       = ClaimForm{"across-no-verdict", "{subject}: the {name} is {is}{unit}, before {was}{unit} ({change}): {reason}."}
 	acrossNone      = ClaimForm{"across-none", "The runs have no figure in common."}
-	sizeClaim       = ClaimForm{"size", "Requests cpu {cpu}, memory {memory}; limits {limits}{replicas}: {about}."}
+	sizeClaim       = ClaimForm{"size", "Requests cpu {cpu}, memory {memory}; limits {limits}{replicas}{month}: {about}."}
 	forecastClaim   = ClaimForm{"forecast", "{about}: {name} {cpu}, memory {memory}{month}."}
 	forecastNone    = ClaimForm{"forecast-refused", "{about}: no forecast, because {reason}."}
 	doubtClaim      = ClaimForm{"doubt", ""}
 	unmeasuredClaim = ClaimForm{"not-measured", "Not measured, since no trial is valid: {each}."}
-	fewClaim        = ClaimForm{"few-repetitions", "Only {number} repetitions{some}: repeat with more before you rely on small differences."}
+	fewClaim        = ClaimForm{"few-repetitions", "Only {number}{some}: repeat with more before you rely on small differences."}
 	trustClaim      = ClaimForm{"trust", "{words}."}
 	withheldClaim   = ClaimForm{"withheld", "{words}."}
 	smallestClaim   = ClaimForm{"smallest", "{words}."}
@@ -362,7 +363,7 @@ func BriefOf(r *answer.Report, exit int) answer.Brief {
 	switch {
 	case len(r.Decisions) > 0:
 		d := gatesByOutcome(r)[0]
-		c := gateOf(r, d, settleWords(r, d))
+		c := gateOf(newView(r), d, settleWords(r, d))
 		b.Reason = cmp.Or(b.Reason, openReason(d))
 		if d.Outcome == compare.Undecided && d.Doubts == nil {
 			b.Minutes = math.Ceil(d.Minutes)

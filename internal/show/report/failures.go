@@ -110,7 +110,7 @@ func expectationsSection(t text) {
 	t.page.table(g, 1)
 	for _, e := range t.view.r.Expectations {
 		if e.Held < e.N && (len(e.Values) < e.N || e.Undecided > 0) {
-			t.page.warning(fmt.Sprintf("%s: %s: %s", e.Treatment, e.Expect, e.Detail), "")
+			t.page.warning(fmt.Sprintf("%s: %s: %s", nameOf(t.view, e.Treatment), e.Expect, e.Detail), "")
 		}
 	}
 }
@@ -270,21 +270,21 @@ var executedVerbs = map[string]string{metric.WallTime: "takes", metric.CPUTime: 
 
 // executedSection is a sentence and a few rows about programs that end.
 func executedSection(t text) {
-	for _, c := range append(executedClaims(t.view.r, metric.WallTime), emptyClaims(t.view.r)...) {
+	for _, c := range append(executedClaims(t.view, metric.WallTime), emptyClaims(t.view.r)...) {
 		t.page.prose(c.Sentence)
 	}
 	if len(t.view.r.Executed) > 0 {
-		executedTable(t.page, t.view.r)
+		executedTable(t)
 		t.page.line("")
 	}
 }
 
 // executedClaims are a claim for each program that ends and metric: "new takes more wall time than old: +3.1 % (+2.2 to +4.0),
 // 103 ms instead of 100 ms."
-func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
+func executedClaims(v view, metrics ...string) (all []Claim) {
 	for _, name := range metrics {
-		for _, d := range r.Executed {
-			if _, gated := gateOn(r, d); d.Metric != name || d.A == nil || d.B == nil || gated {
+		for _, d := range v.r.Executed {
+			if _, gated := gateOn(v.r, d); d.Metric != name || d.A == nil || d.B == nil || gated {
 				continue // the sentence of the gate has it
 			}
 			q := quantityOf(d.Metric)
@@ -296,7 +296,7 @@ func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
 			case d.Change.Estimate < 0:
 				c.Relation = compare.Lower
 			}
-			words := inWords(d.Treatment, c.Relation, sentenceWords{"base": d.Baseline, "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
+			words := inWords(nameOf(v, d.Treatment), c.Relation, sentenceWords{"base": nameOf(v, d.Baseline), "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
 			all = append(all, c.fill(words))
 		}
 	}
@@ -325,19 +325,20 @@ func emptyClaims(r *answer.Report) []Claim {
 }
 
 // executedTable has a row for each figure of programs that end.
-func executedTable(p *page, r *answer.Report) {
+func executedTable(t text) {
+	r := t.view.r
 	g := gridOf([]int{0}, "", "A", "B", "change")
 	for _, d := range r.Executed {
 		q := quantityOf(d.Metric)
 		name := q.name
 		if len(executedBy(r)) > 1 {
-			name += ", " + d.Treatment
+			name += ", " + nameOf(t.view, d.Treatment)
 		}
 		a, b := apart(*d.A*q.scale, *d.B*q.scale)
 		shown, _ := gateOn(r, d)
 		g.row(name, a+q.unitText(), b+q.unitText(), ChangeWords(shown))
 	}
-	p.table(g, 1)
+	t.page.table(g, 1)
 }
 
 // executedBy are the programs that end which are compared with others.

@@ -49,7 +49,10 @@ func Subtitle(r *answer.Report) string {
 
 // sidesWords are both sides of a gate, and the variant of each: "envoy-b (envoy with accessLog=true) against envoy-a (envoy)".
 func sidesWords(r *answer.Report, d compare.Decision) string {
-	side := func(name string) string { return sideWords(name, r.Setup.Variants[name]) }
+	side := func(id string) string {
+		name := nameOf(newView(r), id)
+		return sideWords(name, r.Setup.Variants[name])
+	}
 	return side(d.Treatment) + " against " + side(d.Baseline)
 }
 
@@ -245,7 +248,7 @@ const mostDifferences = 10
 // configurationsSection prints what treatments of one mesh and its variants really ran differently.
 func configurationsSection(t text) {
 	for _, c := range t.view.r.Configurations {
-		t.page.heading(fmt.Sprintf("Configuration of %s and %s", c.A, c.B))
+		t.page.heading(fmt.Sprintf("Configuration of %s and %s", nameOf(t.view, c.A), nameOf(t.view, c.B)))
 		for _, s := range ConfigurationLines(c) {
 			t.page.item(s)
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -177,6 +179,56 @@ func (l labels) withControl(t compare.Treatment) string {
 		s = strings.TrimSuffix(first+ControlSuffix+", "+rest, ", ")
 	}
 	return s
+}
+
+// nameOf names a treatment in a sentence, by its levels as they are written: "envoy (rate 100)", "no mesh (again)". Another identifier
+// is its own name.
+func nameOf(v view, id string) string { return v.label.name(v.treatment(id)) }
+
+func (l labels) name(tr compare.Treatment) string {
+	if len(l.factors) == 0 {
+		return tr.ID
+	}
+	first, rest := l.phrase(tr.Factors, l.factors[:1]), []string{l.phrase(tr.Factors, l.factors[1:])}
+	if tr.Control {
+		rest = append(rest, strings.Trim(ControlSuffix, " ()"))
+	}
+	if first == "" {
+		return tr.ID
+	}
+	return strings.TrimSuffix(first+" ("+strings.Trim(strings.Join(rest, ", "), ", ")+")", " ()")
+}
+
+// Warnings are the warnings of a report, with treatments by name. JSON has their identifiers.
+func Warnings(r *answer.Report) []figures.Warning {
+	v, all := newView(r), slices.Clone(r.Warnings)
+	for i := range all {
+		all[i].Message = named(v, all[i].Message)
+	}
+	return all
+}
+
+// identifiers may be those of treatments.
+var identifiers = regexp.MustCompile(`[A-Za-z0-9_.-]+`)
+
+// named writes treatments by name in a message. An identifier of one word is a name, or a word of the message.
+func named(v view, message string) string {
+	return identifiers.ReplaceAllStringFunc(message, func(word string) string {
+		id := strings.TrimRight(word, ".")
+		if !strings.Contains(id, "-") {
+			return word
+		}
+		return nameOf(v, id) + word[len(id):]
+	})
+}
+
+// TreatmentNames are the names of a plan's treatments in a list, by identifier. levels are the names of levels.
+func TreatmentNames(of []plan.Treatment, levels map[string]string) map[string]string {
+	l, all := labelsOf(levels, factorsOf(of, func(t plan.Treatment) plan.Factors { return t.Factors })), map[string]string{}
+	for _, t := range of {
+		all[t.ID] = l.name(compare.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control})
+	}
+	return all
 }
 
 // unnamed is a treatment in a sentence if it has neither factors nor an identifier.

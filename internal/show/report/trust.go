@@ -47,7 +47,7 @@ const (
 var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 
 func doubtWords(v view, w figures.Warning, form string) string {
-	message := inBrackets.ReplaceAllString(w.Message, "")
+	message := named(v, inBrackets.ReplaceAllString(w.Message, ""))
 	_, lacks, _ := strings.Cut(w.Message, ": ")
 	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, message), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
@@ -99,14 +99,14 @@ func late(v view) []Claim {
 func few(v view) []Claim {
 	n, some := v.r.Count.Blocks, ""
 	for _, tr := range v.r.Treatments {
-		if 1 < tr.N && tr.N < n && tr.N <= fewRepetitions {
+		if 0 < tr.N && tr.N < n && tr.N <= fewRepetitions {
 			n, some = tr.N, " of some treatments"
 		}
 	}
-	if v.r.Method != compare.Paired || n <= 1 || n > fewRepetitions {
+	if v.r.Method != compare.Paired || v.r.Count.Blocks <= 1 || n > fewRepetitions {
 		return nil
 	}
-	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n), "some": some})}
+	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n) + " " + printable.Plural(n, "repetition"), "some": some})}
 }
 
 // mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.
@@ -130,7 +130,7 @@ func mainWarning(v view) (figures.Warning, *doubt) {
 // WarningTitle names the most important warning in a few words: "the generator sent late".
 func WarningTitle(r *answer.Report) string {
 	w, _ := mainWarning(newView(r))
-	return capital(strings.ReplaceAll(cause(cmp.Or(w.Code, "none")), "-", " "))
+	return capital(figures.Cause(cmp.Or(w.Code, "none")))
 }
 
 // sentenceOf begins a sentence, but a name stays as it is written.
@@ -206,7 +206,7 @@ func WithheldTimes(r *answer.Report) string {
 		case r.Count.Planned:
 			of = "all trials"
 		}
-		return fmt.Sprintf("response times of %s are withheld: %s", of, cause(w.Code))
+		return fmt.Sprintf("response times of %s are withheld: %s", of, figures.Cause(w.Code))
 	}
 	return ""
 }
@@ -215,7 +215,7 @@ func WithheldTimes(r *answer.Report) string {
 func withheldCure(r *answer.Report) string {
 	words := capital(WithheldTimes(r))
 	for _, w := range r.Warnings {
-		if w.Withholds && w.Hint != "" && words != "" && strings.HasSuffix(words, cause(w.Code)) {
+		if w.Withholds && w.Hint != "" && words != "" && strings.HasSuffix(words, figures.Cause(w.Code)) {
 			return words + ". For them: " + w.Hint
 		}
 	}
