@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/figures"
 )
 
 // warningsPage has one row for each warning code: meaning and remedy.
@@ -139,7 +140,7 @@ func findCodes(t *testing.T) *codeFinder {
 	return f
 }
 
-// Every code in the source has one row on the page, and each row a code.
+// Every code in the source has words, one row on the page, and each row a code.
 func TestWarningsPage(t *testing.T) {
 	page := must.Get(os.ReadFile(warningsPage))(t)
 	rows := map[string]int{}
@@ -157,6 +158,11 @@ func TestWarningsPage(t *testing.T) {
 	for code, where := range found.codes {
 		if rows[code] != 1 {
 			t.Errorf("%s: %s has %d rows for code %s", where, warningsPage, rows[code], code)
+		}
+	}
+	for code, where := range found.codes {
+		if figures.Cause(code) == code {
+			t.Errorf("%s: code %s has no words for places without its message", where, code)
 		}
 	}
 	for code := range rows {

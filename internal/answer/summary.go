@@ -173,18 +173,18 @@ func headOf(s string) string {
 	return line
 }
 
-// reasons are the codes that made the trial invalid.
+// reasons are the causes that made the trial invalid.
 func reasons(t *figures.Trial) string {
-	var codes []string
+	var words []string
 	for _, w := range t.Warnings {
-		if w.Invalidates && !slices.Contains(codes, w.Code) {
-			codes = append(codes, w.Code)
+		if cause := figures.Cause(w.Code); w.Invalidates && !slices.Contains(words, cause) {
+			words = append(words, cause)
 		}
 	}
-	if codes == nil {
+	if words == nil {
 		return " (no reason recorded)"
 	}
-	return " (" + strings.Join(codes, ", ") + ")"
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 // short names the treatments that have too few valid trials.

@@ -30,7 +30,7 @@ import (
 // Every claim of the recorded results, after each of their first blocks, is in every form of the report, and contradicts no row of its
 // table.
 func TestClaimsAgreeWithTheirTables(t *testing.T) {
-	reports, forms := 0, map[string]bool{}
+	reports, forms, prices := 0, map[string]bool{}, must.Get(answer.ReadPrices("../../examples/prices.yaml"))(t)
 	for name, d := range recorded(t) {
 		planned := d.Plan().Trials
 		blocks := planned[len(planned)-1].Block
@@ -49,11 +49,22 @@ func TestClaimsAgreeWithTheirTables(t *testing.T) {
 			if n == 0 {
 				rendered(t, at, answer.Analysis{Dir: d, Report: r})
 			}
+			must.OK(t, r.AddCost(d, *prices, nil))
+			agrees(t, at+", priced", r)
+			for _, c := range report.Claims(r) {
+				forms[c.Form.Name] = true
+				valued(t, at+", priced", r, c.Form.Name, c)
+			}
 		}
 	}
 	t.Logf("%d reports, %d forms: %v", reports, len(forms), slices.Sorted(maps.Keys(forms)))
 	if reports < 40 || len(forms) < 20 {
 		t.Errorf("only %d reports, and %d forms", reports, len(forms))
+	}
+	for _, kind := range []string{"money", "start", "slope", "highest-rate", "change", "gate", "trend", "metered", "ranking"} {
+		if !slices.ContainsFunc(slices.Collect(maps.Keys(forms)), func(form string) bool { return strings.HasPrefix(form, kind) }) {
+			t.Errorf("no recorded result has a claim about %s", kind)
+		}
 	}
 }
 
@@ -333,6 +344,9 @@ func rendered(t *testing.T, at string, a answer.Analysis) {
 			t.Errorf("%s: no verdict in 80 columns: %s", at, line)
 		}
 	}
+	asWritten(t, at+", short text", narrow.String(), a.Report)
+	asWritten(t, at+", text", text.String(), a.Report)
+	asWritten(t, at+", comment", strings.ReplaceAll(comment.String(), "\\", ""), a.Report)
 	onScreen := letters(strings.Join(live.HeadlineOf(a.Report).Answer, " "))
 	for form, b := range formats {
 		got := letters(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(b.String(), "")))
@@ -340,6 +354,48 @@ func rendered(t *testing.T, at string, a answer.Analysis) {
 			if !strings.Contains(got, letters(c.Sentence)) || !strings.Contains(onScreen, letters(c.Sentence)) {
 				t.Errorf("%s: %s without %q", at, form, c.Sentence)
 			}
+		}
+	}
+}
+
+// asWritten finds identifiers of treatments that nobody wrote, and codes of warnings without their message, in a text.
+func asWritten(t *testing.T, at, text string, r *answer.Report) {
+	t.Helper()
+	names := report.WordsOf(r).Names
+	foreign := func(word string) bool { // in a longer word, such as the name of a trial
+		return strings.ContainsAny(word, "-_.") || regexp.MustCompile(`^\w`).MatchString(word)
+	}
+	find := func(word string, right func(after string) bool) {
+		for i := strings.Index(text, word); i >= 0; {
+			end := i + len(word)
+			if before, after := text[max(0, i-1):i], text[end:]; !foreign(before) && (after == "" || !foreign(after[:1]) || strings.HasPrefix(after, ". ")) && !right(after) {
+				t.Errorf("%s: %q in %q", at, word, text[max(0, i-60):min(len(text), end+40)])
+			}
+			next := strings.Index(text[end:], word)
+			if next < 0 {
+				return
+			}
+			i = end + next
+		}
+	}
+	for _, tr := range r.Treatments {
+		if strings.Contains(tr.ID, "-") && names[tr.ID] != tr.ID && !slices.Contains(slices.Collect(maps.Values(names)), tr.ID) {
+			find(tr.ID, func(string) bool { return false })
+		}
+	}
+	explained := regexp.MustCompile(`^( \([^)]*\))?: `)
+	codes := map[string]bool{}
+	for _, w := range r.Warnings {
+		codes[w.Code] = true
+	}
+	for _, trial := range r.Trials {
+		for _, w := range trial.Warnings {
+			codes[w.Code] = true
+		}
+	}
+	for code := range codes {
+		if strings.Contains(code, "-") {
+			find(code, explained.MatchString)
 		}
 	}
 }

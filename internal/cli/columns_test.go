@@ -21,10 +21,11 @@ import (
 	"github.com/tare-mesh/tare/test/clitest"
 )
 
-const columns = 80
+// widths of terminals.
+var widths = []int{80, 120}
 
-// tooWide are the lines that need not be wider than 80 columns: a word such as a path may be.
-func tooWide(text string) (all []string) {
+// tooWide are the lines that need not be wider than the columns: a word such as a path may be.
+func tooWide(text string, columns int) (all []string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		rest := strings.TrimLeft(line, " ")
 		_, more, _ := strings.Cut(rest, " ")
@@ -37,7 +38,6 @@ func tooWide(text string) (all []string) {
 
 // The results of every command keep within the columns of the terminal.
 func TestColumns(t *testing.T) {
-	t.Setenv("COLUMNS", fmt.Sprint(columns))
 	examples, claims := must.Get(filepath.Abs("../../examples"))(t), must.Get(filepath.Abs("testdata/claims"))(t)
 	t.Chdir(t.TempDir())
 	must.OK(t, os.CopyFS("examples", os.DirFS(examples)))
@@ -75,29 +75,39 @@ func TestColumns(t *testing.T) {
 			t.Errorf("no call of %s", cmd.Name())
 		}
 		for _, call := range calls[cmd.Name()] {
-			var out, messages bytes.Buffer
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			if cmd.Name() == "serve" {
-				ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+			for _, columns := range widths {
+				narrow(t, cmd, call, columns)
 			}
-			line := New(console.Console{In: strings.NewReader(""), Out: &out, Err: &messages}, nil)
-			line.handOver.exec = func(path string, _, _ []string) error { return fmt.Errorf("%s is needed", path) }
-			code := line.Run(ctx, strings.Fields(call))
-			cancel()
-			if out.Len() == 0 && !strings.HasPrefix(call, "serve") && !strings.HasPrefix(call, "watch") {
-				t.Errorf("tare %s: exit code %d without output\n%s", call, code, messages.String())
-			}
-			for _, line := range tooWide(out.String()) {
-				if !slices.Contains(strings.Split(cmd.Example, "\n"), line) {
-					t.Errorf("tare %s: %d columns: %s", call, ansi.StringWidth(line), line)
-				}
-			}
+		}
+	}
+}
+
+// narrow runs a call of a command in a number of columns.
+func narrow(t *testing.T, cmd *cobra.Command, call string, columns int) {
+	t.Helper()
+	t.Setenv("COLUMNS", fmt.Sprint(columns))
+	var out, messages bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	if cmd.Name() == "serve" {
+		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
+	}
+	defer cancel()
+	line := New(console.Console{In: strings.NewReader(""), Out: &out, Err: &messages}, nil)
+	line.handOver.exec = func(path string, _, _ []string) error { return fmt.Errorf("%s is needed", path) }
+	code := line.Run(ctx, strings.Fields(call))
+	if out.Len() == 0 && !strings.HasPrefix(call, "serve") && !strings.HasPrefix(call, "watch") {
+		t.Errorf("tare %s: exit code %d without output\n%s", call, code, messages.String())
+	}
+	for _, line := range tooWide(out.String(), columns) {
+		if !slices.Contains(strings.Split(cmd.Example, "\n"), line) {
+			t.Errorf("tare %s: %d columns of %d: %s", call, ansi.StringWidth(line), columns, line)
 		}
 	}
 }
 
 // The help of every command keeps within the columns, but for commands to copy.
 func TestHelpColumns(t *testing.T) {
+	columns := widths[0]
 	t.Setenv("COLUMNS", fmt.Sprint(columns))
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {
@@ -107,7 +117,7 @@ func TestHelpColumns(t *testing.T) {
 		var out bytes.Buffer
 		cmd.SetOut(&out)
 		must.OK(t, cmd.Help())
-		for _, line := range tooWide(out.String()) {
+		for _, line := range tooWide(out.String(), columns) {
 			if !slices.Contains(strings.Split(cmd.Example, "\n"), line) {
 				t.Errorf("%s --help: %d columns: %s", cmd.CommandPath(), ansi.StringWidth(line), line)
 			}

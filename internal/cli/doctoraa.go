@@ -21,6 +21,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -196,7 +197,7 @@ Detectable: found with 80 %% power, with %s of %v, as the only comparison.
 Longer trials and more blocks detect smaller differences; ±2 %% is the %.0f %% interval, computed from
 these few pairs. For the comparisons of the file: tare plan FILE --detect 3%%.
 `, printable.Counted(o.blocks, "block"), o.measure, 100*r.Confidence)
-	for _, x := range r.Warnings {
+	for _, x := range report.Warnings(r) {
 		if x.Invalidates || x.Withholds || x.Code == "aa-differs" || x.Code == "failed-trials" || x.Code == "invalid-trials" || x.Code == "generator-late" {
 			fmt.Fprintf(w, "\n! %s: %s\n  hint: %s\n", x.Code, x.Message, x.Hint)
 		}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -36,10 +37,10 @@ func lookMeters(_ context.Context, x *examined) health.Finding {
 	return health.Finding{Detail: "processes can be read to the nanosecond"}
 }
 
-func lookAgent(context.Context, *examined) health.Finding {
+func lookAgent(ctx context.Context, x *examined) health.Finding {
 	path, err := exec.LookPath(generator.AgentPath())
-	if err != nil {
-		return health.Finding{Verdict: health.Fail, Detail: err.Error()}
+	if err = cmp.Or(err, generator.CheckAgent(ctx, x.line.program.Version)); err != nil {
+		return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 	}
 	return health.Finding{Detail: path}
 }

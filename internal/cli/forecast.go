@@ -117,9 +117,8 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 		return none, err
 	}
 	var month *predict.Prices
-	currency := ""
 	if prices != nil {
-		month, currency = &predict.Prices{Core: prices.MonthOf(1, 0), MiB: prices.MonthOf(0, 1)}, prices.Currency
+		month = &predict.Prices{Core: prices.MonthOf(1, 0), MiB: prices.MonthOf(0, 1)}
 	}
 	paths, err := c.curves(o.from)
 	if err != nil {
@@ -138,7 +137,7 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 	if err != nil {
 		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
 	}
-	return report.NewForecasts(paths, g, rates, all, predict.NextOf(sources, all), currency)
+	return report.NewForecasts(paths, g, rates, all, predict.NextOf(sources, all), prices)
 }
 
 // pricesOf reads a file of prices, nil without one.

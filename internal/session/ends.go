@@ -115,6 +115,9 @@ func (w *WeighStudy) fitEnding(ctx context.Context) error {
 // readings. A baseline that fails is an error.
 func tryOnce(ctx context.Context, s *Study, limit time.Duration, flag string) (measure time.Duration, readings []execution.Reading, err error) {
 	s.Program.Sweep()
+	if err := generator.CheckAgent(ctx, s.Program.Version); err != nil {
+		return 0, nil, err
+	}
 	var programs []app.Topology
 	var of []plan.Treatment
 	for _, t := range s.Plan.Treatments {

@@ -56,6 +56,9 @@ func (s *Study) Results(out string) string {
 
 // Open finds the programs and secrets of a study. Then it opens the platform, and the directory of a new run, or with resume the directory of an earlier one. An error leaves no directory behind.
 func (s *Study) Open(ctx context.Context, path string, resume bool) (*Run, error) {
+	if err := generator.CheckAgent(ctx, s.Program.Version); err != nil {
+		return nil, err
+	}
 	generators, err := s.generators()
 	if err != nil {
 		return nil, err

@@ -22,6 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/engine"
 	"github.com/tare-mesh/tare/internal/load/host"
+	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
@@ -91,6 +92,9 @@ type foundRate struct {
 // searchRate finds a rate that every treatment serves, unless one is given, and the times of the answers. The logs of a failed
 // search stay beside the results directory out.
 func searchRate(ctx context.Context, study *Study, out string, rate float64) (found foundRate, err error) {
+	if err := generator.CheckAgent(ctx, study.Program.Version); err != nil {
+		return found, err
+	}
 	opened, err := study.Program.openLocal(ctx, Opening{Experiment: study.Experiment, Note: study.Program.Note})
 	if err != nil {
 		return found, err

@@ -11,6 +11,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -75,7 +76,7 @@ func reasonOf(r *result.Record) string {
 	}
 	for _, w := range r.Warnings {
 		if w.Invalidates {
-			return "invalid (" + w.Code + ")"
+			return "invalid (" + figures.Cause(w.Code) + ")"
 		}
 	}
 	return "invalid"

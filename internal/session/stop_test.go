@@ -101,7 +101,7 @@ func TestRepetitionOfInvalidBlocks(t *testing.T) {
 	}{
 		{3, 0, "no block is to repeat", ""},
 		{2, 0, "", ""},
-		{3, 1, "", "is invalid (generator-late): repeated, at most 2 times"},
+		{3, 1, "", "is invalid (the generator sent late): repeated, at most 2 times"},
 		{4, 1, "3 blocks have valid trials only, after 1 repetition", ""},
 		{5, 3, "", ""}, // the last block
 	} {

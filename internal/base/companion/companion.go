@@ -11,19 +11,25 @@ import (
 
 // Path returns the path of a program beside this one, else in PATH. Without any it is the name.
 func Path(name string) string {
+	path, _ := Locate(name)
+	return path
+}
+
+// Locate is [Path], and whether the program is beside this one: both are then of one build.
+func Locate(name string) (path string, beside bool) {
 	if self, err := os.Executable(); err == nil {
 		// kubectl's plugins and Homebrew's programs are links to a directory with all programs.
 		if to, err := filepath.EvalSymlinks(self); err == nil {
 			self = to
 		}
-		if beside := filepath.Join(filepath.Dir(self), name); executable(beside) {
-			return beside
+		if path := filepath.Join(filepath.Dir(self), name); executable(path) {
+			return path, true
 		}
 	}
 	if path, err := exec.LookPath(name); err == nil {
-		return path
+		return path, false
 	}
-	return name
+	return name, false
 }
 
 func executable(path string) bool {

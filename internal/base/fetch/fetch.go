@@ -284,6 +284,7 @@ func (p Program) fetched(ctx context.Context, opts Options) (Found, error) {
 	if err := regular.Owned(slot.dir); err != nil {
 		return Found{}, hint.Wrap(fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err), foreignHint(p))
 	}
+	defer slot.progress(opts.Log)()
 	unlock, err := lock(ctx, filepath.Join(slot.dir, "lock"), func() { opts.Log("another tare is downloading " + p.Name + "; waiting") })
 	if err != nil {
 		return Found{}, fmt.Errorf("fetch %s %s: %w", p.Name, p.Version, err)

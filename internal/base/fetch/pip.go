@@ -31,7 +31,7 @@ func findPip(ctx context.Context) (pip, error) {
 		}
 		tried = append(tried, strings.Join(c, " "))
 		p := append(pip{path}, c[1:]...)
-		if p.run(ctx, "--version") == nil {
+		if p.run(ctx, "", "--version") == nil {
 			return p, nil
 		}
 		if ctx.Err() != nil {
@@ -47,7 +47,7 @@ func findPip(ctx context.Context) (pip, error) {
 // download downloads the wheel into dir, with the user's configuration of pip: index, extra indexes, find-links, constraints.
 func (p pip) download(ctx context.Context, requirement, platform, dir string) (string, error) {
 	args := append([]string{"download", "--quiet", "--dest", dir}, flags(platform)...)
-	if err := p.run(ctx, append(args, requirement)...); err != nil {
+	if err := p.run(ctx, dir, append(args, requirement)...); err != nil {
 		return "", err
 	}
 	wheels, err := filepath.Glob(filepath.Join(dir, "*.whl"))
@@ -64,9 +64,13 @@ func flags(platform string) []string {
 		"--disable-pip-version-check", "--no-input", "--retries", "5"}
 }
 
-func (p pip) run(ctx context.Context, args ...string) error {
+// run runs pip, with its temporary files in temporary unless that is "": their size is the progress.
+func (p pip) run(ctx context.Context, temporary string, args ...string) error {
 	cmd := exec.CommandContext(ctx, p[0], append(append([]string(nil), p[1:]...), args...)...)
 	cmd.Env = append(os.Environ(), "PIP_REQUIRE_VIRTUALENV=0") // nothing is installed
+	if temporary != "" {
+		cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	err := cmd.Run()

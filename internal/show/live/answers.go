@@ -1,6 +1,7 @@
 package live
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -65,6 +66,7 @@ func (a *answers) before(e result.Event, o Options) *Headline {
 type Headline struct {
 	Title, Unit string
 	Of          map[string]Difference // by treatment
+	Names       map[string]string     // of treatments
 	Warnings    []figures.Warning
 	Answer      []string
 }
@@ -84,7 +86,7 @@ var headlines = []string{metric.Capacity, metric.Of(metric.CPUPerRequest, "total
 // HeadlineOf is the headline of a report. It has no differences where nothing was compared.
 func HeadlineOf(r *answer.Report) *Headline {
 	words := report.WordsOf(r)
-	h := &Headline{Of: map[string]Difference{}, Warnings: r.Warnings, Answer: report.Answer(r)}
+	h := &Headline{Of: map[string]Difference{}, Names: words.Names, Warnings: report.Warnings(r), Answer: report.Answer(r)}
 	for _, name := range append(slices.Clone(headlines), words.Shown...) {
 		i := slices.IndexFunc(words.Metrics, func(m report.MetricWords) bool { return m.Name == name })
 		if i < 0 {
@@ -112,6 +114,7 @@ func HeadlineOf(r *answer.Report) *Headline {
 // Answer sets the headline, and adds warnings with a new code to the messages. Warnings that later trials refute go.
 func (b *Board) Answer(h *Headline) {
 	b.headline = h
+	maps.Copy(b.names, h.Names)
 	for id, d := range h.Of {
 		if half := (d.High - d.Low) / 2; half > 0 {
 			b.halves[id] = append(b.halves[id], half)

@@ -13,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // Status is the state of a trial.
@@ -48,7 +49,8 @@ type Board struct {
 	headline *Headline
 	halves   map[string][]float64 // half widths of the intervals so far, by treatment
 	over     bool
-	warned   map[string]bool // codes of warnings that were shown
+	names    map[string]string // of treatments, as reports have them
+	warned   map[string]bool   // codes of warnings that were shown
 }
 
 type cell struct {
@@ -141,7 +143,7 @@ func (s *series) mean() float64 {
 
 // NewBoard returns the board of a plan whose trials have not run.
 func NewBoard(p plan.Plan) *Board {
-	b := &Board{plan: p, trials: map[string]*Trial{}, grid: map[cell]*Trial{}, halves: map[string][]float64{}, warned: map[string]bool{}}
+	b := &Board{plan: p, trials: map[string]*Trial{}, grid: map[cell]*Trial{}, halves: map[string][]float64{}, warned: map[string]bool{}, names: report.TreatmentNames(p.Treatments)}
 	b.run = result.Run{Experiment: p.Experiment, Trials: p.Needed(), TrialTime: p.TrialTime}
 	for _, t := range p.Trials {
 		trial := &Trial{Trial: t, Planes: map[string]*series{}, tasks: map[string]*task{}}

@@ -243,7 +243,7 @@ func (d drawing) gridLines(height int) []string {
 	rows, at := d.rows(), d.chosenCell()
 	label := 0
 	for _, t := range rows {
-		label = max(label, ansi.StringWidth(rowName(t)))
+		label = max(label, ansi.StringWidth(d.board.rowName(t)))
 	}
 	label = min(label, max(10, d.look.width/4))
 	blocks := max(1, d.board.Blocks())
@@ -283,7 +283,7 @@ func (d drawing) gridLines(height int) []string {
 		scale = axisOf(d.board.headline.Of, bar)
 	}
 	for _, t := range rows[min(from, len(rows)):min(len(rows), from+visible)] {
-		name, mark := padded(rowName(t), label), " "
+		name, mark := padded(d.board.rowName(t), label), " "
 		if t.ID == at.treatment {
 			name, mark = d.painter.colored(bold, name), "▸"
 		}
@@ -468,7 +468,10 @@ func (d drawing) linesOf(m Message, width int) []string {
 }
 
 // rowName is the name of a treatment as in reports: a baseline that is measured a second time has its name again.
-func rowName(t plan.Treatment) string {
+func (b *Board) rowName(t plan.Treatment) string {
+	if name := b.names[t.ID]; name != t.ID && name != "" {
+		return clean(name)
+	}
 	if t.Control && t.Baseline != "" {
 		return clean(t.Baseline) + report.ControlSuffix
 	}
@@ -478,7 +481,7 @@ func rowName(t plan.Treatment) string {
 // treatmentName is the name of a trial's treatment, as in the grid.
 func treatmentName(b *Board, t *Trial) string {
 	if of, ok := b.plan.ByID()[t.Treatment]; ok {
-		return rowName(of)
+		return b.rowName(of)
 	}
 	return clean(t.Treatment)
 }

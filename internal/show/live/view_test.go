@@ -3,6 +3,7 @@ package live
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,5 +202,27 @@ func TestSpareBlocks(t *testing.T) {
 	b.Apply(result.Event{Kind: result.KindTrial, Trial: "none-b3"})
 	if got := b.Blocks(); got != 3 {
 		t.Errorf("%d blocks with a repetition, want 3", got)
+	}
+}
+
+// Treatments have the names of reports. The first report has the names of levels.
+func TestNamesOfTreatments(t *testing.T) {
+	at := func(mesh string) plan.Factors { return plan.Factors{"mesh": mesh, "rate": 100.0} }
+	control := at("none")
+	control[plan.ControlFactor] = true
+	p := plan.Plan{Treatments: []plan.Treatment{{ID: "none-rate100", Factors: at("none")}, {ID: "none-rate100-control", Factors: control, Control: true, Baseline: "none-rate100"}, {ID: "envoy-rate100", Factors: at("envoy")}}}
+	b := NewBoard(p)
+	names := func() (all []string) {
+		for _, of := range p.Treatments {
+			all = append(all, b.rowName(of))
+		}
+		return all
+	}
+	if got, want := names(), []string{"no mesh", "no mesh (again)", "envoy"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	b.Answer(&Headline{Names: map[string]string{"envoy-rate100": "new build"}})
+	if got := names()[2]; got != "new build" {
+		t.Error(got)
 	}
 }

@@ -179,7 +179,7 @@ func (w *Watched) Snapshot(now time.Time) Snapshot {
 }
 
 func (b *Board) snapshotRow(of plan.Treatment) SnapshotRow {
-	row := SnapshotRow{Treatment: rowName(of)}
+	row := SnapshotRow{Treatment: b.rowName(of)}
 	n := map[Status]int{}
 	var cells strings.Builder
 	for block := 1; block <= min(b.Blocks(), len(b.plan.Trials)); block++ { // a plan of others can have any number

@@ -92,7 +92,7 @@ type warning struct{ Code, Count, Message, Hint string }
 
 func warnings(r *answer.Report) []warning {
 	var all []warning
-	for _, w := range r.Warnings {
+	for _, w := range report.Warnings(r) {
 		x := warning{Code: w.Code, Message: w.Message, Hint: w.Hint}
 		if w.Trials > 0 {
 			x.Count = fmt.Sprintf("%d of %s", w.Trials, printable.Counted(r.Count.Planned, "trial"))
@@ -109,8 +109,9 @@ type configuration struct {
 }
 
 func configurations(r *answer.Report) (all []configuration) {
+	names := report.WordsOf(r).Names
 	for _, c := range r.Configurations {
-		all = append(all, configuration{c.A, c.B, report.ConfigurationLines(c)})
+		all = append(all, configuration{names[c.A], names[c.B], report.ConfigurationLines(c)})
 	}
 	return all
 }

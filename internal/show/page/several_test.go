@@ -43,7 +43,7 @@ func severalOf(t *testing.T) map[string]other {
 		Curves: []predict.Used{{What: "CPU of inbound calls", Kind: predict.CPU, Of: "inbound calls", Protocol: "http1", From: planted, Curve: curve, Places: []predict.Placed{
 			{Service: planted, Rate: 300, At: []float64{300}, Band: must.Get(curve.At(300))(t)},
 			{Service: "rare", Rate: 30, At: []float64{100}, Band: must.Get(curve.At(100))(t)}}}}}
-	asked := must.Get(report.NewForecasts([]string{"runs/x"}, predict.Graph{Topology: app.Topology{Name: planted, Entry: "front", Services: []app.Service{{Name: "front"}}}}, map[string]float64{"front": 300}, []predict.Forecast{forecast}, nil, "USD"))(t)
+	asked := must.Get(report.NewForecasts([]string{"runs/x"}, predict.Graph{Topology: app.Topology{Name: planted, Entry: "front", Services: []app.Service{{Name: "front"}}}}, map[string]float64{"front": 300}, []predict.Forecast{forecast}, nil, &answer.Prices{Currency: "USD", GiB: &answer.Price{}}))(t)
 	var forecasts bytes.Buffer
 	must.OK(t, errors.Join(
 		page.WriteForecasts(&forecasts, asked, "v1"),

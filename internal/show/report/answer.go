@@ -37,7 +37,7 @@ const mostAnswers = 6
 
 // otherAnswers warn, before any figure, of treatments whose clients got other answers.
 func otherAnswers(r *answer.Report) (all []Claim) {
-	for _, w := range r.Warnings {
+	for _, w := range Warnings(r) {
 		if w.Code == answer.AnswersDiffer && len(all) < mostAnswers {
 			all = append(all, Claim{Form: otherWork, Reason: w.Code}.fill(sentenceWords{"message": w.Message}))
 		}
@@ -48,7 +48,7 @@ func otherAnswers(r *answer.Report) (all []Claim) {
 // results are the results by their importance: what the run was made to decide or to find, then the CPU of a request.
 func results(v view) []Claim {
 	boundaries := boundaryClaims(v)
-	decided, gates := executedClaims(v.r, metric.WallTime, metric.CPUTime, metric.PeakOfExecution), gateClaims(v.r)
+	decided, gates := executedClaims(v, metric.WallTime, metric.CPUTime, metric.PeakOfExecution), gateClaims(v)
 	if gates != nil && gates[0].Amount != nil {
 		decided, gates = gates, decided
 	}
@@ -67,7 +67,8 @@ func results(v view) []Claim {
 }
 
 // moneyClaims are what the treatments add to the bill of the first scenario of given prices, and why that is unknown.
-func moneyClaims(v view) (all []Claim) {
+func moneyClaims(v view) []Claim {
+	var all []row
 	c := v.r.Cost
 	if c == nil || len(c.Prices.Scenarios) == 0 {
 		return nil
@@ -76,33 +77,55 @@ func moneyClaims(v view) (all []Claim) {
 	if c.Prices.GiB == nil {
 		bill += "; memory has no price (gib)"
 	}
-	for _, x := range c.Scenarios {
-		if x.Scenario != first || x.Bill != answer.AddedBill {
-			continue
-		}
-		tr, m, words := v.treatment(x.Treatment), x.Money, sentenceWords{"scenario": first, "bill": bill}
-		added, q, verdict := Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Amount: m, Unit: c.Prices.Currency}, quantity{unit: c.Prices.Currency, scale: 1}, compare.Higher
+	for _, tr := range v.r.Treatments {
+		added := slices.IndexFunc(c.Scenarios, func(x answer.ScenarioCost) bool {
+			return x.Treatment == tr.ID && x.Scenario == first && x.Bill == answer.AddedBill
+		})
+		measured := slices.ContainsFunc(c.Units, func(u answer.UnitCost) bool { return u.Treatment == tr.ID && u.Bill == answer.AddedBill })
 		switch {
-		case m == nil:
-			added.Form, added.Reason = moneyUnknown, unpriced(x)
-			words["reason"] = added.Reason
-		case m.Known() && !m.Excludes(0):
-			added.Form, words["amount"] = moneyOpen, signedWithin(*m, q)
-		case m.Known():
-			words["amount"] = amountWithin(*m, q)
-		default:
-			words["amount"], words["bill"] = amountWithin(*m, q), bill+"; no interval: "+printable.Counted(tr.N, "trial")
+		case added >= 0:
+			all = append(all, v.moneyRow(tr, c.Scenarios[added], bill))
+		case tr.Baseline != "" && !tr.Control && !tr.Reference && !measured: // others are a point of another's line
+			all = append(all, v.moneyRow(tr, answer.ScenarioCost{Scenario: first}, bill))
 		}
-		if m != nil && m.Estimate < 0 {
-			verdict = compare.Lower
-		}
-		all = append(all, added.fill(inWords(v.subject(tr), verdict, words)))
 	}
-	if all == nil {
-		all = []Claim{Claim{Form: moneyNone, Reason: "CPU"}.fill(sentenceWords{"scenario": first})}
+	if !slices.ContainsFunc(all, func(x row) bool { return x.Amount != nil || x.Reason != unmeasuredCPU }) {
+		return []Claim{Claim{Form: moneyNone, Reason: "CPU"}.fill(sentenceWords{"scenario": first})}
 	}
-	return all
+	return ranking(all, func([]row) Claim {
+		return Claim{Form: rankedMoney}.fill(sentenceWords{"scenario": first, "bill": bill})
+	})
 }
+
+// moneyRow is what a treatment adds to the bill of a scenario, or why that is unknown.
+func (v view) moneyRow(tr compare.Treatment, of answer.ScenarioCost, bill string) row {
+	m, currency := of.Money, v.r.Cost.Prices.Currency
+	q, words := quantity{unit: currency, scale: 1}, sentenceWords{"scenario": of.Scenario, "bill": bill}
+	x := row{Claim: Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Relation: compare.Higher, Amount: m, Unit: currency}, name: v.subject(tr), base: v.label.against(tr, v.r)}
+	if m == nil {
+		x.Form, x.Relation, x.Reason = moneyUnknown, compare.Insufficient, unpriced(of)
+		x.short, words["reason"] = "unknown: "+x.Reason, x.Reason
+		x.Claim = x.fill(inWords(x.name, compare.Higher, words))
+		return x
+	}
+	x.size, x.short, words["amount"] = m.Estimate, signedWithin(*m, q), amountWithin(*m, q)
+	if m.Estimate < 0 {
+		x.Relation = compare.Lower
+	}
+	inWords(x.name, x.Relation, words)
+	switch {
+	case !m.Known():
+		without := "no interval: " + printable.Counted(tr.N, "trial")
+		x.Relation, x.short, words["bill"] = "", x.short+" ("+without+")", bill+"; "+without
+	case !m.Excludes(0):
+		x.Form, x.Relation, x.short, words["amount"] = moneyOpen, compare.NotShown, x.short+", no difference shown", x.short
+	}
+	x.Claim = x.fill(words)
+	return x
+}
+
+// unmeasuredCPU is why nothing has a price.
+const unmeasuredCPU = "the CPU of a request was not measured"
 
 // unpriced is why a scenario has no money.
 func unpriced(x answer.ScenarioCost) string {
@@ -112,7 +135,7 @@ func unpriced(x answer.ScenarioCost) string {
 	case strings.Contains(x.How, "unknown: "):
 		return strings.Replace(x.How, "unknown: ", "", 1)
 	}
-	return "the CPU of a request was not measured"
+	return unmeasuredCPU
 }
 
 // costs are the comparisons of the CPU of a request: in all, of the data plane and of the program. Those of a question are means
@@ -167,7 +190,7 @@ func costClaims(v view, after bool) []Claim {
 	if c, steady := steadyClaim(v, compared[0]); steady && len(lines) == 1 {
 		lines[0] = c
 	}
-	for _, w := range v.r.Warnings {
+	for _, w := range Warnings(v.r) {
 		if w.Code == answer.MemoryGrows && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
 			lines = append(lines, Claim{Form: growthClaim, Subject: compared[0].ID, Reason: w.Code}.fill(sentenceWords{"message": w.Message}))
 		}
@@ -276,7 +299,7 @@ func Unanswered(r *answer.Report) string {
 		return "CPU per request is unknown. Other differences are below."
 	}
 	n, why := r.Count, ""
-	for _, w := range r.Warnings {
+	for _, w := range Warnings(r) {
 		if w.Invalidates {
 			first, _, _ := strings.Cut(w.Message, ": ")
 			why = ": " + shortened(inBrackets.ReplaceAllString(first, ""), maxReason)

@@ -27,7 +27,7 @@ func BriefOf(r *answer.Report, exit int) answer.Brief {
 	switch {
 	case len(r.Decisions) > 0:
 		d := gatesByOutcome(r)[0]
-		c := gateOf(r, d, settleWords(r, d))
+		c := gateOf(newView(r), d, settleWords(r, d))
 		b.Reason = cmp.Or(b.Reason, openReason(d))
 		if d.Outcome == compare.Undecided && d.Doubts == nil {
 			b.Minutes = math.Ceil(d.Minutes)

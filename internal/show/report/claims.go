@@ -96,6 +96,7 @@ var (
 	rankedApart     = ClaimForm{"ranking-differences", "CPU that each adds to a request, least first{over}:"}
 	rankedRates     = ClaimForm{"ranking-rates", "The highest rate {base} is {is} requests/s; the others:"}
 	rankedTimes     = ClaimForm{"ranking-times", "Response times against {base}, least first:"}
+	rankedMoney     = ClaimForm{"ranking-money", "{scenario}: money that each adds a month, least first ({bill}):"}
 	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}"}
 	rankedMore      = ClaimForm{"ranked-more", "{more} more are below"}
 	medianMoves     = ClaimForm{"median", "The {name} goes from {was}{unit} to {is}{unit}, by {sign}{amount}."}
@@ -110,7 +111,7 @@ var (
 	acrossOpen      = ClaimForm{"across-undecided", "{subject}: no change of the {name} is shown: {is}{unit}, before {was}{unit} ({change})."}
 	acrossFew       = ClaimForm{"across-no-verdict", "{subject}: the {name} is {is}{unit}, before {was}{unit} ({change}): {reason}."}
 	acrossNone      = ClaimForm{"across-none", "The runs have no figure in common."}
-	sizeClaim       = ClaimForm{"size", "Requests cpu {cpu}, memory {memory}; limits {limits}{replicas}: {about}."}
+	sizeClaim       = ClaimForm{"size", "Requests cpu {cpu}, memory {memory}; limits {limits}{replicas}{month}: {about}."}
 	forecastClaim   = ClaimForm{"forecast", "{about}: {name} {cpu}, memory {memory}{month}."}
 	forecastNone    = ClaimForm{"forecast-refused", "{about}: no forecast, because {reason}."}
 	doubtClaim      = ClaimForm{"doubt", ""}

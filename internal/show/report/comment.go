@@ -16,17 +16,18 @@ import (
 func writeComment(w io.Writer, r *answer.Report) error {
 	p := newPage(Options{}, true, "###")
 	p.heading("tare: " + OutcomesInWords(r.Decisions))
+	t := text{page: p, view: newView(r)}
 	for _, s := range otherAnswers(r) {
 		p.prose(s.Sentence)
 		p.line("")
 	}
-	gatesTable(p, r.Decisions)
-	gateRemarks(p, r)
+	gatesTable(t)
+	gateRemarks(t)
 	if len(r.Decisions) > 0 {
 		p.line("")
 	}
-	differing(p, r)
-	p.prose(trialsSentence(text{page: p, view: newView(r)}) + ". " + errorSentence(r))
+	differing(t)
+	p.prose(trialsSentence(t) + ". " + errorSentence(r))
 	for _, s := range warningLines(r) {
 		p.item(s)
 	}
@@ -62,7 +63,8 @@ func OutcomesInWords(decisions []compare.Decision) string {
 }
 
 // gatesTable has a row for each gate. Gates on several treatments have theirs.
-func gatesTable(p *page, decisions []compare.Decision) {
+func gatesTable(t text) {
+	p, decisions := t.page, t.view.r.Decisions
 	if len(decisions) == 0 {
 		return
 	}
@@ -78,7 +80,7 @@ func gatesTable(p *page, decisions []compare.Decision) {
 		}
 		row := []string{gateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max)}
 		if labels > 1 {
-			row = slices.Insert(row, 1, d.Treatment)
+			row = slices.Insert(row, 1, t.view.name(d.Treatment))
 		}
 		g.row(row...)
 	}
@@ -105,28 +107,28 @@ func sides(d compare.Decision) string {
 }
 
 // gateRemarks are the lines about decisions beyond their outcomes and changes. A line of several gates is there once, with their number.
-func gateRemarks(p *page, r *answer.Report) {
-	all := r.Decisions
+func gateRemarks(t text) {
+	p, v, all := t.page, t.view, t.view.r.Decisions
 	if len(all) == 0 {
 		return
 	}
 	switch baseline := all[0].Baseline; {
 	case !severalSides(all):
-		p.item(fmt.Sprintf("A is %s, B is %s.", baseline, all[0].Treatment))
+		p.item(fmt.Sprintf("A is %s, B is %s.", v.name(baseline), v.name(all[0].Treatment)))
 	case !slices.ContainsFunc(all, func(d compare.Decision) bool { return d.Baseline != baseline }):
-		p.item("A is " + baseline + ".")
+		p.item("A is " + v.name(baseline) + ".")
 	default:
-		p.item("A is the baseline of B: " + printable.Listed(pairsOfSides(all), 4) + ".")
+		p.item("A is the baseline of B: " + printable.Listed(pairsOfSides(v, all), 4) + ".")
 	}
 	of, lines := map[string][]string{}, []string{}
 	for _, d := range all {
-		for _, line := range decisionLines(r, d)[2:] {
+		for _, line := range decisionLines(v, d)[2:] {
 			if of[line] == nil {
 				lines = append(lines, line)
 			}
 			name := gateWords(d)
 			if severalSides(all) {
-				name += " of " + d.Treatment
+				name += " of " + v.name(d.Treatment)
 			}
 			of[line] = append(of[line], name)
 		}
@@ -146,9 +148,9 @@ func gateRemarks(p *page, r *answer.Report) {
 }
 
 // pairsOfSides are the sides of gates, each pair once: "none-rate100 of envoy-rate100".
-func pairsOfSides(decisions []compare.Decision) (all []string) {
+func pairsOfSides(v view, decisions []compare.Decision) (all []string) {
 	for _, d := range decisions {
-		if s := d.Baseline + " of " + d.Treatment; !slices.Contains(all, s) {
+		if s := v.name(d.Baseline) + " of " + v.name(d.Treatment); !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}

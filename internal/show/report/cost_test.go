@@ -5,12 +5,14 @@ import (
 	"errors"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -67,6 +69,20 @@ func TestMoneyInWords(t *testing.T) {
 		if got := Claims(r)[0].Sentence; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// Several treatments are a ranking, also the one whose CPU was not measured.
+func TestMoneyOfSeveral(t *testing.T) {
+	r := reportOf(t, small(nil))
+	for _, name := range []string{"nginx", "haproxy"} {
+		r.Treatments = append(r.Treatments, compare.Treatment{ID: name, Baseline: "none", Factors: plan.Factors{"mesh": name}})
+	}
+	r.Cost = &answer.Cost{Prices: answer.Prices{Currency: "USD", GiB: &answer.Price{}, Scenarios: []answer.Scenario{{Name: "today", Rate: 1000}}}, Scenarios: []answer.ScenarioCost{
+		{Scenario: "today", Treatment: "envoy", Bill: answer.AddedBill, Money: interval(420, 12)}, {Scenario: "today", Treatment: "nginx", Bill: answer.AddedBill, Money: interval(10, 15)}}}
+	want := []string{"today: money that each adds a month, least first (added in all):", "  nginx: +10 ±15 USD, no difference shown", "  envoy: +420 ±12 USD", "  haproxy: unknown: the CPU of a request was not measured"}
+	if got := Answer(r)[:4]; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -30,8 +30,8 @@ func decisionSection(t text) {
 		return
 	}
 	t.page.heading("Gates")
-	gatesTable(t.page, t.view.r.Decisions)
-	gateRemarks(t.page, t.view.r)
+	gatesTable(t)
+	gateRemarks(t)
 }
 
 // unseenLevel is the probability that blocks of another kind are more frequent than printed, though no pair shows them.
@@ -73,7 +73,7 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 	}
 	said := map[string]bool{}
 	for _, d := range r.Decisions {
-		for _, s := range decisionLines(r, d) {
+		for _, s := range decisionLines(t.view, d) {
 			t.page.prose(s)
 		}
 		for _, c := range effectClaims(t.view, t.view.treatment(d.Treatment)) { // beside the CPU: the response time
@@ -88,7 +88,7 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 		t.page.prose("No gates: write decide in the experiment file, or use tare ab.")
 	}
 	t.page.line("")
-	differing(t.page, r)
+	differing(t)
 	t.page.prose(trialsSentence(t) + ".")
 	t.page.prose(errorSentence(r))
 	for _, s := range warningLines(r) {
@@ -98,9 +98,10 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 }
 
 // differing lists the differences between the configurations of both sides.
-func differing(p *page, r *answer.Report) {
-	for _, c := range r.Configurations {
-		p.prose(fmt.Sprintf("What differs between %s and %s:", c.A, c.B))
+func differing(t text) {
+	p := t.page
+	for _, c := range t.view.r.Configurations {
+		p.prose(fmt.Sprintf("What differs between %s and %s:", t.view.name(c.A), t.view.name(c.B)))
 		for _, s := range ConfigurationLines(c) {
 			p.item(s)
 		}
@@ -143,10 +144,10 @@ func gatesByOutcome(r *answer.Report) []compare.Decision {
 }
 
 // gateClaims are the gates in at most two claims, those that do not hold first. There are none without gates.
-func gateClaims(r *answer.Report) (all []Claim) {
-	ordered := gatesByOutcome(r)
+func gateClaims(v view) (all []Claim) {
+	ordered := gatesByOutcome(v.r)
 	for _, d := range ordered {
-		all = append(all, gateOf(r, d, settleWords(r, d)))
+		all = append(all, gateOf(v, d, settleWords(v.r, d)))
 	}
 	switch len(all) {
 	case 0, 2:
@@ -161,20 +162,21 @@ func gateClaims(r *answer.Report) (all []Claim) {
 	case first.Doubts != nil:
 		second.Form, second.Relation = gateDoubt, compare.Verdict(first.Doubted)
 		second.Reason, _, _ = strings.Cut(first.Doubts[0], ": ")
-		return append(all, second.fill(sentenceWords{"doubt": second.Reason, "outcome": string(first.Doubted)}))
+		return append(all, second.fill(sentenceWords{"doubt": figures.Cause(second.Reason), "outcome": string(first.Doubted)}))
 	case first.Outcome == compare.Holds || first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
-	case len(decisionLines(r, first)) > 2:
-		second.Form, second.Reason, second.Sentence = gateRemark, first.Why, decisionLines(r, first)[2]
+	case len(decisionLines(v, first)) > 2:
+		second.Form, second.Reason, second.Sentence = gateRemark, first.Why, decisionLines(v, first)[2]
 		return append(all, second)
 	}
 	return all
 }
 
 // gateOf is a gate with its outcome and change: "The gate “p99 < +5%” holds: +2.5 % (-1.0 to +6.1), 4.1 ms with b (envoy) instead of
-// 4.0 ms with a." settle is the time that would decide it.
-func gateOf(r *answer.Report, d compare.Decision, settle string) Claim {
-	side := func(name string) string {
-		if of := r.Setup.Variants[name]; len(of) <= mostVariant {
+// 4.0 ms with a." Treatments have their names. settle is the time that would decide it.
+func gateOf(v view, d compare.Decision, settle string) Claim {
+	side := func(id string) string {
+		name := v.name(id)
+		if of := v.r.Setup.Variants[name]; len(of) <= mostVariant {
 			return sideWords(name, of)
 		}
 		return name
@@ -185,7 +187,7 @@ func gateOf(r *answer.Report, d compare.Decision, settle string) Claim {
 		words["change"] = ChangeWords(d) + ", "
 	}
 	if q := quantityOf(d.Metric); d.A != nil && d.B != nil {
-		words["sides"] = fmt.Sprintf("%s%s with %s instead of %s%s with %s", rough(*d.B*q.scale), q.unitText(), side(d.Treatment), rough(*d.A*q.scale), q.unitText(), side(d.Baseline))
+		words["sides"] = fmt.Sprintf("%s%s %s instead of %s%s %s", rough(*d.B*q.scale), q.unitText(), with(side(d.Treatment)), rough(*d.A*q.scale), q.unitText(), with(side(d.Baseline)))
 	}
 	return c.fill(words)
 }
@@ -232,9 +234,10 @@ type (
 
 func writeJUnit(w io.Writer, r *answer.Report) error {
 	s := junitSuite{Name: "tare " + r.Experiment, Tests: len(r.Decisions)}
+	v := newView(r)
 	for _, d := range r.Decisions {
-		lines := strings.Join(decisionLines(r, d), "\n")
-		c := junitCase{Class: d.Treatment, Name: d.Gate, Output: lines}
+		lines := strings.Join(decisionLines(v, d), "\n")
+		c := junitCase{Class: v.name(d.Treatment), Name: d.Gate, Output: lines}
 		switch d.Outcome {
 		case compare.Breached:
 			s.Failures++
@@ -259,15 +262,15 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 }
 
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
-func decisionLines(r *answer.Report, d compare.Decision) []string {
-	lines := []string{gateOf(r, d, "").Sentence, fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
+func decisionLines(v view, d compare.Decision) []string {
+	lines := []string{gateOf(v, d, "").Sentence, fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
 	for _, doubt := range d.Doubts {
-		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", doubt, d.Doubted))
+		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", v.named(doubt), d.Doubted))
 	}
 	switch {
 	case d.Doubts != nil:
 	case d.Why != "":
-		lines = append(lines, capital(d.Why)+".")
+		lines = append(lines, capital(v.named(d.Why))+".")
 	case d.Pairs < experiment.DecideFrom():
 		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
 	case d.Outcome == compare.Undecided && d.MorePairs > 0:
@@ -282,15 +285,15 @@ func decisionLines(r *answer.Report, d compare.Decision) []string {
 		lines = append(lines, fmt.Sprintf("In %s a change that comes in fewer than %.0f %% of blocks may be unseen.",
 			printable.Counted(d.Pairs, "pair"), 100*stats.ShareBound(0, int64(d.Pairs), unseenLevel)))
 	}
-	lines = append(lines, lostLines(d.Lost)...)
+	lines = append(lines, lostLines(v, d.Lost)...)
 	if d.Control != nil {
-		lines = append(lines, d.Baseline+" against itself, which is noise: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+		lines = append(lines, v.name(d.Baseline)+" against itself, which is noise: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
 }
 
 // lostLines are the blocks without a pair, a line for each reason with its first message.
-func lostLines(lost []compare.LostPair) []string {
+func lostLines(v view, lost []compare.LostPair) []string {
 	blocks, first := map[string][]string{}, []compare.LostPair{}
 	for _, l := range lost {
 		if blocks[l.Reason] == nil {
@@ -305,9 +308,9 @@ func lostLines(lost []compare.LostPair) []string {
 		if len(in) > 1 {
 			words = fmt.Sprintf("%d blocks (%s)", len(in), printable.Listed(in, maxBlocks))
 		}
-		line := fmt.Sprintf("No pair from %s: %s", words, l.Reason)
+		line := fmt.Sprintf("No pair from %s: %s", words, figures.Cause(l.Reason))
 		if l.Message != "" {
-			line += fmt.Sprintf(" (%s: %s)", l.Treatment, strings.TrimRight(shortened(l.Message, maxReason), "."))
+			line += fmt.Sprintf(" (%s: %s)", v.name(l.Treatment), strings.TrimRight(shortened(l.Message, maxReason), "."))
 		}
 		lines = append(lines, line+".")
 	}
@@ -341,7 +344,7 @@ var decisionWarnings = []string{"treatments-same", "invalid-trials", "aa-differs
 
 // warningLines are the warnings that doubt a decision.
 func warningLines(r *answer.Report) (all []string) {
-	for _, w := range r.Warnings {
+	for _, w := range Warnings(r) {
 		if slices.Contains(decisionWarnings, w.Code) || slices.Contains(doubtingWarnings, w.Code) {
 			all = append(all, "Warning "+w.Code+": "+w.Message)
 		}

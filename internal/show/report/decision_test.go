@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -167,7 +168,7 @@ func TestCommentFormat(t *testing.T) {
 	var b bytes.Buffer
 	must.OK(t, f.Write(&b, r))
 	for _, want := range []string{"### tare: 1 gate breached\n", "gate breached\n\nWarning: GET / has other answers. The figures compare different work.\n\n", "| CPU/request, data plane &lt; +2% | breached | ",
-		"- No pair from 2 blocks (2, 4): rate-missed (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
+		"- No pair from 2 blocks (2, 4): fewer answers than the rate (envoy-b: 80 % of &lt;b&gt;requests&lt;/b&gt;).\n", "\n- \\+ access\\_log", "\n<details><summary>Report</summary>\n\n", "\n</details>\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}
@@ -228,6 +229,37 @@ func TestRemarksOfSeveralTreatments(t *testing.T) {
 	must.OK(t, f.Write(&b, r))
 	if got := b.String(); strings.Count(got, "A is none.") != 1 || strings.Contains(got, "A is the baseline of B") {
 		t.Errorf("one baseline is not named once in\n%s", got)
+	}
+}
+
+// Gates, remarks and warnings have treatments by name: identifiers are for files.
+func TestNamesOfTreatmentsInGates(t *testing.T) {
+	r := analyzed(t, answertest.TwoRates())
+	for _, rate := range []string{"100", "1000"} {
+		r.Decisions = append(r.Decisions, compare.Decision{Gate: "error_ratio < 1%", Metric: metric.ErrorRatio, Treatment: "envoy-rate" + rate, Baseline: "none-rate" + rate, Outcome: compare.Undecided, Pairs: 4, Max: 4,
+			Doubts: []string{"outlier-block: block 3 of envoy-rate" + rate + "."}, Lost: []compare.LostPair{{Block: 1, Treatment: "envoy-rate" + rate, Reason: "rate-missed", Message: "late"}}})
+	}
+	r.Configurations = []answer.Configuration{{A: "none-rate100", B: "envoy-rate100"}}
+	r.Warnings = append(r.Warnings, figures.Warning{Code: "outlier-block", Message: "block 3 of envoy-rate1000 differs from none-rate1000."})
+	identifier := regexp.MustCompile(`(?:^|[^0-9A-Za-z-])(?:envoy|none)-rate1`)
+	for format, want := range map[string][]string{
+		"decision": {"envoy (rate 1000) against no mesh (rate 1000)", "(envoy (rate 100): late)", "block 3 of envoy (rate 1000) differs from no mesh (rate 1000)."},
+		"text":     {"no mesh (rate 100) of envoy (rate 100)", "Configuration of no mesh (rate 100) and envoy (rate 100)", "block 3 of envoy (rate 1000). Without this doubt", "fewer answers than the rate (envoy"},
+		"comment":  {"What differs between no mesh (rate 100) and envoy (rate 100):"}, "junit": {`classname="envoy (rate 100)"`}, "markdown": {"envoy (rate 1000)"},
+	} {
+		f, _ := report.Lookup(format, report.Options{All: true, Width: 2000})
+		var b bytes.Buffer
+		must.OK(t, f.Write(&b, r))
+		got := strings.Join(strings.Fields(strings.ReplaceAll(b.String(), "\\", "")), " ")
+		must.Contain(t, got, want...)
+		if found := identifier.FindAllString(got, -1); found != nil {
+			t.Errorf("%s: %q in\n%s", format, found, b.String())
+		}
+	}
+	for _, line := range report.Answer(r) {
+		if identifier.MatchString(line) {
+			t.Errorf("%s", line)
+		}
 	}
 }
 

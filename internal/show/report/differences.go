@@ -288,7 +288,7 @@ func lossOf(r *answer.Report, treatment string, block int, name string) string {
 	t := r.Trials[i]
 	because := func(what string, is func(figures.Warning) bool) string {
 		if i := slices.IndexFunc(t.Warnings, is); i >= 0 {
-			what += ": " + cause(t.Warnings[i].Code)
+			what += ": " + figures.Cause(t.Warnings[i].Code)
 		}
 		return what
 	}
@@ -307,7 +307,7 @@ func lossOf(r *answer.Report, treatment string, block int, name string) string {
 func unknownWords(r *answer.Report, name string) string {
 	for _, w := range r.Warnings {
 		if len(w.Metrics) > 0 && concernsMetric(w, name) {
-			return "unknown: " + cause(w.Code)
+			return "unknown: " + figures.Cause(w.Code)
 		}
 	}
 	return "unknown, see the warnings"

@@ -14,21 +14,21 @@ var executedVerbs = map[string]string{metric.WallTime: "takes", metric.CPUTime: 
 
 // executedSection is a sentence and a few rows about programs that end.
 func executedSection(t text) {
-	for _, c := range append(executedClaims(t.view.r, metric.WallTime), emptyClaims(t.view.r)...) {
+	for _, c := range append(executedClaims(t.view, metric.WallTime), emptyClaims(t.view.r)...) {
 		t.page.prose(c.Sentence)
 	}
 	if len(t.view.r.Executed) > 0 {
-		executedTable(t.page, t.view.r)
+		executedTable(t)
 		t.page.line("")
 	}
 }
 
 // executedClaims are a claim for each program that ends and metric: "new takes more wall time than old: +3.1 % (+2.2 to +4.0),
 // 103 ms instead of 100 ms."
-func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
+func executedClaims(v view, metrics ...string) (all []Claim) {
 	for _, name := range metrics {
-		for _, d := range r.Executed {
-			if _, gated := gateOn(r, d); d.Metric != name || d.A == nil || d.B == nil || gated {
+		for _, d := range v.r.Executed {
+			if _, gated := gateOn(v.r, d); d.Metric != name || d.A == nil || d.B == nil || gated {
 				continue // the sentence of the gate has it
 			}
 			q := quantityOf(d.Metric)
@@ -40,7 +40,7 @@ func executedClaims(r *answer.Report, metrics ...string) (all []Claim) {
 			case d.Change.Estimate < 0:
 				c.Relation = compare.Lower
 			}
-			words := inWords(d.Treatment, c.Relation, sentenceWords{"base": d.Baseline, "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
+			words := inWords(v.name(d.Treatment), c.Relation, sentenceWords{"base": v.name(d.Baseline), "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
 			all = append(all, c.fill(words))
 		}
 	}
@@ -69,19 +69,20 @@ func emptyClaims(r *answer.Report) []Claim {
 }
 
 // executedTable has a row for each figure of programs that end.
-func executedTable(p *page, r *answer.Report) {
+func executedTable(t text) {
+	r := t.view.r
 	g := gridOf([]int{0}, "", "A", "B", "change")
 	for _, d := range r.Executed {
 		q := quantityOf(d.Metric)
 		name := q.name
 		if len(executedBy(r)) > 1 {
-			name += ", " + d.Treatment
+			name += ", " + t.view.name(d.Treatment)
 		}
 		a, b := apart(*d.A*q.scale, *d.B*q.scale)
 		shown, _ := gateOn(r, d)
 		g.row(name, a+q.unitText(), b+q.unitText(), ChangeWords(shown))
 	}
-	p.table(g, 1)
+	t.page.table(g, 1)
 }
 
 // executedBy are the programs that end which are compared with others.

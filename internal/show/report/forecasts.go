@@ -24,7 +24,8 @@ type Forecasts struct {
 	Graph     string             `json:"graph"`  // name of the application
 	Rates     map[string]float64 `json:"rates"`  // requests/s from outside, by service
 	Currency  string             `json:"currency,omitempty"`
-	Forecasts []predict.Forecast `json:"forecasts"` // one for each mesh that was measured
+	CPUAlone  bool               `json:"cpu_alone,omitempty"` // memory has no price
+	Forecasts []predict.Forecast `json:"forecasts"`           // one for each mesh that was measured
 	// Command measures the rates, sizes and protocols of the graph.
 	Command string    `json:"command"`
 	Next    []NextRun `json:"next,omitempty"` // what would narrow the ranges, or measure what is missing
@@ -32,12 +33,15 @@ type Forecasts struct {
 
 // NewForecasts returns forecasts from runs, with the command that measures the graph's rates with the experiment of the first
 // run, and the runs that would narrow them.
-func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all []predict.Forecast, next []predict.Step, currency string) (Forecasts, error) {
+func NewForecasts(from []string, g predict.Graph, rates map[string]float64, all []predict.Forecast, next []predict.Step, prices *answer.Prices) (Forecasts, error) {
 	flow, err := g.Spread(rates)
 	if err != nil {
 		return Forecasts{}, err
 	}
-	f := Forecasts{Schema: "tare.forecast/v1", Graph: g.Name, Rates: rates, Currency: currency, Forecasts: all, Command: g.Command(flow, from[0])}
+	f := Forecasts{Schema: "tare.forecast/v1", Graph: g.Name, Rates: rates, Forecasts: all, Command: g.Command(flow, from[0])}
+	if prices != nil {
+		f.Currency, f.CPUAlone = prices.Currency, prices.GiB == nil
+	}
 	if slices.ContainsFunc(all, func(x predict.Forecast) bool { return x.Unmeasured || x.Refused != "" }) {
 		f.Next = []NextRun{{predict.Step{What: "what was not measured: every rate, size and protocol of the graph"}, f.Command}}
 	}
@@ -80,7 +84,9 @@ func forecastedClaim(f Forecasts, x predict.Forecast) Claim {
 		c.Form, c.Relation, c.Amount, c.Reason = forecastNone, compare.Insufficient, nil, facts[0].Text
 		words["reason"] = c.Reason
 	case x.Month != nil:
-		words["month"] = ", " + moneyWords(f, *x.Month) + " a month"
+		words["month"] = ", " + moneyWords(f, *x.Month) + " a month" + cpuAlone(f.CPUAlone)
+	default:
+		words["month"] = ", money unknown: no prices (--prices)"
 	}
 	return c.fill(words)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -32,12 +33,12 @@ func TestForecastsAreTablesOfServices(t *testing.T) {
 	other.Shared = []predict.SharedCost{{Kind: "node-proxy", Rate: 600, CPU: cpu, Memory: memory}}
 	refused := predict.Forecast{Mesh: "istio", Factors: plan.Factors{"mesh": "istio"}, Confidence: 0.95, Refused: "calls by grpc were not measured"}
 	f := must.Get(report.NewForecasts([]string{"runs/x"}, g, map[string]float64{"front": 300}, []predict.Forecast{one, other, refused},
-		[]predict.Step{{Dir: "runs/b", What: "16 blocks in place of 8", Set: []string{"blocks=16"}, Takes: 4 * time.Minute}}, "USD"))(t)
+		[]predict.Step{{Dir: "runs/b", What: "16 blocks in place of 8", Set: []string{"blocks=16"}, Takes: 4 * time.Minute}}, &answer.Prices{Currency: "USD"}))(t)
 	var text, json bytes.Buffer
 	forms := report.ForecastsForms()
 	must.OK(t, forms[0].Write(&text, f))
 	must.OK(t, forms[1].Write(&json, f))
-	want := `envoy around shop (2 services, 300 requests/s at front): CPU of sidecars 300m (250m to 350m), memory 201 MiB (199 to 203), 6.2 USD (5.0 to 7.5) a month.
+	want := `envoy around shop (2 services, 300 requests/s at front): CPU of sidecars 300m (250m to 350m), memory 201 MiB (199 to 203), 6.2 USD (5.0 to 7.5) a month (memory has no price).
   CPU of sidecars:            300m (250m to 350m)
   memory:                     201 MiB (199 to 203)
   median response:            +1.23 ms (1.00 to 1.50), by calls to front and cart one after another

@@ -45,7 +45,10 @@ func Subtitle(r *answer.Report) string {
 
 // sidesWords are both sides of a gate, and the variant of each: "envoy-b (envoy with accessLog=true) against envoy-a (envoy)".
 func sidesWords(r *answer.Report, d compare.Decision) string {
-	side := func(name string) string { return sideWords(name, r.Setup.Variants[name]) }
+	side := func(id string) string {
+		name := newView(r).name(id)
+		return sideWords(name, r.Setup.Variants[name])
+	}
 	return side(d.Treatment) + " against " + side(d.Baseline)
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 )
 
 // history adds the change points of the series of all runs, if there are enough.
@@ -19,6 +20,7 @@ func writeHistory(h *compare.History, p *page) {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	p.heading(fmt.Sprintf("%s from %s to %s", printable.Counted(len(h.Runs), "run"), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
 	g := gridOf([]int{0, 1, 2}, "treatment", "metric", "from run", "before", "after", "change", "p")
+	l := labelsOf(nil, factorsOf(h.Series, func(s compare.Series) plan.Factors { return s.Factors }))
 	quiet, followed := 0, 0
 	var dependent []string
 	for _, s := range h.Series {
@@ -31,7 +33,7 @@ func writeHistory(h *compare.History, p *page) {
 		}
 		q := seriesQuantity(s)
 		if s.Autocorrelation != nil {
-			dependent = append(dependent, fmt.Sprintf("%s of %s (%.2f)", q.name, s.Treatment, *s.Autocorrelation))
+			dependent = append(dependent, fmt.Sprintf("%s of %s (%.2f)", q.name, l.withControl(compare.Treatment{ID: s.Treatment, Factors: s.Factors}), *s.Autocorrelation))
 		}
 		for _, c := range s.Changes {
 			share := none
@@ -39,7 +41,7 @@ func writeHistory(h *compare.History, p *page) {
 				share = signed(100*(c.After/c.Before-1), 1) + " %"
 			}
 			value := func(v float64) string { return fixed(v*q.scale, decimals(v*q.scale, 0, false)) + q.unitText() }
-			g.row(s.Treatment, q.name, h.Runs[c.Run].Dir, value(c.Before), value(c.After), share, pValue(c.P))
+			g.row(l.withControl(compare.Treatment{ID: s.Treatment, Factors: s.Factors}), q.name, h.Runs[c.Run].Dir, value(c.Before), value(c.After), share, pValue(c.P))
 		}
 	}
 	if g.empty() {

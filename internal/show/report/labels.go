@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -185,6 +187,55 @@ func (l labels) withControl(t compare.Treatment) string {
 		s = strings.TrimSuffix(first+ControlSuffix+", "+rest, ", ")
 	}
 	return s
+}
+
+// name is a treatment in a sentence, by its levels as they are written: "envoy (rate 100)", "no mesh (again)". What is no treatment of
+// the report has its own name.
+func (v view) name(id string) string {
+	tr := v.treatment(id)
+	if len(v.label.factors) == 0 {
+		return id
+	}
+	first, rest := v.label.phrase(tr.Factors, v.label.factors[:1]), []string{v.label.phrase(tr.Factors, v.label.factors[1:])}
+	if tr.Control {
+		rest = append(rest, strings.Trim(ControlSuffix, " ()"))
+	}
+	if first == "" {
+		return id
+	}
+	return strings.TrimSuffix(first+" ("+strings.Trim(strings.Join(rest, ", "), ", ")+")", " ()")
+}
+
+// Warnings are the warnings of a report, with treatments by name. JSON has their identifiers.
+func Warnings(r *answer.Report) []figures.Warning {
+	v, all := newView(r), slices.Clone(r.Warnings)
+	for i := range all {
+		all[i].Message = v.named(all[i].Message)
+	}
+	return all
+}
+
+// identifiers may be those of treatments.
+var identifiers = regexp.MustCompile(`[A-Za-z0-9_.-]+`)
+
+// named is a message with the names of treatments. An identifier of one word is a name, or a word of the message.
+func (v view) named(message string) string {
+	return identifiers.ReplaceAllStringFunc(message, func(word string) string {
+		id := strings.TrimRight(word, ".")
+		if !strings.Contains(id, "-") {
+			return word
+		}
+		return v.name(id) + word[len(id):]
+	})
+}
+
+// TreatmentNames are the names of a plan's treatments, by identifier. Levels have the names of the report only.
+func TreatmentNames(of []plan.Treatment) map[string]string {
+	l, all := labelsOf(nil, factorsOf(of, func(t plan.Treatment) plan.Factors { return t.Factors })), map[string]string{}
+	for _, t := range of {
+		all[t.ID] = l.withControl(compare.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control})
+	}
+	return all
 }
 
 // unnamed is a treatment in a sentence if it has neither factors nor an identifier.

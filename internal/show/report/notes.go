@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -26,7 +25,7 @@ func latencyMeaningsSection(t text) {
 func warningsSection(t text) {
 	var shown []figures.Warning
 	hidden := 0
-	for _, w := range t.view.r.Warnings {
+	for _, w := range Warnings(t.view.r) {
 		if t.view.concerns(w) {
 			shown = append(shown, w)
 		} else {
@@ -44,9 +43,6 @@ func warningsSection(t text) {
 		words := fmt.Sprintf("%s%s: %s", w.Code, count, w.Message)
 		if t.view.short {
 			words, _, _ = strings.Cut(w.Message, " (trial ")
-			for code, means := range causes {
-				words = strings.ReplaceAll(words, "("+code+")", "("+means+")")
-			}
 			if count != "" {
 				words = strings.Trim(count, " ()") + ": " + words
 			}
@@ -58,22 +54,6 @@ func warningsSection(t text) {
 		t.page.prose(fmt.Sprintf("%s about metrics not shown here: see --all.", printable.Counted(hidden, "more warning")))
 	}
 }
-
-// causes are the reasons of warnings that withhold metrics or invalidate trials, in a few words.
-var causes = map[string]string{
-	"generator-late": "the generator sent late", "generator-saturated": "the generator was at its limit",
-	"rate-missed": "fewer answers than the rate", "rate-exceeded": "a backlog from the warm-up",
-	"requests-not-conserved": "requests do not add up", "errors": "too many requests failed", "response-size": "answers of another size",
-	"unattributed": "CPU of unknown tasks", "foreign-starves": "other workloads filled a node",
-	"not-interleaved": "measured one after another", "unequal-meshes": "features differ between meshes", "no-floor": "noise not measured",
-	"no-baseline": "no baseline", "aa-differs": "the baseline differs from itself", "too-few-requests": "too few requests for a high percentile",
-	"task-missing": "a process was missing", "restarted": "a process restarted", "readings-shifted": "CPU was read late",
-	"throttled":      "CPU limits stopped containers",
-	"slices-shifted": "the load started late", "clock-stepped": "the clock was set",
-}
-
-// cause is the reason of a warning in a few words, or the warning's code.
-func cause(code string) string { return cmp.Or(causes[code], code) }
 
 // legendSection explains the verdicts, the sums and the signs of the text so far.
 func legendSection(t text) {

@@ -46,8 +46,9 @@ type Sized struct {
 // Month is the price of a proxy for a month of 730 hours, of all replicas if it has some, of all nodes if it has one on each.
 type Month struct {
 	Currency  string  `json:"currency"`
-	Requested float64 `json:"requested"` // of its requests, for which nodes are bought
-	Used      float64 `json:"used"`      // of its use, without headroom
+	Requested float64 `json:"requested"`           // of its requests, for which nodes are bought
+	Used      float64 `json:"used"`                // of its use, without headroom
+	CPUAlone  bool    `json:"cpu_alone,omitempty"` // memory has no price
 }
 
 // NextRun is a run that would make sizes or forecasts more certain.
@@ -132,7 +133,7 @@ func monthOf(size predict.Size, prices *answer.Prices) *Month {
 	if nodes := size.Nodes; nodes != nil {
 		n, cpu, memory = float64(nodes.N), nodes.CPU.Estimate, nodes.Memory.Estimate
 	}
-	return &Month{prices.Currency, n * prices.MonthOf(size.RequestCPU, size.RequestMemory), n * prices.MonthOf(cpu, memory)}
+	return &Month{prices.Currency, n * prices.MonthOf(size.RequestCPU, size.RequestMemory), n * prices.MonthOf(cpu, memory), prices.GiB == nil}
 }
 
 func settingsOf(size predict.Size) mesh.ProxySettings {
@@ -177,9 +178,15 @@ func sizedClaim(s Sizes, size Sized) Claim {
 	if r := size.Replicas; r != nil {
 		words["replicas"] = ", for each of " + printable.Counted(r.N, "replica")
 	}
+	if m := size.Month; m != nil {
+		words["month"] = fmt.Sprintf(", %.2f %s a month%s", m.Requested, m.Currency, cpuAlone(m.CPUAlone))
+	}
 	cpu := &stats.Interval{Estimate: size.CPU.Estimate, Low: &size.CPU.NewLow, High: &size.CPU.NewHigh}
 	return Claim{Form: sizeClaim, Subject: SizedName(s, size), Metric: "cpu", Relation: answer.Predicted, Amount: cpu, Unit: "cores"}.fill(words)
 }
+
+// cpuAlone is what money of a month excludes if memory has no price.
+func cpuAlone(is bool) string { return map[bool]string{true: " (memory has no price)"}[is] }
 
 // writeFacts writes a line, and the facts below it.
 func writeFacts(w io.Writer, line string, facts []Fact) {

@@ -113,14 +113,14 @@ func few(v view) []Claim {
 // mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.
 func mainWarning(v view) (figures.Warning, *doubt) {
 	for i, d := range doubts {
-		for _, w := range v.r.Warnings {
+		for _, w := range Warnings(v.r) {
 			if w.Code == d.code && v.concerns(w) && (d.about == nil || d.about(v)) {
 				return w, &doubts[i]
 			}
 		}
 	}
 	var first figures.Warning
-	for _, w := range v.r.Warnings {
+	for _, w := range Warnings(v.r) {
 		if first.Code == "" || first.Code == "no-floor" {
 			first = w
 		}
@@ -131,7 +131,7 @@ func mainWarning(v view) (figures.Warning, *doubt) {
 // WarningTitle names the most important warning in a few words: "the generator sent late".
 func WarningTitle(r *answer.Report) string {
 	w, _ := mainWarning(newView(r))
-	return capital(strings.ReplaceAll(cause(cmp.Or(w.Code, "none")), "-", " "))
+	return capital(figures.Cause(cmp.Or(w.Code, "none")))
 }
 
 // sentenceOf begins a sentence, but a name stays as it is written.
@@ -207,7 +207,7 @@ func WithheldTimes(r *answer.Report) string {
 		case r.Count.Planned:
 			of = "all trials"
 		}
-		return fmt.Sprintf("response times of %s are withheld: %s", of, cause(w.Code))
+		return fmt.Sprintf("response times of %s are withheld: %s", of, figures.Cause(w.Code))
 	}
 	return ""
 }
@@ -216,7 +216,7 @@ func WithheldTimes(r *answer.Report) string {
 func withheldCure(r *answer.Report) string {
 	words := capital(WithheldTimes(r))
 	for _, w := range r.Warnings {
-		if w.Withholds && w.Hint != "" && words != "" && strings.HasSuffix(words, cause(w.Code)) {
+		if w.Withholds && w.Hint != "" && words != "" && strings.HasSuffix(words, figures.Cause(w.Code)) {
 			return words + ". For them: " + w.Hint
 		}
 	}

@@ -282,7 +282,7 @@ globalThis.tareFigures = function (Plot, content) {
       alike.set(key, [...(alike.get(key) ?? []), id]);
     }
     return [...alike.values()].map(([id, ...more]) => ({
-      text: more.length ? (lineOf(treatments.get(id)) || name(id)) + (look(id).hollow ? "-control" : "") : name(id),
+      text: more.length ? (lineOf(treatments.get(id)) || name(id)) + (look(id).hollow ? " (again)" : "") : name(id),
       color: look(id).color, symbol: look(id).symbol, hollow: look(id).hollow,
     }));
   };
@@ -295,7 +295,7 @@ globalThis.tareFigures = function (Plot, content) {
       id: t.id, ordinal: t.ordinal, block: t.block, treatment: t.treatment, valid: t.valid,
       value: known(t.metrics[m.name]) ? t.metrics[m.name] * m.scale : undefined,
       mean: treatments.get(t.treatment)?.metrics[m.name]?.estimate * m.scale,
-      tip: `${t.id}\n${name(t.treatment)}, block ${t.block}\n${m.title}: ${amount(t.metrics[m.name] * m.scale)} ${m.unit}${t.valid ? "" : "\nnot valid: " + (t.error || t.warnings.filter((w) => w.invalidates).map((w) => w.code).join(", "))}`,
+      tip: `${t.id}\n${name(t.treatment)}, block ${t.block}\n${m.title}: ${amount(t.metrics[m.name] * m.scale)} ${m.unit}${t.valid ? "" : "\nnot valid: " + (t.error || t.warnings.filter((w) => w.invalidates).map((w) => w.message).join(", "))}`,
     }));
     const drawn = data.filter((d) => known(d.value)).sort((a, b) => a.ordinal - b.ordinal);
     const valid = drawn.filter((d) => d.valid);
