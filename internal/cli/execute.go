@@ -22,6 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/session"
 	"github.com/tare-mesh/tare/internal/show/live"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
 
 // runStudy runs an experiment that was read, and prints the report.
@@ -116,9 +117,10 @@ func purpose(s *session.Study) string {
 		return words
 	}
 	var names []string
+	of := report.TreatmentNames(s.Plan.Treatments, s.Experiment.Metadata.Names)
 	for _, t := range s.Plan.Treatments {
 		if !t.Control && !t.Reference {
-			names = append(names, t.ID)
+			names = append(names, of[t.ID])
 		}
 	}
 	return "Compares " + printable.Listed(names, mostNamed)

@@ -1,7 +1,6 @@
 package live
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -66,7 +65,7 @@ func (a *answers) before(e result.Event, o Options) *Headline {
 type Headline struct {
 	Title, Unit string
 	Of          map[string]Difference // by treatment
-	Names       map[string]string     // of treatments
+	Levels      map[string]string     // names of levels
 	Warnings    []figures.Warning
 	Answer      []string
 }
@@ -86,7 +85,7 @@ var headlines = []string{metric.Capacity, metric.Of(metric.CPUPerRequest, "total
 // HeadlineOf is the headline of a report. It has no differences where nothing was compared.
 func HeadlineOf(r *answer.Report) *Headline {
 	words := report.WordsOf(r)
-	h := &Headline{Of: map[string]Difference{}, Names: words.Names, Warnings: report.Warnings(r), Answer: report.Answer(r)}
+	h := &Headline{Of: map[string]Difference{}, Levels: r.Names, Warnings: report.Warnings(r), Answer: report.Answer(r)}
 	for _, name := range append(slices.Clone(headlines), words.Shown...) {
 		i := slices.IndexFunc(words.Metrics, func(m report.MetricWords) bool { return m.Name == name })
 		if i < 0 {
@@ -114,7 +113,7 @@ func HeadlineOf(r *answer.Report) *Headline {
 // Answer sets the headline, and adds warnings with a new code to the messages. Warnings that later trials refute go.
 func (b *Board) Answer(h *Headline) {
 	b.headline = h
-	maps.Copy(b.names, h.Names)
+	b.names = report.TreatmentNames(b.plan.Treatments, h.Levels)
 	for id, d := range h.Of {
 		if half := (d.High - d.Low) / 2; half > 0 {
 			b.halves[id] = append(b.halves[id], half)

@@ -143,7 +143,7 @@ func (s *series) mean() float64 {
 
 // NewBoard returns the board of a plan whose trials have not run.
 func NewBoard(p plan.Plan) *Board {
-	b := &Board{plan: p, trials: map[string]*Trial{}, grid: map[cell]*Trial{}, halves: map[string][]float64{}, warned: map[string]bool{}, names: report.TreatmentNames(p.Treatments)}
+	b := &Board{plan: p, trials: map[string]*Trial{}, grid: map[cell]*Trial{}, halves: map[string][]float64{}, warned: map[string]bool{}, names: report.TreatmentNames(p.Treatments, nil)}
 	b.run = result.Run{Experiment: p.Experiment, Trials: p.Needed(), TrialTime: p.TrialTime}
 	for _, t := range p.Trials {
 		trial := &Trial{Trial: t, Planes: map[string]*series{}, tasks: map[string]*task{}}

@@ -221,7 +221,7 @@ func TestNamesOfTreatments(t *testing.T) {
 	if got, want := names(), []string{"no mesh", "no mesh (again)", "envoy"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	b.Answer(&Headline{Names: map[string]string{"envoy-rate100": "new build"}})
+	b.Answer(&Headline{Levels: map[string]string{"envoy": "new build"}})
 	if got := names()[2]; got != "new build" {
 		t.Error(got)
 	}

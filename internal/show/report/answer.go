@@ -52,7 +52,7 @@ func results(v view) []Claim {
 	if gates != nil && gates[0].Amount != nil {
 		decided, gates = gates, decided
 	}
-	all := slices.Concat(decided, gates, moneyClaims(v), trendClaims(v), failureClaims(v), changeClaims(v), startClaims(v), slopeClaims(v), capacityClaims(v), boundaries)
+	all := slices.Concat(decided, gates, moneyClaims(v), trendClaims(v), failureClaims(v), slopeClaims(v), changeClaims(v), startClaims(v), capacityClaims(v), boundaries)
 	switch {
 	case len(v.r.Ladders) > 0:
 		return append(all, ladderClaims(v)...)
@@ -299,10 +299,10 @@ func Unanswered(r *answer.Report) string {
 		return "CPU per request is unknown. Other differences are below."
 	}
 	n, why := r.Count, ""
-	for _, w := range Warnings(r) {
+	for _, w := range r.Warnings {
 		if w.Invalidates {
 			first, _, _ := strings.Cut(w.Message, ": ")
-			why = ": " + shortened(inBrackets.ReplaceAllString(first, ""), maxReason)
+			why = ": " + shortened(newView(r).named(inBrackets.ReplaceAllString(first, "")), maxReason)
 			break
 		}
 	}

@@ -50,7 +50,7 @@ var (
 	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}."}
 	executedEmpty   = ClaimForm{"executions-empty", "Subtracted, because executions are shorter than 5 ms: the {wall} of wall time and {cpu} of CPU time that an empty program takes."}
 	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
-	gatesClaim      = ClaimForm{"gates", "Of the other gates {outcomes}."}
+	gatesClaim      = ClaimForm{"gates", "The other gates: {outcomes}."}
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
 	gateRemark      = ClaimForm{"gate-remark", ""}
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
@@ -116,7 +116,7 @@ var (
 	forecastNone    = ClaimForm{"forecast-refused", "{about}: no forecast, because {reason}."}
 	doubtClaim      = ClaimForm{"doubt", ""}
 	unmeasuredClaim = ClaimForm{"not-measured", "Not measured, since no trial is valid: {each}."}
-	fewClaim        = ClaimForm{"few-repetitions", "Only {number} repetitions{some}: repeat with more before you rely on small differences."}
+	fewClaim        = ClaimForm{"few-repetitions", "Only {number}{some}: repeat with more before you rely on small differences."}
 	trustClaim      = ClaimForm{"trust", "{words}."}
 	withheldClaim   = ClaimForm{"withheld", "{words}."}
 	smallestClaim   = ClaimForm{"smallest", "{words}."}

@@ -237,13 +237,13 @@ func TestNamesOfTreatmentsInGates(t *testing.T) {
 	r := analyzed(t, answertest.TwoRates())
 	for _, rate := range []string{"100", "1000"} {
 		r.Decisions = append(r.Decisions, compare.Decision{Gate: "error_ratio < 1%", Metric: metric.ErrorRatio, Treatment: "envoy-rate" + rate, Baseline: "none-rate" + rate, Outcome: compare.Undecided, Pairs: 4, Max: 4,
-			Doubts: []string{"outlier-block: block 3 of envoy-rate" + rate + "."}, Lost: []compare.LostPair{{Block: 1, Treatment: "envoy-rate" + rate, Reason: "rate-missed", Message: "late"}}})
+			Doubts: []string{"outlier-block: block 3 of envoy-rate" + rate}, Lost: []compare.LostPair{{Block: 1, Treatment: "envoy-rate" + rate, Reason: "rate-missed", Message: "late"}}})
 	}
 	r.Configurations = []answer.Configuration{{A: "none-rate100", B: "envoy-rate100"}}
-	r.Warnings = append(r.Warnings, figures.Warning{Code: "outlier-block", Message: "block 3 of envoy-rate1000 differs from none-rate1000."})
+	r.Warnings = append(r.Warnings, figures.Warning{Code: "outlier-block", Message: "block 3 of envoy-rate1000 differs from none-rate1000"})
 	identifier := regexp.MustCompile(`(?:^|[^0-9A-Za-z-])(?:envoy|none)-rate1`)
 	for format, want := range map[string][]string{
-		"decision": {"envoy (rate 1000) against no mesh (rate 1000)", "(envoy (rate 100): late)", "block 3 of envoy (rate 1000) differs from no mesh (rate 1000)."},
+		"decision": {"envoy (rate 1000) against no mesh (rate 1000)", "(envoy (rate 100): late)", "block 3 of envoy (rate 1000) differs from no mesh (rate 1000)"},
 		"text":     {"no mesh (rate 100) of envoy (rate 100)", "Configuration of no mesh (rate 100) and envoy (rate 100)", "block 3 of envoy (rate 1000). Without this doubt", "fewer answers than the rate (envoy"},
 		"comment":  {"What differs between no mesh (rate 100) and envoy (rate 100):"}, "junit": {`classname="envoy (rate 100)"`}, "markdown": {"envoy (rate 1000)"},
 	} {

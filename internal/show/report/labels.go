@@ -191,17 +191,18 @@ func (l labels) withControl(t compare.Treatment) string {
 
 // name is a treatment in a sentence, by its levels as they are written: "envoy (rate 100)", "no mesh (again)". What is no treatment of
 // the report has its own name.
-func (v view) name(id string) string {
-	tr := v.treatment(id)
-	if len(v.label.factors) == 0 {
-		return id
+func (v view) name(id string) string { return v.label.name(v.treatment(id)) }
+
+func (l labels) name(tr compare.Treatment) string {
+	if len(l.factors) == 0 {
+		return tr.ID
 	}
-	first, rest := v.label.phrase(tr.Factors, v.label.factors[:1]), []string{v.label.phrase(tr.Factors, v.label.factors[1:])}
+	first, rest := l.phrase(tr.Factors, l.factors[:1]), []string{l.phrase(tr.Factors, l.factors[1:])}
 	if tr.Control {
 		rest = append(rest, strings.Trim(ControlSuffix, " ()"))
 	}
 	if first == "" {
-		return id
+		return tr.ID
 	}
 	return strings.TrimSuffix(first+" ("+strings.Trim(strings.Join(rest, ", "), ", ")+")", " ()")
 }
@@ -229,11 +230,11 @@ func (v view) named(message string) string {
 	})
 }
 
-// TreatmentNames are the names of a plan's treatments, by identifier. Levels have the names of the report only.
-func TreatmentNames(of []plan.Treatment) map[string]string {
-	l, all := labelsOf(nil, factorsOf(of, func(t plan.Treatment) plan.Factors { return t.Factors })), map[string]string{}
+// TreatmentNames are the names of a plan's treatments in a list, by identifier. levels are the names of levels.
+func TreatmentNames(of []plan.Treatment, levels map[string]string) map[string]string {
+	l, all := labelsOf(levels, factorsOf(of, func(t plan.Treatment) plan.Factors { return t.Factors })), map[string]string{}
 	for _, t := range of {
-		all[t.ID] = l.withControl(compare.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control})
+		all[t.ID] = l.name(compare.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control})
 	}
 	return all
 }

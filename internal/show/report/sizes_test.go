@@ -28,7 +28,7 @@ func TestSizesAreQuantitiesOfKubernetes(t *testing.T) {
 		Curve: &predict.Curve{Reason: "fixed work", Axes: []predict.Axis{{Name: "rate", From: 100, To: 2000, Levels: 5}, {Name: "connections", From: 4, To: 256, Levels: 3}}, Blocks: 9},
 	}}, nil, prices)
 	want := map[string]string{
-		"text": `Requests cpu 190m, memory 74Mi; limits memory 128Mi: istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom.
+		"text": `Requests cpu 190m, memory 74Mi; limits memory 128Mi, 3.18 USD a month: istio, sidecar of echo, at 800 requests/s, connections 200, with 30% headroom.
   requests: cpu 190m (a new deployment may need 170m to 215m), memory 74Mi
   limits:   memory 128Mi; no CPU limit, because throttled proxies delay requests
   workers:  1 thread (concurrency)
@@ -114,11 +114,11 @@ func TestSizesOfSharedProxies(t *testing.T) {
 	var b bytes.Buffer
 	must.OK(t, report.SizesForms()[0].Write(&b, s))
 	must.Contain(t, b.String(),
-		"Requests cpu 1000m, memory 64Mi; limits memory 80Mi, for each of 3 replicas: istio-ambient, waypoint, at 10000 requests/s in total, with 10% headroom.\n  replicas: 3 of cpu 1000m, 3333 requests/s each; together they use 2.8 cores (2.6 to 3.1); 3333 of one is the highest measured rate: a higher one may allow fewer\n  requests: cpu 1000m, memory 64Mi, of each replica\n",
+		"Requests cpu 1000m, memory 64Mi; limits memory 80Mi, for each of 3 replicas, 30.00 USD a month (memory has no price): istio-ambient, waypoint, at 10000 requests/s in total, with 10% headroom.\n  replicas: 3 of cpu 1000m, 3333 requests/s each; together they use 2.8 cores (2.6 to 3.1); 3333 of one is the highest measured rate: a higher one may allow fewer\n  requests: cpu 1000m, memory 64Mi, of each replica\n",
 		"  a month:  30.00 USD as requested, 27.00 USD as used\n",
 		": istio-ambient, node-proxy, at 1000 requests/s of a mean node, with 10% headroom.\n  nodes:    40; the hottest has 43 pods, 2.1 times the mean, and decides the size of all\n",
 		"  a month:  400.00 USD as requested, 360.00 USD as used\n",
-		"Requests cpu 1000m, memory 64Mi; limits memory 80Mi: istio-ambient, control plane, for 24 proxies without changes, with 10% headroom.\n", "; limits cpu 1200m, memory 80Mi: istio-ambient, sidecar of echo, ",
+		"Requests cpu 1000m, memory 64Mi; limits memory 80Mi, 10.00 USD a month (memory has no price): istio-ambient, control plane, for 24 proxies without changes, with 10% headroom.\n", "; limits cpu 1200m, memory 80Mi, 10.00 USD a month (memory has no price): istio-ambient, sidecar of echo, ",
 		"; no CPU limit, because a throttled control plane delays changes\n",
 		"  limits:   cpu 1200m, memory 80Mi; the lowest measured CPU limit above the request that keeps p99 < 20ms\n",
 		"  tried:    no limit, at 1000 requests/s: p99 is 6 ms (5 to 7): p99 < 20ms holds\n",

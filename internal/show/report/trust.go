@@ -48,7 +48,7 @@ var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 
 // doubtWords are a warning in the form of a doubt.
 func doubtWords(v view, w figures.Warning, form string) string {
-	message := inBrackets.ReplaceAllString(w.Message, "")
+	message := v.named(inBrackets.ReplaceAllString(w.Message, ""))
 	_, lacks, _ := strings.Cut(w.Message, ": ")
 	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, message), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
@@ -100,27 +100,27 @@ func late(v view) []Claim {
 func few(v view) []Claim {
 	n, some := v.r.Count.Blocks, ""
 	for _, tr := range v.r.Treatments {
-		if 1 < tr.N && tr.N < n && tr.N <= fewRepetitions {
+		if 0 < tr.N && tr.N < n && tr.N <= fewRepetitions {
 			n, some = tr.N, " of some treatments"
 		}
 	}
-	if v.r.Method != compare.Paired || n <= 1 || n > fewRepetitions {
+	if v.r.Method != compare.Paired || v.r.Count.Blocks <= 1 || n > fewRepetitions {
 		return nil
 	}
-	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n), "some": some})}
+	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n) + " " + printable.Plural(n, "repetition"), "some": some})}
 }
 
 // mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.
 func mainWarning(v view) (figures.Warning, *doubt) {
 	for i, d := range doubts {
-		for _, w := range Warnings(v.r) {
+		for _, w := range v.r.Warnings {
 			if w.Code == d.code && v.concerns(w) && (d.about == nil || d.about(v)) {
 				return w, &doubts[i]
 			}
 		}
 	}
 	var first figures.Warning
-	for _, w := range Warnings(v.r) {
+	for _, w := range v.r.Warnings {
 		if first.Code == "" || first.Code == "no-floor" {
 			first = w
 		}
