@@ -135,6 +135,9 @@ func inTable(r *answer.Report, form string, c report.Claim) bool {
 			return same(e.Treatment, e.Expect, "", float64(e.Held)) && e.Held < e.N && (c.Relation == "undecided") == (e.Held+e.Undecided == e.N)
 		})
 	case "slope":
+		if form == "slope-curved" { // figures of treatments
+			break
+		}
 		return slices.ContainsFunc(r.Slopes, func(s compare.Slope) bool {
 			return same(s.Mesh, s.Metric, "", s.PerItem.Estimate) && s.PerItem.Excludes(0)
 		})

@@ -57,7 +57,7 @@ func TestColumns(t *testing.T) {
 		"load":   {"load " + server.URL + " -n 20 -c 2"},
 		"report": append(reports, "report --cost examples/prices.yaml runs/weigh-python"), "compare": {"compare runs/curve runs/curve --anyway", "compare --all runs/ab-own runs/ab-own --anyway"},
 		"serve": {"serve runs"}, "watch": {"watch --plain --speed 0 runs/ab-own"}, "size": {"size --rate 300 --from runs/curve --prices examples/prices.yaml"}, "forecast": {forecast},
-		"plan": nil, "doctor": {"doctor --all"}, "import": {"import fortio examples/fortio --out runs/fortio --report"}, "verify": verified, "list": nil, "version": {"version"},
+		"plan": nil, "doctor": {"doctor --all"}, "import": {"import fortio examples/fortio --out runs/fortio-COLUMNS --report"}, "verify": verified, "list": nil, "version": {"version"},
 	}
 	for _, file := range must.Get(filepath.Glob("examples/*.yaml"))(t) {
 		if text := string(must.Get(os.ReadFile(file))(t)); strings.Contains(text, "kind: Experiment") && !strings.Contains(text, "kind: kubernetes") {
@@ -86,6 +86,7 @@ func TestColumns(t *testing.T) {
 func narrow(t *testing.T, cmd *cobra.Command, call string, columns int) {
 	t.Helper()
 	t.Setenv("COLUMNS", fmt.Sprint(columns))
+	call = strings.ReplaceAll(call, "COLUMNS", fmt.Sprint(columns))
 	var out, messages bytes.Buffer
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	if cmd.Name() == "serve" {

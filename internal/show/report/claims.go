@@ -76,7 +76,7 @@ var (
 	startThrough    = ClaimForm{"start-through", "Requests are answered through its sidecar, or without one, after {each}."}
 	slopeClaim      = ClaimForm{"slope", "Each {item} of {subject} adds {costs}."}
 	slopeNone       = ClaimForm{"slope-not-shown", "No cost of a {item} is shown."}
-	slopeCurved     = ClaimForm{"slope-curved", "The cost of a {item} depends on their number."}
+	slopeCurved     = ClaimForm{"slope-curved", "The cost of a {item} depends on their number{costs}."}
 	boundaryClaim   = ClaimForm{"boundary", "The data plane of {subject} uses {times} times as much CPU as {base}'s ({verdicts}).{cluster}"}
 	stepsClaim      = ClaimForm{"steps", ""}
 	stepsLarge      = ClaimForm{"steps-largest", "The most expensive: {each}."}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -56,10 +57,19 @@ func slopeClaims(v view) []Claim {
 		switch {
 		case s.Mesh != f.Mesh || fmt.Sprint(s.Factors) != fmt.Sprint(f.Factors):
 		case len(s.Warnings) > 0: // no line
-			if c.Form == slopeNone {
-				c.Form = slopeCurved
+			if c.Form != slopeNone {
+				continue
 			}
-		case s.PerItem.Excludes(0) && len(c.Of) < mostSlopes:
+			c.Form = slopeCurved
+			if first, last, known := v.endsOf(s); known {
+				q := quantityOf(s.Metric)
+				c.Of = []Claim{part(last, s.Metric, last.Metrics[s.Metric].Interval, fmt.Sprintf(": %s is %s%s with %.0f and %s%s with %.0f", q.name,
+					rough(first.Metrics[s.Metric].Estimate*q.scale), q.unitText(), s.From, rough(last.Metrics[s.Metric].Estimate*q.scale), q.unitText(), s.To))}
+			}
+		case s.PerItem.Excludes(0) && (len(c.Of) < mostSlopes || c.Form == slopeCurved):
+			if c.Form == slopeCurved {
+				c.Of = nil
+			}
 			name, part, has := strings.Cut(quantityOf(s.Metric).name, ", ")
 			if has {
 				name += " (" + part + ")"
@@ -71,6 +81,24 @@ func slopeClaims(v view) []Claim {
 		claims[i] = c.fill(sentenceWords{"item": slopeItems[c.Reason], "subject": c.Subject, "costs": printable.And(sentencesOf(c.Of))})
 	}
 	return together(slopeClaim, claims...)
+}
+
+// endsOf are the treatments with the fewest and the most items of a slope.
+func (v view) endsOf(s compare.Slope) (first, last compare.Treatment, known bool) {
+	for _, tr := range v.r.Treatments {
+		items, err := strconv.ParseFloat(strings.TrimSuffix(Level(tr.Factors[s.Option]), "/s"), 64)
+		alike := err == nil && !tr.Control && tr.Metrics[s.Metric].N > 0 && Level(tr.Factors[experiment.MeshFactor]) == s.Mesh
+		for f, level := range s.Factors {
+			alike = alike && Level(tr.Factors[f]) == Level(level)
+		}
+		switch {
+		case alike && items == s.From:
+			first = tr
+		case alike && items == s.To:
+			last = tr
+		}
+	}
+	return first, last, first.ID != "" && last.ID != ""
 }
 
 // mostSlopes is the number of metrics in a sentence about an item.

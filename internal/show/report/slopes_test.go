@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -49,7 +50,15 @@ func TestSlopesOfBackground(t *testing.T) {
 	if lines := sentencesOf(slopeClaims(newView(r))); !strings.HasSuffix(lines[0], " The cost of a change per second depends on their number.") {
 		t.Errorf("a figure that lies on no line has the answer %q", lines)
 	}
-	r.Slopes = r.Slopes[5:]
+	r.Slopes[4].Option = proxies
+	for items, cores := range map[float64]float64{10: 0.012, 300: 0.9, 100: 0.2} {
+		r.Treatments = append(r.Treatments, compare.Treatment{ID: fmt.Sprint(items), Factors: plan.Factors{"mesh": "istiod", "backgroundServices": 100.0, proxies: items}, Metrics: map[string]compare.Estimate{"cpu_cores/control": {N: 3, Interval: stats.Interval{Estimate: cores}}}})
+	}
+	r.Slopes = r.Slopes[4:]
+	if lines := sentencesOf(slopeClaims(newView(r))); len(lines) != 1 || lines[0] != "The cost of a simulated proxy depends on their number: CPU, control plane is 0.012 cores with 10 and 0.90 cores with 300." {
+		t.Errorf("a figure that lies on no line has the answer %q", lines)
+	}
+	r.Slopes = r.Slopes[1:]
 	if lines := sentencesOf(slopeClaims(newView(r))); lines != nil {
 		t.Errorf("an option of a mesh has the answer %q", lines)
 	}
