@@ -84,9 +84,9 @@ func moneyClaims(v view) []Claim {
 		measured := slices.ContainsFunc(c.Units, func(u answer.UnitCost) bool { return u.Treatment == tr.ID && u.Bill == answer.AddedBill })
 		switch {
 		case added >= 0:
-			all = append(all, v.moneyRow(tr, c.Scenarios[added], bill))
+			all = append(all, moneyRow(v, tr, c.Scenarios[added], bill))
 		case tr.Baseline != "" && !tr.Control && !tr.Reference && !measured: // others are a point of another's line
-			all = append(all, v.moneyRow(tr, answer.ScenarioCost{Scenario: first}, bill))
+			all = append(all, moneyRow(v, tr, answer.ScenarioCost{Scenario: first}, bill))
 		}
 	}
 	if !slices.ContainsFunc(all, func(x row) bool { return x.Amount != nil || x.Reason != unmeasuredCPU }) {
@@ -97,8 +97,8 @@ func moneyClaims(v view) []Claim {
 	})
 }
 
-// moneyRow is what a treatment adds to the bill of a scenario, or why that is unknown.
-func (v view) moneyRow(tr compare.Treatment, of answer.ScenarioCost, bill string) row {
+// moneyRow has the money that a treatment adds in a scenario, or the reason why that is unknown.
+func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string) row {
 	m, currency := of.Money, v.r.Cost.Prices.Currency
 	q, words := quantity{unit: currency, scale: 1}, sentenceWords{"scenario": of.Scenario, "bill": bill}
 	x := row{Claim: Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Relation: compare.Higher, Amount: m, Unit: currency}, name: v.subject(tr), base: v.label.against(tr, v.r)}
@@ -302,7 +302,7 @@ func Unanswered(r *answer.Report) string {
 	for _, w := range r.Warnings {
 		if w.Invalidates {
 			first, _, _ := strings.Cut(w.Message, ": ")
-			why = ": " + shortened(newView(r).named(inBrackets.ReplaceAllString(first, "")), maxReason)
+			why = ": " + shortened(named(newView(r), inBrackets.ReplaceAllString(first, "")), maxReason)
 			break
 		}
 	}

@@ -80,7 +80,7 @@ func gatesTable(t text) {
 		}
 		row := []string{gateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max)}
 		if labels > 1 {
-			row = slices.Insert(row, 1, t.view.name(d.Treatment))
+			row = slices.Insert(row, 1, nameOf(t.view, d.Treatment))
 		}
 		g.row(row...)
 	}
@@ -114,9 +114,9 @@ func gateRemarks(t text) {
 	}
 	switch baseline := all[0].Baseline; {
 	case !severalSides(all):
-		p.item(fmt.Sprintf("A is %s, B is %s.", v.name(baseline), v.name(all[0].Treatment)))
+		p.item(fmt.Sprintf("A is %s, B is %s.", nameOf(v, baseline), nameOf(v, all[0].Treatment)))
 	case !slices.ContainsFunc(all, func(d compare.Decision) bool { return d.Baseline != baseline }):
-		p.item("A is " + v.name(baseline) + ".")
+		p.item("A is " + nameOf(v, baseline) + ".")
 	default:
 		p.item("A is the baseline of B: " + printable.Listed(pairsOfSides(v, all), 4) + ".")
 	}
@@ -128,7 +128,7 @@ func gateRemarks(t text) {
 			}
 			name := gateWords(d)
 			if severalSides(all) {
-				name += " of " + v.name(d.Treatment)
+				name += " of " + nameOf(v, d.Treatment)
 			}
 			of[line] = append(of[line], name)
 		}
@@ -150,7 +150,7 @@ func gateRemarks(t text) {
 // pairsOfSides are the sides of gates, each pair once: "none-rate100 of envoy-rate100".
 func pairsOfSides(v view, decisions []compare.Decision) (all []string) {
 	for _, d := range decisions {
-		if s := v.name(d.Baseline) + " of " + v.name(d.Treatment); !slices.Contains(all, s) {
+		if s := nameOf(v, d.Baseline) + " of " + nameOf(v, d.Treatment); !slices.Contains(all, s) {
 			all = append(all, s)
 		}
 	}

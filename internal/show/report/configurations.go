@@ -18,7 +18,7 @@ const mostDifferences = 10
 // configurationsSection prints what treatments of one mesh and its variants really ran differently.
 func configurationsSection(t text) {
 	for _, c := range t.view.r.Configurations {
-		t.page.heading(fmt.Sprintf("Configuration of %s and %s", t.view.name(c.A), t.view.name(c.B)))
+		t.page.heading(fmt.Sprintf("Configuration of %s and %s", nameOf(t.view, c.A), nameOf(t.view, c.B)))
 		for _, s := range ConfigurationLines(c) {
 			t.page.item(s)
 		}

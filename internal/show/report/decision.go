@@ -101,7 +101,7 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 func differing(t text) {
 	p := t.page
 	for _, c := range t.view.r.Configurations {
-		p.prose(fmt.Sprintf("What differs between %s and %s:", t.view.name(c.A), t.view.name(c.B)))
+		p.prose(fmt.Sprintf("What differs between %s and %s:", nameOf(t.view, c.A), nameOf(t.view, c.B)))
 		for _, s := range ConfigurationLines(c) {
 			p.item(s)
 		}
@@ -175,7 +175,7 @@ func gateClaims(v view) (all []Claim) {
 // 4.0 ms with a." Treatments have their names. settle is the time that would decide it.
 func gateOf(v view, d compare.Decision, settle string) Claim {
 	side := func(id string) string {
-		name := v.name(id)
+		name := nameOf(v, id)
 		if of := v.r.Setup.Variants[name]; len(of) <= mostVariant {
 			return sideWords(name, of)
 		}
@@ -237,7 +237,7 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 	v := newView(r)
 	for _, d := range r.Decisions {
 		lines := strings.Join(decisionLines(v, d), "\n")
-		c := junitCase{Class: v.name(d.Treatment), Name: d.Gate, Output: lines}
+		c := junitCase{Class: nameOf(v, d.Treatment), Name: d.Gate, Output: lines}
 		switch d.Outcome {
 		case compare.Breached:
 			s.Failures++
@@ -265,12 +265,12 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 func decisionLines(v view, d compare.Decision) []string {
 	lines := []string{gateOf(v, d, "").Sentence, fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
 	for _, doubt := range d.Doubts {
-		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", v.named(doubt), d.Doubted))
+		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", named(v, doubt), d.Doubted))
 	}
 	switch {
 	case d.Doubts != nil:
 	case d.Why != "":
-		lines = append(lines, capital(v.named(d.Why))+".")
+		lines = append(lines, capital(named(v, d.Why))+".")
 	case d.Pairs < experiment.DecideFrom():
 		lines = append(lines, fmt.Sprintf("A gate is decided from %d pairs on.", experiment.DecideFrom()))
 	case d.Outcome == compare.Undecided && d.MorePairs > 0:
@@ -287,7 +287,7 @@ func decisionLines(v view, d compare.Decision) []string {
 	}
 	lines = append(lines, lostLines(v, d.Lost)...)
 	if d.Control != nil {
-		lines = append(lines, v.name(d.Baseline)+" against itself, which is noise: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
+		lines = append(lines, nameOf(v, d.Baseline)+" against itself, which is noise: "+ChangeWords(compare.Decision{Change: d.Control, Unit: d.Unit, Metric: d.Metric})+".")
 	}
 	return lines
 }
@@ -310,7 +310,7 @@ func lostLines(v view, lost []compare.LostPair) []string {
 		}
 		line := fmt.Sprintf("No pair from %s: %s", words, figures.Cause(l.Reason))
 		if l.Message != "" {
-			line += fmt.Sprintf(" (%s: %s)", v.name(l.Treatment), strings.TrimRight(shortened(l.Message, maxReason), "."))
+			line += fmt.Sprintf(" (%s: %s)", nameOf(v, l.Treatment), strings.TrimRight(shortened(l.Message, maxReason), "."))
 		}
 		lines = append(lines, line+".")
 	}

@@ -40,7 +40,7 @@ func executedClaims(v view, metrics ...string) (all []Claim) {
 			case d.Change.Estimate < 0:
 				c.Relation = compare.Lower
 			}
-			words := inWords(v.name(d.Treatment), c.Relation, sentenceWords{"base": v.name(d.Baseline), "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
+			words := inWords(nameOf(v, d.Treatment), c.Relation, sentenceWords{"base": nameOf(v, d.Baseline), "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
 			all = append(all, c.fill(words))
 		}
 	}
@@ -76,7 +76,7 @@ func executedTable(t text) {
 		q := quantityOf(d.Metric)
 		name := q.name
 		if len(executedBy(r)) > 1 {
-			name += ", " + t.view.name(d.Treatment)
+			name += ", " + nameOf(t.view, d.Treatment)
 		}
 		a, b := apart(*d.A*q.scale, *d.B*q.scale)
 		shown, _ := gateOn(r, d)

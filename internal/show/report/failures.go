@@ -107,7 +107,7 @@ func expectationsSection(t text) {
 	t.page.table(g, 1)
 	for _, e := range t.view.r.Expectations {
 		if e.Held < e.N && (len(e.Values) < e.N || e.Undecided > 0) {
-			t.page.warning(fmt.Sprintf("%s: %s: %s", t.view.name(e.Treatment), e.Expect, e.Detail), "")
+			t.page.warning(fmt.Sprintf("%s: %s: %s", nameOf(t.view, e.Treatment), e.Expect, e.Detail), "")
 		}
 	}
 }

@@ -46,7 +46,7 @@ func Subtitle(r *answer.Report) string {
 // sidesWords are both sides of a gate, and the variant of each: "envoy-b (envoy with accessLog=true) against envoy-a (envoy)".
 func sidesWords(r *answer.Report, d compare.Decision) string {
 	side := func(id string) string {
-		name := newView(r).name(id)
+		name := nameOf(newView(r), id)
 		return sideWords(name, r.Setup.Variants[name])
 	}
 	return side(d.Treatment) + " against " + side(d.Baseline)

@@ -189,9 +189,9 @@ func (l labels) withControl(t compare.Treatment) string {
 	return s
 }
 
-// name is a treatment in a sentence, by its levels as they are written: "envoy (rate 100)", "no mesh (again)". What is no treatment of
-// the report has its own name.
-func (v view) name(id string) string { return v.label.name(v.treatment(id)) }
+// nameOf names a treatment in a sentence, by its levels as they are written: "envoy (rate 100)", "no mesh (again)". Another identifier
+// is its own name.
+func nameOf(v view, id string) string { return v.label.name(v.treatment(id)) }
 
 func (l labels) name(tr compare.Treatment) string {
 	if len(l.factors) == 0 {
@@ -211,7 +211,7 @@ func (l labels) name(tr compare.Treatment) string {
 func Warnings(r *answer.Report) []figures.Warning {
 	v, all := newView(r), slices.Clone(r.Warnings)
 	for i := range all {
-		all[i].Message = v.named(all[i].Message)
+		all[i].Message = named(v, all[i].Message)
 	}
 	return all
 }
@@ -219,14 +219,14 @@ func Warnings(r *answer.Report) []figures.Warning {
 // identifiers may be those of treatments.
 var identifiers = regexp.MustCompile(`[A-Za-z0-9_.-]+`)
 
-// named is a message with the names of treatments. An identifier of one word is a name, or a word of the message.
-func (v view) named(message string) string {
+// named writes treatments by name in a message. An identifier of one word is a name, or a word of the message.
+func named(v view, message string) string {
 	return identifiers.ReplaceAllStringFunc(message, func(word string) string {
 		id := strings.TrimRight(word, ".")
 		if !strings.Contains(id, "-") {
 			return word
 		}
-		return v.name(id) + word[len(id):]
+		return nameOf(v, id) + word[len(id):]
 	})
 }
 

@@ -185,7 +185,7 @@ func sizedClaim(s Sizes, size Sized) Claim {
 	return Claim{Form: sizeClaim, Subject: SizedName(s, size), Metric: "cpu", Relation: answer.Predicted, Amount: cpu, Unit: "cores"}.fill(words)
 }
 
-// cpuAlone is what money of a month excludes if memory has no price.
+// cpuAlone marks money of a month without memory, which has no price.
 func cpuAlone(is bool) string { return map[bool]string{true: " (memory has no price)"}[is] }
 
 // writeFacts writes a line, and the facts below it.

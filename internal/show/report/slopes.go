@@ -61,7 +61,7 @@ func slopeClaims(v view) []Claim {
 				continue
 			}
 			c.Form = slopeCurved
-			if first, last, known := v.endsOf(s); known {
+			if first, last, known := endsOf(v, s); known {
 				q := quantityOf(s.Metric)
 				c.Of = []Claim{part(last, s.Metric, last.Metrics[s.Metric].Interval, fmt.Sprintf(": %s is %s%s with %.0f and %s%s with %.0f", q.name,
 					rough(first.Metrics[s.Metric].Estimate*q.scale), q.unitText(), s.From, rough(last.Metrics[s.Metric].Estimate*q.scale), q.unitText(), s.To))}
@@ -84,7 +84,7 @@ func slopeClaims(v view) []Claim {
 }
 
 // endsOf are the treatments with the fewest and the most items of a slope.
-func (v view) endsOf(s compare.Slope) (first, last compare.Treatment, known bool) {
+func endsOf(v view, s compare.Slope) (first, last compare.Treatment, known bool) {
 	for _, tr := range v.r.Treatments {
 		items, err := strconv.ParseFloat(strings.TrimSuffix(Level(tr.Factors[s.Option]), "/s"), 64)
 		alike := err == nil && !tr.Control && tr.Metrics[s.Metric].N > 0 && Level(tr.Factors[experiment.MeshFactor]) == s.Mesh

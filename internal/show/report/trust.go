@@ -48,7 +48,7 @@ var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 
 // doubtWords are a warning in the form of a doubt.
 func doubtWords(v view, w figures.Warning, form string) string {
-	message := v.named(inBrackets.ReplaceAllString(w.Message, ""))
+	message := named(v, inBrackets.ReplaceAllString(w.Message, ""))
 	_, lacks, _ := strings.Cut(w.Message, ": ")
 	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, message), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
