@@ -46,18 +46,17 @@ func BlocksFor(share, alpha, power float64) (int, bool) {
 	finds := func(n int) bool {
 		return testPower(share*math.Sqrt(float64(n)), float64(n-1), alpha) >= power
 	}
-	high := MinN
-	for ; !finds(high); high *= 2 {
+	low, high := MinN-1, MinN // low does not find
+	for ; !finds(high); low, high = high, 2*high {
 		if high > maxPairs {
 			return 0, false
 		}
 	}
-	low := high / 2 // does not find, or below MinN
-	for low+1 < high && high > MinN {
-		if mid := (low + high) / 2; mid < MinN || !finds(mid) {
-			low = mid
-		} else {
+	for low+1 < high {
+		if mid := (low + high) / 2; finds(mid) {
 			high = mid
+		} else {
+			low = mid
 		}
 	}
 	return high, true
