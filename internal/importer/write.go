@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"time"
 
@@ -42,7 +41,7 @@ func Write(dir string, s *Study, env result.Environment) error {
 		factors[t.ID] = t.Factors
 	}
 	var group errgroup.Group
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // part of the time is file system wait
+	group.SetLimit(8) // most of the time is file system wait
 	group.Go(routine.Guarded(func() error { return s.keep(d, p) }))
 	for i := range s.Trials {
 		group.Go(routine.Guarded(func() error {
