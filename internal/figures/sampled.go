@@ -213,7 +213,8 @@ func moments(v series) (mean, sd float64) {
 		mean += x / float64(len(v))
 	}
 	for _, x := range v {
-		sd += (x - mean) * (x - mean) / float64(len(v))
+		d := x - mean
+		sd += d * d / float64(len(v))
 	}
 	return mean, math.Sqrt(sd)
 }
