@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -91,6 +92,7 @@ func TestErrorsOfLooksAtCountsByHand(t *testing.T) {
 	d := of(1)
 	wants(t, "low", *d.Change.Low, *holds.Low)
 	wants(t, "high", *d.Change.High, *holds.High)
+	must.Contain(t, d.Why, "48 of 2430 requests failed, and 24 of 2430 of the baseline")
 	low := *stats.CountDifference(all, base, 0.02/12).Low
 	for limit, want := range map[float64]Outcome{low - 1e-9: Breached, low + 1e-9: Undecided} {
 		if got := of(limit); got.Outcome != want {
@@ -104,6 +106,33 @@ func TestErrorsOfLooksAtCountsByHand(t *testing.T) {
 	d = gateTest{gate: Gate{Metric: metric.Rate}, looks: 3, breach: 0.02}.decideCounts(c)
 	wants(t, "rate", *d.B, 150-150*16/810.0)
 	wants(t, "rate of the baseline", *d.A, 150-150*8/810.0)
+	// As many failures on both sides are not none.
+	c.treatment = c.baseline
+	d = gateTest{gate: Gate{Metric: metric.ErrorRatio, Upper: true, Limit: 1}, looks: 3, breach: 0.02}.decideCounts(c)
+	base.Scale = 150
+	wants(t, "low of equal counts", *d.Change.Low, *stats.CountDifference(base, base, 0.05*0.5/12).Low)
+}
+
+// The last failed execution of each side is named: the second of three, and none.
+func TestLastFailuresAreNamed(t *testing.T) {
+	run := &Run{Plan: plan.Plan{Blocks: 1}, Records: []result.Record{
+		{Treatment: "b", Block: 1, Executions: []execution.Reading{{Exit: 1}, {Exit: 2}, {}}}, {Treatment: "a", Block: 1, Executions: make([]execution.Reading, 3)},
+	}}
+	c := countsOf(run, metric.ErrorRatio, "b", "a")
+	if c == nil || !c.executed || len(c.treatment) != 1 || c.treatment[0].K != 2 || c.treatment[0].N != 3 || len(c.failures) != 1 {
+		t.Fatalf("%+v", c)
+	}
+	must.Contain(t, c.failures[0], "b: exit code 2,")
+	must.Contain(t, c.words(metric.ErrorRatio), "2 of 3 executions failed, and 0 of 3 of the baseline")
+}
+
+// A limit of 2 % is that of the gate on failures, in words and as a share.
+func TestFailureGateByHand(t *testing.T) {
+	run := &Run{}
+	run.File.Validity.ErrorRatio = 0.02
+	if g := failureGate(run); g.Limit != 0.02 || g.Text != "error_ratio < +2%" {
+		t.Errorf("%+v", g)
+	}
 }
 
 // Between runs the counts of two earlier runs are one sum, and each bound is wrong with 2.5 %.

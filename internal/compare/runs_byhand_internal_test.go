@@ -22,9 +22,21 @@ import (
 // costly is a run of three blocks on this machine: the application costs 100 µs a request without a mesh, and some more with one.
 func costly(t *testing.T, costs ...float64) *result.Dir {
 	t.Helper()
+	return costlyIn(t, []string{"none", "envoy"}, costs...)
+}
+
+// costlyIn is costly with other meshes. The first is the baseline.
+func costlyIn(t *testing.T, meshes []string, costs ...float64) *result.Dir {
+	t.Helper()
 	onMesh := func(level string) plan.Factors { return plan.Factors{"mesh": level} }
-	s := answertest.Study{Name: "costly", Blocks: len(costs), Seed: 3, Warmup: 1, Measure: 10, Rate: 100, Bare: true,
-		Treatments: []answertest.Treatment{{ID: "none", Factors: onMesh("none")}, {ID: "envoy", Factors: onMesh("envoy"), Baseline: "none"}}}
+	s := answertest.Study{Name: "costly", Blocks: len(costs), Seed: 3, Warmup: 1, Measure: 10, Rate: 100, Bare: true}
+	for i, id := range meshes {
+		treatment := answertest.Treatment{ID: id, Factors: onMesh(id)}
+		if i > 0 {
+			treatment.Baseline = meshes[0]
+		}
+		s.Treatments = append(s.Treatments, treatment)
+	}
 	s.Change = func(r *result.Record) {
 		us := 100.0
 		if r.Treatment == "envoy" {
@@ -107,8 +119,48 @@ func TestChangeFromRunsByHand(t *testing.T) {
 	half, _ := c.Difference.HalfWidth()
 	wants(t, "half width", half, stats.StudentHalfWidth(5*math.Sqrt(4.0/3), 2, 0.95))
 	wants(t, "deviation between runs", *c.BetweenRuns, 5)
-	if c.NBase != 9 || c.NNew != 3 || c.BaseRuns != 3 || c.N != 3 {
-		t.Errorf("%+v", c.Runs)
+	if c.NBase != 9 || c.NNew != 3 || c.BaseRuns != 3 || c.N != 3 || c.Warm != nil {
+		t.Errorf("%+v, %+v", c.Runs, c.Warm)
+	}
+}
+
+// Each of two runs has a mesh that the other lacks. Without a common one there is nothing to compare.
+func TestRunsWithoutPartners(t *testing.T) {
+	base := costlyIn(t, []string{"none", "envoy"}, 48, 50, 52)
+	a := must.Get(CompareRuns([]*result.Dir{base}, costlyIn(t, []string{"none", "linkerd"}, 48, 50, 52), AcrossOptions{Anyway: true}))(t)
+	if !slices.Equal(a.OnlyBase, []string{"envoy"}) || !slices.Equal(a.OnlyNew, []string{"linkerd"}) || !slices.ContainsFunc(a.Warnings, func(w figures.Warning) bool { return w.Code == "without-partner" }) {
+		t.Errorf("%v, %v, %+v", a.OnlyBase, a.OnlyNew, a.Warnings)
+	}
+	for i := range a.Changes {
+		if c := &a.Changes[i]; c.Treatment != "none" || !c.Reference {
+			t.Errorf("%s is a reference: %v", c.Treatment, c.Reference)
+		}
+	}
+	_, err := CompareRuns([]*result.Dir{base}, costlyIn(t, []string{"linkerd"}, 48, 50, 52), AcrossOptions{Anyway: true})
+	must.Contain(t, fmt.Sprint(err), "no treatment in common")
+}
+
+// Memory of 60 MiB that grows by 5, 6 and 7 a minute grew in the new run, and by -1, 0 and 1 not in the base run.
+func TestGrowthOfEitherRun(t *testing.T) {
+	memory, growth := metric.Of(metric.Memory, "data"), metric.Of(metric.MemoryGrowth, "data")
+	of := func(mean float64) earlier {
+		run := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 3}, Plan: plan.Plan{Blocks: 3, Treatments: []plan.Treatment{{ID: "b"}}}}
+		for i := range 3 {
+			run.Trials = append(run.Trials, figures.Measured{Trial: figures.Trial{ID: fmt.Sprint(i), Treatment: "b", Block: i + 1, Valid: true, Metrics: map[string]float64{memory: 60, growth: mean + float64(i-1)}}})
+			run.Records = append(run.Records, result.Record{Treatment: "b", Load: &result.Load{MeasureSeconds: 120}})
+		}
+		return earlier{run: run}
+	}
+	for i, want := range []struct{ base, next *float64 }{{nil, new(6.0)}, {new(6.0), nil}} {
+		a := &Across{Changes: []Comparison{{Treatment: "b", Metric: memory, Runs: &Runs{}}}, matched: map[string][]string{"b": {"b", "b"}}}
+		a.runs = []earlier{of(6 * float64(i)), of(6 - 6*float64(i))}
+		a.markGrowth()
+		is := func(e *stats.Interval, want *float64) bool {
+			return (e == nil) == (want == nil) && (e == nil || math.Abs(e.Estimate-*want) < 1e-9)
+		}
+		if c := a.Changes[0]; !is(c.BaseGrowth, want.base) || !is(c.NewGrowth, want.next) || len(c.Warnings) != 1 {
+			t.Errorf("growth in run %d: %+v, %+v, %+v", 1-i, c.BaseGrowth, c.NewGrowth, c.Warnings)
+		}
 	}
 }
 
@@ -212,6 +264,7 @@ func TestForeignCPUByHand(t *testing.T) {
 		for _, trial := range run(c.treatments).Trials {
 			if !trial.Valid {
 				invalid++
+				must.Contain(t, trial.Warnings[0].Message, "limit 0.500, 10.0 % of all CPU")
 			}
 		}
 		if invalid != c.invalid {
@@ -292,10 +345,10 @@ func TestMinutesOfMorePairs(t *testing.T) {
 // Memory of 60 MiB that grows by 5 to 7 a minute has grown by more than 2 % in the second half of 30 s.
 func TestMarksOfGrowthByHand(t *testing.T) {
 	memory, growth, request := metric.Of(metric.Memory, "data"), metric.Of(metric.MemoryGrowth, "data"), metric.Of(metric.MemoryGrowthPerRequest, "data")
-	treatment := Treatment{ID: "b", Metrics: map[string]Estimate{memory: {Interval: *interval(59, 61)}, growth: {Interval: *interval(5, 7)}, request: {Interval: stats.Interval{Estimate: 1500}, N: 3}}}
+	treatment := Treatment{ID: "b", Metrics: map[string]Estimate{memory: {Interval: *interval(59, 61)}, growth: {Interval: *interval(5, 7)}, request: {Interval: stats.Interval{Estimate: 12340}, N: 3}}}
 	MarkGrowth([]Treatment{treatment}, 30)
 	of, w, ok := treatment.Growing(memory)
-	if !ok || of.Estimate != 6 || w.Message != "still growing at the end by 6 MiB a minute (5 to 7), 1.50 KiB a request" {
+	if !ok || of.Estimate != 6 || w.Message != "still growing at the end by 6 MiB a minute (5 to 7), 12.34 KiB a request" {
 		t.Errorf("%+v, %+v, %v", of, w, ok)
 	}
 	if m := relations(totalCPU, Estimate{Interval: stats.Interval{Estimate: 300}}, &Treatment{Metrics: map[string]Estimate{totalCPU: {Interval: stats.Interval{Estimate: 120}}}}); len(m) != 2 || m[1].value != 2.5 {

@@ -212,3 +212,12 @@ func TestWidenedAgainstOne(t *testing.T) {
 func TestDetectableOfOneDegreeOfFreedom(t *testing.T) {
 	near(t, "power", testPower(noncentrality(1, 1e-4, 0.99), 1, 1e-4), 0.99, 1e-4)
 }
+
+// Of 2^53 and twice 2^53+2 the computed mean is 2^53, as the last digit of their sum is 4. The deviations 0, 2 and 2 have the sum 4
+// instead of none, which is taken out: the variance of 0, 2 and 2 is (8 - 16/3)/2.
+func TestVarianceOfLargeValues(t *testing.T) {
+	x := []float64{1 << 53, 1<<53 + 2, 1<<53 + 2}
+	near(t, "variance", covariance(x, x), 4.0/3, 1e-12)
+	near(t, "covariance", covariance(x, []float64{0, 6, 0}), 2, 1e-12) // of 0, 2, 2 with -2, 4, -2 the sum of products is 4
+	near(t, "covariance", covariance([]float64{0, 6, 0}, x), 2, 1e-12)
+}
