@@ -296,8 +296,8 @@ func TestStandardWeightsByHand(t *testing.T) {
 	wants(t, "noise share", *noiseShare([]float64{10, 14, 12}, trials), 0.5)
 }
 
-// Four pairs of executions with the logarithms 0.08, 0.1, 0.1 and 0.12, of a run that ends by its gates: 2.5 % on each side is a quantile
-// of 3.182 with three degrees of freedom, by simulation to 1 %.
+// Four pairs of executions have the logarithms 0.08, 0.1, 0.1 and 0.12, in a run that ends by its gates. The quantile for 2.5 % on each
+// side is 3.182 with three degrees of freedom, which the simulation has to 1 %.
 func TestExecutedByHand(t *testing.T) {
 	run := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 4}, Plan: plan.Plan{Blocks: 4, Treatments: []plan.Treatment{{ID: "a"}, {ID: "b", Baseline: "a"}}}, Planned: 4, lastLook: 4}
 	run.File.Decide.Gates = []string{"wall_time < +5%"}
