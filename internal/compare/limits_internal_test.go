@@ -116,10 +116,10 @@ func TestRoundingByHand(t *testing.T) {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}
-	x, third := estimator{blocks: 1}, 0.1
-	third += 0.2 // 0.30000000000000004
+	x, third := estimator{blocks: 2}, 0.1 // the second block has no trial
+	third += 0.2                          // 0.30000000000000004
 	p := x.pairs("x", map[int]figures.Measured{1: {Trial: figures.Trial{Metrics: map[string]float64{"x": third}}}}, map[int]figures.Measured{1: {Trial: figures.Trial{Metrics: map[string]float64{"x": 0.3}}}})
-	if len(p.treatment) != 1 || p.treatment[0] != 0.3 {
+	if len(p.treatment) != 1 || p.treatment[0] != 0.3 || p.lost != 1 {
 		t.Errorf("%v, want 0.3", p.treatment)
 	}
 	wants(t, "direction", (&compared{Comparison: Comparison{OnRatio: true, Ratio: interval(0.4, 0.6)}}).direction(), -0.5)
