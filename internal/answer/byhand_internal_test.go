@@ -109,7 +109,7 @@ func TestTrendVerdictAtTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
 		want      TrendVerdict
-	}{{4, 5, NoTrendShown}, {4.1, 5, StillGrowing}, {-5, -4, NoTrendShown}, {-5, -4.1, StillFalling}, {-4, 4, Steady}, {-4.1, 4, NoTrendShown}, {-4, 4.1, NoTrendShown}} {
+	}{{4, 5, NoTrendShown}, {4.0005, 5, StillGrowing}, {-5, -4, NoTrendShown}, {-5, -4.1, StillFalling}, {-4, 4, Steady}, {-4.1, 4, NoTrendShown}, {-4, 4.1, NoTrendShown}} {
 		for _, level := range []float64{100, -100} {
 			if got := trendVerdict(*within(c.low, c.low, c.high), level, 3600); got != c.want {
 				t.Errorf("%v to %v of %v: %s, want %s", c.low, c.high, level, got, c.want)
@@ -161,6 +161,10 @@ func TestBoundsOfQuantilesAtTheLimit(t *testing.T) {
 		if b := boundsOf(within, 600, q); b.FromMS != want[0] || *b.ToMS != want[1] {
 			t.Errorf("%v: %v to %v ms, want %v", q, b.FromMS, *b.ToMS, want)
 		}
+	}
+	// Of 700 times, 100 are above all buckets.
+	if b := boundsOf(within, 700, 0.99); b.FromMS != 2000 || b.ToMS != nil {
+		t.Errorf("%+v, want more than 2 s", b)
 	}
 }
 

@@ -103,7 +103,7 @@ func related(run *compare.Run, a, b plan.Treatment) bool {
 
 // family is the mesh that a variant comes from. A mesh is its own family.
 func family(run *compare.Run, name string) string {
-	for range len(run.Environment.Variants) {
+	for range run.Environment.Variants {
 		name = origin(run, name)
 	}
 	return name
@@ -112,13 +112,13 @@ func family(run *compare.Run, name string) string {
 // programOf returns the version of a mesh's program. A variant without its own runs the program of the mesh it comes
 // from. Empty means unknown, as on clusters.
 func programOf(run *compare.Run, name string) string {
-	for range len(run.Environment.Variants) + 1 {
+	for range run.Environment.Variants {
 		if version := run.Environment.Versions[name]; version != "" {
 			return version
 		}
 		name = origin(run, name)
 	}
-	return ""
+	return run.Environment.Versions[name]
 }
 
 // origin is the mesh or variant that a variant comes from. For a mesh it is the mesh itself.

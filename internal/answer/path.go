@@ -53,7 +53,7 @@ func pathsByTreatment(records []result.Record) map[string]Path {
 
 func pathOf(r *result.Record) Path {
 	p := Path{Calls: r.Edges}
-	sidecars, loads := 0, 0
+	sidecars, loadHas := 0, false // the load has one beside it
 	services := map[string]bool{}
 	for _, t := range r.Tasks {
 		switch t.Plane {
@@ -65,9 +65,7 @@ func pathOf(r *result.Record) Path {
 			if isSidecar(t.Task) {
 				sidecars++
 			}
-			if besideLoad(t.Task) {
-				loads++
-			}
+			loadHas = loadHas || besideLoad(t.Task)
 		}
 	}
 	p.Services = len(services)
@@ -77,7 +75,7 @@ func pathOf(r *result.Record) Path {
 	// Every call passes the sidecars of both ends, if every proxy is a sidecar.
 	if p.Proxies > 0 && sidecars == p.Proxies && p.Calls > 0 {
 		p.Proxied = float64(2 * p.Calls)
-		if loads == 0 { // the load has none
+		if !loadHas {
 			p.Proxied--
 		}
 	}

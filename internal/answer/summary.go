@@ -224,18 +224,19 @@ type Expectation struct {
 func expectations(run *compare.Run) []Expectation {
 	var all []Expectation
 	for _, t := range run.Plan.Treatments {
-		from := len(all)
+		var own []Expectation
 		for i, r := range run.Records {
 			if r.Treatment != t.ID || !run.Trials[i].Valid {
 				continue
 			}
 			for j, o := range r.Expectations {
-				if from+j == len(all) {
-					all = append(all, Expectation{Treatment: t.ID, Expect: o.Expect, Unit: o.Unit, Values: []float64{}})
+				if j == len(own) {
+					own = append(own, Expectation{Treatment: t.ID, Expect: o.Expect, Unit: o.Unit, Values: []float64{}})
 				}
-				all[from+j].add(o, r.ID)
+				own[j].add(o, r.ID)
 			}
 		}
+		all = append(all, own...)
 	}
 	return all
 }

@@ -319,19 +319,21 @@ func (a *Across) Gate(gates []Gate) error {
 func (a *Across) checkCounts(g Gate, c *Comparison) (out GateCheck, ok bool) {
 	var both counts
 	for i, r := range a.runs {
-		before := len(both.baseline) + len(both.treatment)
+		known := false
 		for j := range r.run.Records {
 			record := &r.run.Records[j]
 			events, counted := eventsOf(g.Metric, record)
-			switch {
-			case record.Treatment != a.matched[c.Treatment][i] || !counted:
-			case i < len(a.runs)-1:
+			if record.Treatment != a.matched[c.Treatment][i] || !counted {
+				continue
+			}
+			known = true
+			if i < len(a.runs)-1 {
 				both.baseline = append(both.baseline, events)
-			default:
+			} else {
 				both.treatment = append(both.treatment, events)
 			}
 		}
-		if len(both.baseline)+len(both.treatment) == before {
+		if !known {
 			return out, false
 		}
 	}

@@ -135,7 +135,7 @@ func somewhere(name string, steps []map[int]figures.Measured) bool {
 
 func (x *estimator) ladderMetric(m metric.Metric, steps []string, blocks []map[int]figures.Measured) LadderMetric {
 	l := LadderMetric{Metric: m.Name, Unit: m.Unit, Increments: make([]Increment, len(steps)-1)}
-	ps, of := make([]float64, len(steps)-1), make([]pairs, len(steps)-1)
+	ps, of := make([]float64, len(l.Increments)), make([]pairs, len(l.Increments))
 	for i := range l.Increments {
 		c := Increment{Treatment: steps[i+1], Before: steps[i], Verdict: Insufficient}
 		p := x.pairs(m.Name, blocks[i+1], blocks[i])

@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"math"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/figures"
@@ -68,5 +69,94 @@ func TestGatesWithinLimits(t *testing.T) {
 		if d, _ := w.judge(run, "b", "a", trials); d.Outcome != c.want {
 			t.Errorf("%+v: %s, want %s: %s", c, d.Outcome, c.want, d.Why)
 		}
+	}
+}
+
+// A ratio of 1.25 to 1.6 at means of 400 and 320: values of 400 may be 20 less or 40 more, and of 320 may be 32 less or 8 more.
+// The difference then is 28 less to 72 more.
+func TestLimitsOfBothSides(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "data")
+	by := map[string][]figures.Measured{
+		"b": {{Trial: figures.Trial{Metrics: map[string]float64{name: 400}}, Limits: map[string]figures.Limit{name: {Below: 20, Above: 40}}}},
+		"a": {{Trial: figures.Trial{Metrics: map[string]float64{name: 320}}, Limits: map[string]figures.Limit{name: {Below: 32, Above: 8}}}},
+	}
+	cs := []compared{{Comparison: Comparison{Treatment: "b", Baseline: "a", Metric: name, Difference: interval(70, 90), Ratio: interval(1.25, 1.6), Verdict: Higher}}}
+	limit(cs, nil, by)
+	wants(t, "low", *cs[0].Difference.Low, 70-28)
+	wants(t, "high", *cs[0].Difference.High, 90+72)
+	wants(t, "low ratio", *cs[0].Ratio.Low, 1.25*0.95/1.025)
+	wants(t, "high ratio", *cs[0].Ratio.High, 1.6*1.1/0.9)
+}
+
+// Within 5 % are ratios of 1/1.05, which is 0.95238, to 1.05.
+func TestEquivalenceWithinLimits(t *testing.T) {
+	name := metric.Of(metric.CPUPerRequest, "data")
+	for _, c := range []struct {
+		low, high float64
+		want      Verdict
+	}{{0.9525, 1.0499, Same}, {0.9522, 1.0499, NotShown}, {0.9525, 1.0501, NotShown}} {
+		cs := []compared{{Comparison: Comparison{Treatment: "b", Baseline: "a", Metric: name, Difference: interval(-1, 1), Ratio: interval(c.low, c.high), Verdict: Same, Equivalence: &Equivalence{Margin: 0.05, Within: true}}}}
+		trial := func(l figures.Limit) []figures.Measured {
+			return []figures.Measured{{Trial: figures.Trial{Metrics: map[string]float64{name: 100}}, Limits: map[string]figures.Limit{name: l}}}
+		}
+		limit(cs, nil, map[string][]figures.Measured{"b": trial(figures.Limit{Above: 1e-7}), "a": trial(figures.Limit{})})
+		if got := cs[0]; got.Verdict != c.want || got.Equivalence.Within != (c.want == Same) || got.Equivalence.Margin != 0.05 {
+			t.Errorf("%v to %v: %s, %+v", c.low, c.high, got.Verdict, got.Equivalence)
+		}
+	}
+}
+
+// Differences below 1e-9 of the larger value, and values that differ in the last digit, are rounding. Half of a baseline is lower.
+func TestRoundingByHand(t *testing.T) {
+	for _, c := range []struct {
+		difference, a, b float64
+		want             bool
+	}{{5e-7, 1000, -900, true}, {5e-7, -900, 1000, true}, {2e-6, 1000, 900, false}, {2e-12, 1e-3, 0, false}, {-5e-13, 1e-3, 0, true}} {
+		if got := isZero(c.difference, c.a, c.b); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+	x, third := estimator{blocks: 2}, 0.1 // the second block has no trial
+	third += 0.2                          // 0.30000000000000004
+	p := x.pairs("x", map[int]figures.Measured{1: {Trial: figures.Trial{Metrics: map[string]float64{"x": third}}}}, map[int]figures.Measured{1: {Trial: figures.Trial{Metrics: map[string]float64{"x": 0.3}}}})
+	if len(p.treatment) != 1 || p.treatment[0] != 0.3 || p.lost != 1 {
+		t.Errorf("%v, want 0.3", p.treatment)
+	}
+	wants(t, "direction", (&compared{Comparison: Comparison{OnRatio: true, Ratio: interval(0.4, 0.6)}}).direction(), -0.5)
+	wants(t, "direction of a mean", (&pooled{Pooled: Pooled{OnRatio: true, Ratio: interval(0.4, 0.6)}}).direction(), -0.5)
+}
+
+// The speed of a slice is the mean of the logarithms of the work of all treatments, here s+0.3 and s-0.3 beside ln 100. Of a cost of
+// 300 + 200 s the slope is 200, but for a residual of 0.1 µs. A row without a value, or with an infinite one, is no reading.
+func TestSpeedOfSlicesByHand(t *testing.T) {
+	m := &machineSpeed{byTreatment: map[string]map[int]figures.SliceCosts{"a": {}, "b": {}}}
+	var p pairs
+	const rows = 12
+	for block := 1; block <= 6; block++ {
+		of := map[string]figures.SliceCosts{"a": {}, "b": {}}
+		sum := 0.0
+		for row := range rows {
+			s := 0.1*float64(row%3-1) + 0.01*float64(block)
+			cost := 300 + 200*s + 0.1*float64(row%2)
+			sum += cost / rows
+			for id, own := range map[string]float64{"a": 0.3, "b": -0.3} {
+				for _, part := range figures.SpeedParts {
+					of[id][part] = append(of[id][part], 50*math.Exp(s+own))
+				}
+			}
+			of["b"]["data"], of["a"]["data"] = append(of["b"]["data"], cost), append(of["a"]["data"], 0)
+		}
+		of["b"]["data"], of["a"]["data"] = append(of["b"]["data"], math.NaN(), math.Inf(1)), append(of["a"]["data"], 0, 0)
+		for _, id := range []string{"a", "b"} {
+			for _, part := range figures.SpeedParts {
+				of[id][part] = append(of[id][part], 50, 50)
+			}
+			m.byTreatment[id][block] = of[id]
+		}
+		p.blocks, p.treatment, p.baseline = append(p.blocks, block), append(p.treatment, sum), append(p.baseline, 0)
+	}
+	at, from, ok := m.differences(dataCPU, "b", "a", p)
+	if !ok || len(from) != 2 || len(figures.SpeedParts) != 2 || math.Abs(at.Slope-200) > 1 || at.DF != 6*rows-6-1 {
+		t.Errorf("%+v, %v, %v", at, from, ok)
 	}
 }

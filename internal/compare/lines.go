@@ -366,7 +366,7 @@ func settingIn(run *Run, name string) setting {
 // settingOf follows a variant to its definition. A variant's options override the options of the mesh it comes from.
 func settingOf(meshes map[string]map[string]any, name string) setting {
 	s := setting{mesh: name, options: map[string]string{}, limits: map[string]string{}}
-	for range len(meshes) + 1 { // no circle lasts longer
+	for range meshes { // no circle lasts longer
 		entry, ok := meshes[s.mesh]
 		if !ok {
 			break

@@ -126,7 +126,7 @@ func (m *machineSpeed) differences(name, treatment, baseline string, p pairs) (a
 			for _, id := range from {
 				r.Speed += logWork(of(id), row) / float64(len(from))
 			}
-			if v := r.Treatment - r.Baseline + r.Speed; !math.IsNaN(v) && !math.IsInf(v, 0) {
+			if !slices.ContainsFunc([]float64{r.Treatment, r.Baseline, r.Speed}, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 				blocks[i] = append(blocks[i], r)
 			}
 		}

@@ -35,6 +35,7 @@ func TestChangeParts(t *testing.T) {
 		"the changes with most instants": {[]result.Change{parted(unknown, unknown, 9, 10), parted(1, 2, 3, 4), parted(unknown, 5, 6, 7)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 1, "workers": 1}, 1, 0},
 		"parts longer than the whole":    {[]result.Change{parted(1, 51, 59, 55), parted(1, 2, 3, 4)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 1, "workers": 1}, 1, 1},
 		"parts in no order":              {[]result.Change{parted(1, 9, 3, 20)}, parts{}, 0, 1},
+		"half a ms back":                 {[]result.Change{parted(1, 9, 8.5, 20)}, parts{"to the control plane": 1, "control plane": 8, "proxies": -0.5, "workers": 11.5}, 1, 0},
 		"within the tolerance":           {[]result.Change{parted(1, 2, 6.5, 5)}, parts{"to the control plane": 1, "control plane": 1, "proxies": 4.5, "workers": -1.5}, 1, 0},
 		"none known":                     {[]result.Change{{Kind: metric.RouteChanged}}, nil, 0, 0},
 	} {
@@ -51,7 +52,7 @@ func TestChangeParts(t *testing.T) {
 					t.Errorf("%s: part %s is %v, want %v", name, p.Name, p.MS, want)
 				}
 			}
-			if got.Changes != c.changed || got.LeftOut != c.left || len(got.Parts) != len(c.want) || math.Abs(sum-got.WholeMS) > 1e-9 {
+			if got.Changes != c.changed || got.LeftOut != c.left || len(got.Parts) != len(c.want) || math.Abs(sum-got.WholeMS) > 1e-9 || c.changed > 0 && got.ResolutionMS != 2 {
 				t.Errorf("%s: got %+v", name, got)
 			}
 		}

@@ -578,7 +578,7 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 	cost := map[metric.Plane]float64{} // s of CPU in own slices
 	for _, t := range trials {
 		quiet := t.before.plus(t.after)
-		cpu, time := quiet.rate(t.record.Tasks, plane)*quiet.seconds(), at[t].outside+quiet.seconds()
+		cpu, length := quiet.rate(t.record.Tasks, plane)*quiet.seconds(), at[t].outside+quiet.seconds()
 		cpu += at[t].all
 		sum, squares = sum+cpu, squares+cpu*cpu
 		inside := 0.0
@@ -586,12 +586,12 @@ func fewBursts(trials []*sliced, at map[*sliced]signs, plane metric.Plane) *Warn
 			if row.Own {
 				inside += (row.End - row.Begin).Seconds()
 				for p, ns := range row.CPU {
-					cost[p] += float64(ns) / 1e9
+					cost[p] += time.Duration(ns).Seconds()
 				}
 			}
 		}
-		if time > 0 {
-			own += cpu / time * inside
+		if length > 0 {
+			own += cpu / length * inside
 		}
 	}
 	n := float64(len(trials))
@@ -652,7 +652,7 @@ func boundLoss(trials []*sliced, plane metric.Plane, deferred float64) {
 		var own, outside float64
 		for _, row := range t.rows {
 			if row.Own {
-				own += float64(row.CPU[plane]) / 1e9
+				own += time.Duration(row.CPU[plane]).Seconds()
 			} else {
 				outside += (row.End - row.Begin).Seconds()
 			}

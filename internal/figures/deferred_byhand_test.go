@@ -70,6 +70,14 @@ func TestDivideByHand(t *testing.T) {
 		// 48 units are beyond 1.5·16. Others may raise idle work by 8. 10 probes in 1 s are a fifth of 200 requests in 4 s: they
 		// have 0.2/0.8 of the 32 units, and of as much in own slices: 8·6/4.
 		{"later work", 4, []float64{4}, []int{60, -12, -12, 60, -12, -12}, 120, 16, 32, 0.4, 8, 12},
+		// 16 times as much of both.
+		{"much steady work", 64, []float64{64}, []int{60, -64, -64, 60, -64, -64}, 120, 256, 0, 6.4, 0, 6.4 / 3},
+		{"much work of the slice after", 64, []float64{64}, []int{60, -128, -64, 60, -128, -64}, 120, 256, 128, 6.4, 0, 0},
+		// Before the load is what remained of the start, 24 units in 4 s. After it are 12, and 28 are beyond 1.5·12 and beyond 24. Probes may
+		// have 0.2/0.8 of the other 16, and of as much in own slices: 4·6/4.
+		{"a start", 6, []float64{3}, []int{60, -7, -7, 60, -7, -7}, 120, 12, 16, 0.3, 6, 6},
+		// 20 units are not beyond 24.
+		{"less than the start", 6, []float64{3}, []int{60, -5, -5, 60, -5, -5}, 120, 20, 0, 0.5, 0, 0.5 / 3},
 		// Slices after own ones have half of the mean rate: 0.3 of 16/4 units in 3·50 ms. An own slice after others has 2 more than one
 		// after an own one. 2 units beyond the rate before the load may be deferred: (3.5-3)·4.
 		{"idle work", 3, []float64{3.5}, []int{60, 64, -2, -6, 66, -2, -6}, 190, 16, 0, 0, 2.3, 2},
@@ -90,7 +98,7 @@ func TestDivideByHand(t *testing.T) {
 				"idle": {float64(*u.IdleCPU) / unit, c.idle}, "deferred": {float64(*u.DeferredCPU) / unit, c.late}, "guards": {s.guards[metric.App] / unit, c.guards},
 				"below": {s.limits[metric.App].Below * 64, c.below}, "above": {s.limits[metric.App].Above * 64, c.above},
 			} {
-				if math.Abs(x[0]-x[1]) > 1e-6 {
+				if math.Abs(x[0]-x[1]) > 1e-7 { // 2 ns
 					t.Fatalf("%s: %s is %v units, want %v", c.name, name, x[0], x[1])
 				}
 			}
@@ -104,7 +112,7 @@ func TestSignsByHand(t *testing.T) {
 		return result.Slice{Own: own, Begin: seconds(from), End: seconds(to), CPU: map[metric.Plane]int64{metric.App: ms * 1e6}}
 	}
 	x := &sliced{record: &result.Record{Tasks: []result.TaskUsage{{Task: task}}, Quiet: &result.Quiet{Before: quietRows(2, 1), After: append(quietRows(1, 0), quietRows(8, 2)...)}},
-		rows: []result.Slice{row(true, 0, 1, 100), row(true, 1, 2, 90), row(false, 2, 3, 12), row(false, 3, 5, 10), row(true, 5, 7, 200), row(false, 7, 7.5, 6), row(false, 7.5, 8.5, 4)}}
+		rows: []result.Slice{row(true, 0, 1, 100), row(true, 1, 3, 90), row(false, 2, 3, 12), row(false, 3, 5, 10), row(true, 5, 7, 200), row(false, 7, 7.5, 6), row(false, 7.5, 8.5, 4)}}
 	x.before, x.after = usesIn(x.record.Quiet.Before), usesIn(directlyAfter(x.record.Quiet.After))
 	x.record.Quiet.After[8].Tasks["app"] = result.QuietUse{CPU: 5 * unit / 4, NS: 25e7} // the last of six has 5 units a second
 	s := x.signs(metric.App, work{x: {"app": 0.02}}, work{x: {"app": 0.03}})
@@ -112,7 +120,7 @@ func TestSignsByHand(t *testing.T) {
 		"outside": {s.outside, 4.5}, "all": {s.all, 0.032}, "idle": {s.idle, 0.02}, "before": {s.before, 0.03},
 		"squares": {s.squares, 144e-6 + 100e-6 + 36e-6 + 16e-6},
 		"near":    {s.near, 0.018 - 0.014/3*1.5},   // 18 ms in 1.5 s, and 14 ms in 3 s
-		"carried": {s.carried, 0.2 - 0.09/1*2},     // 200 ms in 2 s, and 90 ms in 1 s
+		"carried": {s.carried, 0.2 - 0.09/2*2},     // 200 ms in 2 s, and 90 ms in 2 s
 		"after":   {s.after, 2.0/64*4.5 - 0.03},    // 2 units a second
 		"end":     {s.end, 2.5/64*4.5 - 0.03},      // five rows of 2 and one of 5
 		"without": {s.without, 0.5 + 1.5},          // 2 rows before, and 6 after
@@ -169,14 +177,14 @@ func TestBurstsByHand(t *testing.T) {
 	}
 }
 
-// 30 probes before the load and 100 requests with 2 s of others: each second of these has 0.3·2 of what a second before has.
+// 30 probes in 2 s before the load and 100 requests with 2 s of others: these have 0.3 of what the time before has.
 func TestWorkOfProbesByHand(t *testing.T) {
 	x := &sliced{record: &result.Record{Answers: []check.Answer{{Probes: 10}, {Probes: 20}}, Load: &result.Load{Completed: 100}},
-		before: uses{"a": {NS: 1e9}, "b": {NS: 5e8}}, rows: []result.Slice{{Own: true, End: seconds(3)}, {Begin: seconds(3), End: seconds(5)}}}
-	if got := x.ofProbes(signs{all: 10, idle: 6, outside: 2}); math.Abs(got-0.6/0.4*4*5/2) > 1e-9 {
-		t.Errorf("%v s, want 15", got)
+		before: uses{"a": {NS: 2e9}, "b": {NS: 5e8}}, rows: []result.Slice{{Own: true, End: seconds(3)}, {Begin: seconds(3), End: seconds(5)}}}
+	if got := x.ofProbes(signs{all: 10, idle: 6, outside: 2}); math.Abs(got-0.3/0.7*4*5/2) > 1e-9 {
+		t.Errorf("%v s, want 4.3", got)
 	}
-	x.record.Load.Completed = 60 // then all may be of probes
+	x.record.Load.Completed = 30 // then all may be of probes
 	if got := x.ofProbes(signs{all: 10, idle: 6, outside: 2}); got != 6 {
 		t.Errorf("%v s, want the idle work", got)
 	}
@@ -226,6 +234,23 @@ func TestProbedPartByHand(t *testing.T) {
 	// The first half has (4+4+7)/3 - (7+1+1)/3 = 2 units a second more in half of the time, the middle 7 - 10/4 = 4.5 in a third.
 	if got := of(4, 4, 7, 7, 1, 1); got != 2 {
 		t.Errorf("part %d, want the middle", got)
+	}
+	// In twelve trials the first half of 3 s has 2 units a second more. In four with 0.75 s it has 1 less, which counts for less.
+	var trials []*sliced
+	for i := range 16 {
+		units := []float64{3, 3, 3, 3, 3, 3, 1, 1, 1, 1, 1, 1}
+		if i >= 12 {
+			units = []float64{1, 2, 2}
+		}
+		x := &sliced{record: &result.Record{Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}}}, Quiet: &result.Quiet{}}}
+		for _, u := range units {
+			x.record.Quiet.Before = append(x.record.Quiet.Before, quietRows(1, u)...)
+		}
+		x.cuts = cutsOf(x.record.Quiet.Before)
+		trials = append(trials, x)
+	}
+	if got := probedPart(trials, metric.App); got != 0 {
+		t.Errorf("part %d of trials of several lengths, want the first half", got)
 	}
 	// The first half has 5 units a second more in half of the time, the middle 6.5 - 4.25 in a third.
 	if got := of(7, 7, 8, 5, 2, 1); got != 0 {
@@ -281,5 +306,19 @@ func TestShortWarmupsAtTheLimit(t *testing.T) {
 		if boundLoss(trials, metric.App, 1); (trials[0].withheld != nil) != withheld || trials[1].withheld != nil {
 			t.Errorf("warm-ups of %v s: %+v, %+v", warmup, trials[0].withheld, trials[1].withheld)
 		}
+	}
+}
+
+// 48 units in the slices of others are 32 more than at the rate before the load: half a second.
+func TestDeferredWorkByHand(t *testing.T) {
+	var trials []*sliced
+	for range 12 {
+		r, rows := unitTrial(4, []float64{4}, 60, -12, -12, 60, -12, -12)
+		x := &sliced{record: &r, rows: rows, limits: map[metric.Plane]Limit{}, guards: map[metric.Plane]float64{}, atOnce: map[metric.Plane]bool{}}
+		x.cuts, x.before, x.after = cutsOf(r.Quiet.Before), usesIn(r.Quiet.Before), usesIn(directlyAfter(r.Quiet.After))
+		trials = append(trials, x)
+	}
+	if got := dividePlane(trials, metric.App); math.Abs(got-0.5) > 1e-12 {
+		t.Errorf("%v s of deferred work, want 0.5", got)
 	}
 }

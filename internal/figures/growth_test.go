@@ -65,6 +65,10 @@ func TestMemoryGrowth(t *testing.T) {
 				t.Errorf("%s: %s is %v (known: %v), want %v", c.name, want.name, got, known, want.value)
 			}
 		}
+		perMinute, known := MemoryGrowth(&result.Record{Load: &c.load}, []result.TaskUsage{c.data})
+		if known == math.IsNaN(c.perMinute) || known && math.Abs(perMinute-c.perMinute) > 1e-6 {
+			t.Errorf("%s: tasks grow by %v MiB a minute (known: %v), want %v", c.name, perMinute, known, c.perMinute)
+		}
 		if v := f.values[metric.Of(metric.MemoryGrowth, "app")]; v != 0 {
 			t.Errorf("%s: the application grows by %v MiB a minute, want 0", c.name, v)
 		}

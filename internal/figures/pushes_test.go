@@ -77,7 +77,7 @@ func TestLateChangesAtTheLimit(t *testing.T) {
 		for i := range changes {
 			changes[i].CPU = &result.ChangeCPU{Seconds: [2]float64{0.1, 0.4}, NS: map[metric.Plane][2]int64{metric.Control: {12e6, 20e6}}}
 			if i < late {
-				end := 101.0
+				end := 100.05
 				changes[i].LastOld = &result.Span{AfterMS: 90, BeforeMS: &end}
 			}
 		}

@@ -212,7 +212,8 @@ func keep(v series, want func(x, mean, sd float64) bool) series {
 func moments(v series) (mean, sd float64) {
 	mean = lists.Sum(v, func(x float64) float64 { return x / float64(len(v)) })
 	for _, x := range v {
-		sd += (x - mean) * (x - mean) / float64(len(v))
+		d := x - mean
+		sd += d * d / float64(len(v))
 	}
 	return mean, math.Sqrt(sd)
 }

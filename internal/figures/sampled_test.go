@@ -25,6 +25,7 @@ func TestPublishedFilter(t *testing.T) {
 		{"not there at first", series{0, 0, 2, 3, 8, 10, 10, 10, 11, 20}, 10.25, true},
 		{"half are above the mean", series{1, 1, 3, 3}, 3, true},
 		{"fewer than half are above it", series{1, 1, 1, 9, 1}, 1, true},
+		{"two of five are above it", series{1, 1, 1, 4, 4}, 1, true},
 		{"all equal", series{5, 5, 5}, 5, true},
 		{"unknown rows", series{math.NaN(), 5, math.NaN(), 5}, 5, true},
 		{"always nothing", series{0, 0, 0}, 0, true},
@@ -67,8 +68,16 @@ func TestReadingsThatRepeatCountOnce(t *testing.T) {
 	if got := f.values["cpu_cores/app"]; got != 7 {
 		t.Errorf("%v cores, expected 7", got)
 	}
+	if got := f.values["memory_mib/app"]; got != 7.0/(1<<20) {
+		t.Errorf("%v MiB, expected 7 bytes", got)
+	}
 	if got := f.values["cpu_us_per_request/app"]; got != 7e6/100 {
 		t.Errorf("%v µs a request at 100 requests/s", got)
+	}
+	whole := *r
+	whole.Phases = nil // all readings: 1, 3, 5, 9 and 1
+	if got := trialFigures(&whole, false).values["cpu_cores/app"]; math.Abs(got-3.8) > 1e-12 {
+		t.Errorf("%v cores over all rows, expected 3.8", got)
 	}
 	var codes []string
 	for _, w := range f.warnings {

@@ -66,7 +66,7 @@ func TestPartsOfTheCost(t *testing.T) {
 	f := &figures{values: map[string]float64{}}
 	idleFigures(f, r)
 	for name, want := range map[string]float64{metric.IdleCPU: 0.01, metric.IdlePerRequest: 30, metric.DeferredPerRequest: 20} {
-		if got := f.values[metric.Of(name, "app")]; math.Abs(got-want) > 1e-9 {
+		if got := f.values[metric.Of(name, "app")]; math.Abs(got-want) > 1e-12*want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}

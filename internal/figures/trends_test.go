@@ -53,25 +53,29 @@ func TestTrendsByHand(t *testing.T) {
 	}
 	// 24 windows of 10 s. Own slices of 0.4 s need 10·0.4·4 = 16 s: two windows are joined for CPU.
 	for name, want := range map[string]struct {
-		points         int
-		at, first, per float64
+		points                    int
+		at, first, end, last, per float64
 	}{
-		memory: {24, 10 / 4.0, 51, 0.1 * 4 * 3600},
+		memory: {24, 10 / 4.0, 51, 240 / 4.0, 74, 0.1 * 4 * 3600},
 		// In 20 s, 1 ms·(b²-a²) is 40 ms by the middle, over 2,000 answers: 20 µs by the middle.
-		cpu: {12, 10 / 4.0, 200, 20 * 4 * 3600},
+		cpu: {12, 10 / 4.0, 200, 230 / 4.0, 4600, 20 * 4 * 3600},
 		// The middle answer of 10 s takes 6 ms in the first.
-		p50: {24, 5 / 4.0, 6, 1 * 4 * 3600},
+		p50: {24, 5 / 4.0, 6, 235 / 4.0, 236, 1 * 4 * 3600},
 	} {
 		x, ok := trends[name]
 		if !ok || len(x.Points) != want.points || math.Abs(x.Points[0][0]-want.at) > 1e-9 || math.Abs(x.Points[0][1]-want.first) > 1e-3*want.first {
 			t.Errorf("%s: %+v, want %+v", name, x, want)
+		}
+		if last := x.Points[len(x.Points)-1]; math.Abs(last[0]-want.end) > 1e-9 || math.Abs(last[1]-want.last) > 1e-3*want.last {
+			t.Errorf("%s ends with %v, want %v at %v", name, last, want.last, want.end)
 		}
 		if math.Abs(x.PerHour.Estimate-want.per) > 1e-3*want.per {
 			t.Errorf("%s changes by %v an hour, want %v", name, x.PerHour.Estimate, want.per)
 		}
 	}
 	for name, want := range map[string]float64{metric.Of(metric.CPUGrowth, "app"): 20 * 4 * 3600, metric.Of(metric.LatencyGrowth, "p50"): 4 * 3600} {
-		if got := f.values[name]; math.Abs(got-want) > 1e-3*want {
+		of := map[string]string{metric.Of(metric.CPUGrowth, "app"): cpu, metric.Of(metric.LatencyGrowth, "p50"): p50}[name]
+		if got := f.values[name]; math.Abs(got-want) > 1e-3*want || math.Abs(got-trends[of].PerHour.Estimate) > 1e-12*want {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
 	}
@@ -143,8 +147,12 @@ func TestCoursesByHand(t *testing.T) {
 	}
 	h := hdrhistogram.NewPacked(1000, 60e9, 3)
 	_ = h.RecordValues(3e6, 1)
-	for answers, want := range map[int64]int{19: 0, 20: 1} { // ten beyond the median
-		got := latencyCourse([]window{{from: 1, to: 3, answers: answers, responses: h}}, 50)
+	for answers, want := range map[int64]int{19: 0, 20: 1, 999: 0, 1000: 1} { // ten beyond the median, or beyond 99 %
+		percentile := 50.0
+		if answers > 20 {
+			percentile = 99
+		}
+		got := latencyCourse([]window{{from: 1, to: 3, answers: answers, responses: h}}, percentile)
 		if len(got) != want || want == 1 && (got[0][0] != 2 || math.Abs(got[0][1]-3) > 0.01) {
 			t.Errorf("%d answers: %v", answers, got)
 		}

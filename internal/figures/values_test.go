@@ -26,13 +26,13 @@ func TestCPUBetweenReadings(t *testing.T) {
 }
 
 // Of ten trials some have bursts of 2 s in the 4 s of others. So k equal bursts have a sum of 2k and squares of 4k, and count
-// as k. In own slices of 1 s, with 1 s of CPU each, they have k/20 of the cost. Bursts in the 4 s after the load count likewise.
+// as k. In own slices of 2 s, with 2 s of CPU each, they have k/20 of the cost. Bursts in the 4 s after the load count likewise.
 func TestFewBurstsAreCounted(t *testing.T) {
 	of := func(bursts, afterwards int, cpu int64) *Warning {
 		at := map[*sliced]signs{}
 		var trials []*sliced
 		for i := range 10 {
-			trial := &sliced{record: &result.Record{Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}}}}, rows: []result.Slice{{Own: true, Begin: seconds(3), End: seconds(4), CPU: map[metric.Plane]int64{metric.App: cpu}}}}
+			trial := &sliced{record: &result.Record{Tasks: []result.TaskUsage{{Task: mesh.Task{ID: "app", Plane: metric.App}}}}, rows: []result.Slice{{Own: true, Begin: seconds(3), End: seconds(5), CPU: map[metric.Plane]int64{metric.App: 2 * cpu}}}}
 			trials, at[trial] = append(trials, trial), signs{outside: 4}
 			if i < bursts {
 				at[trial] = signs{outside: 4, all: 2}
@@ -54,6 +54,7 @@ func TestFewBurstsAreCounted(t *testing.T) {
 		{6, 0, 1e9, "in about 6 of 10 blocks"},
 		{7, 0, 1e9, ""}, // 0.7 of the blocks
 		{3, 3, 1e9, "used 12 s of CPU without requests, in bursts in about 6 of 10 blocks"}, // after the load too
+		{3, 3, 2e9, "in about 6 of 10 blocks"},                                              // 3·0.5 and 3·0.25 of 20
 		{3, 4, 1e9, ""},
 		{0, 0, 1e9, ""},
 	} {

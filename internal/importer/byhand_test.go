@@ -85,6 +85,13 @@ func TestBinsByHand(t *testing.T) {
 			t.Errorf("%v, %v, want %v", got, err, c.want)
 		}
 	}
+	// Ends beside their bins are none: the fastest is in the first bin, and the slowest in the last.
+	for _, c := range []struct{ fastest, slowest, from, to float64 }{{1, 2.4, 0.9e6, 3e6}, {0.9999995, 2.5, 999999.5, 3e6}} {
+		l.MinMS, l.MaxMS = &c.fastest, &c.slowest
+		if got, _ := bins(l); math.Abs(got[0].from-c.from) > 1e-6 || got[2].to != c.to {
+			t.Errorf("%v to %v ms: %v", c.fastest, c.slowest, got)
+		}
+	}
 	l = result.Latency{Buckets: []result.Bucket{{LowMS: 0, HighMS: 1, Count: 5}}}
 	if got, _ := bins(l); !slices.Equal(got, []bin{{1e6, 1e6, 5}}) { // the fastest request took no less than it
 		t.Errorf("from zero: %v", got)

@@ -235,7 +235,7 @@ func bins(l result.Latency) ([]bin, error) {
 	if len(l.Buckets) == 0 {
 		return nil, nil
 	}
-	points := make([]cumulative, 0, 2*len(l.Buckets)+len(l.Quantiles))
+	var points []cumulative
 	total, last := int64(0), 0.0
 	for i, b := range l.Buckets {
 		if b.Count <= 0 || b.HighMS < b.LowMS || b.LowMS < last || !(b.HighMS <= longestNS/1e6) {

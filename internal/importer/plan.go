@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -177,7 +176,7 @@ func Write(dir string, s *Study, env result.Environment) error {
 		factors[t.ID] = t.Factors
 	}
 	var group errgroup.Group
-	group.SetLimit(2 * runtime.GOMAXPROCS(0)) // part of the time is file system wait
+	group.SetLimit(8) // most of the time is file system wait
 	group.Go(routine.Guarded(func() error { return s.keep(d, p) }))
 	for i := range s.Trials {
 		group.Go(routine.Guarded(func() error {

@@ -164,9 +164,9 @@ func SignedRank(x []float64) float64 {
 		positive += below + (equal+1)/2
 	}
 	// ways[s] are the sets of ranks 1..n with sum s, over their number.
-	ways := make([]float64, n*(n+1)/2+1)
-	ways[0] = 1
+	ways := []float64{1}
 	for rank := 1; rank <= n; rank++ {
+		ways = append(ways, make([]float64, rank)...)
 		for s := len(ways) - 1; s >= 0; s-- {
 			if ways[s] /= 2; s >= rank {
 				ways[s] += ways[s-rank] / 2

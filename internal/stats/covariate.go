@@ -115,7 +115,7 @@ func DifferencesAtMeanSpeed(treatment, baseline []float64, blocks [][]Reading) (
 		squares, rest = squares+square(x[i]), rest+square(y[i]-slope*x[i])
 	}
 	at.DF = float64(len(x) - len(blocks) - 1)
-	if !(level > 0) || at.DF < minReadings || !(rest > 0) || noSpread(math.Sqrt(squares/float64(len(x))), maxAbs(speeds)) {
+	if !(level > 0) || at.DF < minReadings || !(rest > 0) || noSpread(maxAbs(x), maxAbs(speeds)) {
 		return at, false
 	}
 	unit := Mean(treatment) * float64(len(blocks)) / level // costs may be in another unit than readings

@@ -99,9 +99,9 @@ func TestAdjustNorris(t *testing.T) {
 		x, z = append(x, pairs[i]), append(z, pairs[i+1])
 	}
 	a, _ := adjust(x, z, 0.95, 1)
-	if math.Abs(a.Estimate - -0.262323073774029) > 1e-9 || math.Abs(a.Coefficient-1.00211681802045) > 1e-11 || math.Abs(a.SE-0.232818234301152) > 1e-9 {
-		t.Errorf("intercept %v, slope %v, standard error of the intercept %v", a.Estimate, a.Coefficient, a.SE)
-	}
+	near(t, "intercept", a.Estimate, -0.262323073774029, 1e-9)
+	near(t, "slope", a.Coefficient, 1.00211681802045, 1e-11)
+	near(t, "standard error of the intercept", a.SE, 0.232818234301152, 1e-9)
 }
 
 // recordedSlices are the slices of a recorded run of examples/quickstart.yaml (docs/pictures/quickstart.tar.gz): the data plane of

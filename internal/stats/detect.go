@@ -2,6 +2,7 @@ package stats
 
 import (
 	"math"
+	"sort"
 
 	"gonum.org/v1/gonum/mathext"
 )
@@ -38,29 +39,15 @@ func BlocksWithin(reach, alpha float64) (int, bool) {
 }
 
 // BlocksFor is the number of pairs with which a test at level alpha finds a true
-// difference of share standard deviations with the given power. Not ok beyond 100,000.
+// difference of share standard deviations with the given power. Not ok from 100,000 on.
 func BlocksFor(share, alpha, power float64) (int, bool) {
 	if !(share > 0) || math.IsInf(share, 0) || !(alpha > 0 && alpha < 1) || !(power > alpha && power < 1) {
 		return 0, false
 	}
-	finds := func(n int) bool {
-		return testPower(share*math.Sqrt(float64(n)), float64(n-1), alpha) >= power
-	}
-	high := MinN
-	for ; !finds(high); high *= 2 {
-		if high > maxPairs {
-			return 0, false
-		}
-	}
-	low := high / 2 // does not find, or below MinN
-	for low+1 < high && high > MinN {
-		if mid := (low + high) / 2; mid < MinN || !finds(mid) {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	return high, true
+	n := sort.Search(maxPairs, func(n int) bool {
+		return n >= MinN && testPower(share*math.Sqrt(float64(n)), float64(n-1), alpha) >= power
+	})
+	return n, n < maxPairs
 }
 
 // BlocksToShow is the number of observations with which the estimate and the spread of r

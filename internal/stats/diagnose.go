@@ -94,7 +94,7 @@ func trend(z [][]float64, places []int) float64 {
 	for _, s := range z {
 		c := 0.0
 		for i, p := range places {
-			c += s[p] * (float64(i) - (n-1)/2)
+			c += s[p] * float64(i) // the mean of s is 0
 		}
 		sum += math.Abs(c)
 	}
@@ -117,8 +117,8 @@ func Outlier(x []float64) (at int, deviations, p float64, ok bool) {
 		}
 	}
 	deviations = (x[at] - m) / sd
-	g := math.Min(math.Abs(deviations), (n-1)/math.Sqrt(n)*(1-1e-12))
-	t := math.Sqrt(g * g * n * (n - 2) / (square(n-1) - n*g*g))
+	g2 := square(deviations)
+	t := math.Sqrt(g2 * n * (n - 2) / math.Max(0, square(n-1)-n*g2)) // 0: one value differs from all others, which are equal
 	return at, deviations, math.Min(1, 2*n*tDistribution(n-2).survival(t)), true
 }
 
@@ -153,23 +153,20 @@ func Heterogeneity(blocks [][]float64) *float64 {
 		}
 	}
 	df1, df2 := float64(l-1), float64((l-1)*(b-1))
-	if !(within > 1e-24*float64(b*l)*square(maxAbs(blocks...))) {
+	if noSpread(math.Sqrt(within), maxAbs(blocks...)) {
 		return nil
 	}
-	trace, squares := 0.0, 0.0
-	for i := range residuals {
-		for j := range residuals {
+	squares := 0.0 // of the covariances of levels, whose trace is within
+	for _, x := range residuals {
+		for _, y := range residuals {
 			c := 0.0
 			for k := range b {
-				c += residuals[i][k] * residuals[j][k]
+				c += x[k] * y[k]
 			}
 			squares += c * c
-			if i == j {
-				trace += c
-			}
 		}
 	}
-	epsilon := math.Min(1, math.Max(1/df1, trace*trace/(df1*squares)))
+	epsilon := math.Min(1, math.Max(1/df1, within*within/(df1*squares)))
 	return new(FSurvival(epsilon*df1, epsilon*df2, between/df1/(within/df2)))
 }
 

@@ -48,8 +48,9 @@ func Line(points []Point, confidence float64) LineFit {
 	mx, my := wx/w, wy/w
 	var sxx, sxy float64
 	for _, p := range points {
-		sxx += p.Weight * (p.X - mx) * (p.X - mx)
-		sxy += p.Weight * (p.X - mx) * (p.Y - my)
+		d := p.X - mx
+		sxx += p.Weight * d * d
+		sxy += p.Weight * d * (p.Y - my)
 	}
 	if !(sxx > 1e-18*w*mx*mx) {
 		return absent(NoSpread)
@@ -75,7 +76,7 @@ func Line(points []Point, confidence float64) LineFit {
 }
 
 func lackOfFit(points []Point, residual float64) *float64 {
-	type group struct{ w, wy, n float64 }
+	type group struct{ w, wy float64 }
 	groups := map[int]*group{}
 	for _, p := range points {
 		g := groups[p.Group]
@@ -83,7 +84,7 @@ func lackOfFit(points []Point, residual float64) *float64 {
 			g = &group{}
 			groups[p.Group] = g
 		}
-		g.w, g.wy, g.n = g.w+p.Weight, g.wy+p.Weight*p.Y, g.n+1
+		g.w, g.wy = g.w+p.Weight, g.wy+p.Weight*p.Y
 	}
 	var pure float64
 	for _, p := range points {

@@ -3,10 +3,10 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"io"
 	"math"
 	"slices"
-	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/printable"
