@@ -77,7 +77,7 @@ rates, between the lowest and the highest one of the file, and the blocks
 			}
 			d.json = format == "json"
 			if purpose != "" {
-				return precisionPlanner{c}.planCurve(args[0], s, d)
+				return precisionPlanner{c}.planCurve(args[0], o, s, d)
 			}
 			if d.asked() {
 				return precisionPlanner{c}.detect(cmd.Context(), s, d)
