@@ -136,6 +136,8 @@ func needFacts(n Needs) (facts []Fact) {
 		switch mean := (w.Received + w.Sent) / float64(max(1, w.Pods)); {
 		case w.Refused != "":
 			row("not sized", "%s", w.Refused)
+		case w.AtLimit():
+			row("throttled", "a sidecar of %s uses %s of its CPU limit of %s, so it needs at least this size: remove the limit, and size it again", w.Title(), cpuQuantity(w.Used.CPU), cpuQuantity(w.LimitCPU))
 		case w.Busiest > unevenPods*mean:
 			row("uneven", "the busiest pod of %s has %.4g requests/s, and a mean one %.4g, of which the need is", w.Title(), w.Busiest, mean)
 		}
