@@ -231,8 +231,10 @@ var documented = map[string]done{
 	"tare run examples/istio-linkerd-cpu.yaml --set blocks=3 --set phases.measure=10s --set phases.warmup=2s": {by: "TestStudiesRun"},
 	"tare cluster create --with k3d --nodes 3":                                                                {add: "--dry-run"},
 	"tare cluster adopt": {by: "TestKubernetesUninstallLooksAtNodes"},
-	"tare cluster image load --to registry --tag REGISTRY/tare-agent:v1": {not: "needs a registry; TestPushForTwoArchitectures of internal/base/image has one"},
-	"tare cluster image load --to k3d:tare":                              {not: "needs k3d"},
+	"tare cluster image load --to registry --tag REGISTRY/tare-agent:v1":                                                                             {not: "needs a registry; TestPushForTwoArchitectures of internal/base/image has one"},
+	"tare cluster image load --to k3d:tare":                                                                                                          {not: "needs k3d"},
+	"tare cluster image load --to kind:tare --tag localhost/adder:1 --with adder=bin/adder":                                                          {not: "needs kind"},
+	"tare run examples/to-sidecar-or-not.yaml --set platform.kind=kubernetes --set 'application={manifests: [adder/kubernetes.yaml], entry: adder}'": {add: isDryRun},
 	"tare run examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'": {
 		instead: "tare plan examples/great-sidecar-debate.yaml --set platform.kind=local --set 'meshes={}' --set 'factors.mesh=[none, envoy-tcp, envoy]' --set 'factors.application=[faces]'"},
 	"tare run examples/standard-weight.yaml --set blocks=12 --set phases.measure=15s --set 'platform.cpus={load: \"0\", app: \"1\", data: \"1\"}'": {by: "TestStandardWeight"},

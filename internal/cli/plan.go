@@ -80,7 +80,7 @@ rates, between the lowest and the highest one of the file, and the blocks
 			}
 			d.json = format == "json"
 			if purpose != "" {
-				return precisionPlanner{c}.planCurve(args[0], s, d)
+				return precisionPlanner{c}.planCurve(args[0], o, s, d)
 			}
 			if d.asked() {
 				return precisionPlanner{c}.detect(cmd.Context(), s, d)
@@ -305,7 +305,7 @@ func orderText(s *session.Study) string {
 }
 
 // planCurve prints rates and blocks for a curve, with the bands that they give, and the commands.
-func (c precisionPlanner) planCurve(file string, s *session.Study, d detectOptions) error {
+func (c precisionPlanner) planCurve(file string, o ExperimentOptions, s *session.Study, d detectOptions) error {
 	if d.within <= 0 {
 		return hint.Usage(errors.New("--for curve needs the time of the run"), "write --within 10m")
 	}
@@ -331,9 +331,22 @@ func (c precisionPlanner) planCurve(file string, s *session.Study, d detectOptio
 	fmt.Fprintf(c.Out, "A curve from %s to %s requests/s: %d rates in %s, %v.\n", rates[0], rates[len(rates)-1], len(rates), printable.Counted(design.Blocks, "block"), experiment.Duration(took.Round(time.Second)))
 	fmt.Fprintf(c.Out, "At the least certain rate the average CPU has ±%s and one more deployment ±%s, if deployments differ by %s\nand trials of one by %s (%s).\n\n",
 		percents(design.Mean), percents(design.Another), percents(deviations.Deployment), percents(deviations.Trial), source)
-	fmt.Fprintf(c.Out, "  tare run %s --set 'factors.rate=[%s]' --set blocks=%d --out runs/curve\n  tare size --from runs/curve --rate N\n",
-		printable.Line(file), strings.Join(rates, ", "), design.Blocks)
+	fmt.Fprintf(c.Out, "  tare run %s%s --set 'factors.rate=[%s]' --set blocks=%d --out runs/curve\n  tare size --from runs/curve --rate N\n",
+		printable.Line(printable.ShellWord(file)), o.flags("factors.rate=", "blocks="), strings.Join(rates, ", "), design.Blocks)
 	return nil
+}
+
+// flags are the flags of the plan, as a shell takes them, without settings that begin with a prefix.
+func (o ExperimentOptions) flags(without ...string) (text string) {
+	for _, file := range o.Meshes {
+		text += " --mesh " + printable.ShellWord(file)
+	}
+	for _, set := range o.Set {
+		if !slices.ContainsFunc(without, func(prefix string) bool { return strings.HasPrefix(set, prefix) }) {
+			text += " --set " + printable.ShellWord(set)
+		}
+	}
+	return printable.Line(text)
 }
 
 // ratesOf returns the ends of the rates of a plan, and how many there are.

@@ -309,12 +309,12 @@ func faultClauses(r *result.Record) (clauses []string, targets int) {
 			hits[h][target] = true
 		}
 	}
-	pods := map[string]map[string]bool{} // by service
+	pods := map[string]map[string]bool{} // replicas by service
 	for _, t := range r.Tasks {
 		if pods[t.Service] == nil {
 			pods[t.Service] = map[string]bool{}
 		}
-		pods[t.Service][t.Pod] = true
+		pods[t.Service][replicaOf(t)] = true
 	}
 	for _, h := range order {
 		n, verb := len(hits[h]), faultVerbs[h.kind]
@@ -334,12 +334,17 @@ func faultClauses(r *result.Record) (clauses []string, targets int) {
 	return clauses, targets
 }
 
-// hitBy names what a fault's target belongs to: a service, or a plane other than the application's. target is a pod or
+// replicaOf is the replica of a task, "server-3" of "server-3/app". On a cluster its pod has a name of its own.
+func replicaOf(t result.TaskUsage) string {
+	return t.ID[:max(0, strings.LastIndexByte(t.ID, '/'))]
+}
+
+// hitBy names what a fault's target belongs to: a service, or a plane other than the application's. target is a replica or
 // the ID of a task.
 func hitBy(tasks []result.TaskUsage, target string) string {
 	for _, t := range tasks {
 		switch {
-		case t.ID != target && t.Pod != target:
+		case t.ID != target && replicaOf(t) != target:
 		case t.ID == target && t.Plane == metric.Data:
 			return "the sidecar of " + t.Service
 		case t.ID == target && t.Plane == metric.Control:

@@ -29,8 +29,12 @@ func TestFaultsOf(t *testing.T) {
 		{"none", nil, nil},
 	} {
 		got := faultsOf([]result.Record{{Tasks: tasks}, {Tasks: tasks, Faults: c.faults}})
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		onCluster := slices.Clone(tasks)
+		for i := range onCluster {
+			onCluster[i].Pod += "-5fb999b754-x92rw"
+		}
+		if inPods := faultsOf([]result.Record{{Tasks: onCluster, Faults: c.faults}}); !slices.Equal(got, c.want) || !slices.Equal(inPods, c.want) {
+			t.Errorf("%s: %q, on a cluster %q, want %q", c.name, got, inPods, c.want)
 		}
 	}
 }

@@ -29,6 +29,7 @@ type Workload struct {
 	Sent        float64 `json:"sent"`        // requests/s of all pods to others
 	Busiest     float64 `json:"busiest"`     // requests/s through the sidecar of the busiest pod, 0 if unknown
 	Sidecar     Amounts `json:"sidecar"`     // requests of a sidecar
+	LimitCPU    float64 `json:"limit_cpu"`   // CPU limit of a sidecar, cores, 0 without one
 	Application Amounts `json:"application"` // requests of a pod's other containers
 	// Used is by the Metrics API: the mean CPU of the sidecars of its pods, and their highest memory. Nil without it.
 	Used *Amounts `json:"used,omitempty"`
@@ -52,6 +53,11 @@ type Amounts struct {
 
 // Title is the workload in messages.
 func (w Workload) Title() string { return w.Kind + "/" + w.Name }
+
+// AtLimit reports whether its sidecars use their CPU limit up: without the limit they would use more.
+func (w Workload) AtLimit() bool {
+	return w.LimitCPU > 0 && w.Used != nil && w.Used.CPU >= 0.9*w.LimitCPU
+}
 
 // Needs are the needs of the sidecars of a namespace, by the costs of a mesh.
 type Needs struct {
@@ -148,7 +154,8 @@ func (c *Costs) Needs(s Sidecars, headroom float64) (Needs, error) {
 	return n, nil
 }
 
-// used returns the CPU that a sidecar of a workload uses, to that of the run at the same requests/s. It is 0 if that is unknown.
+// used returns the CPU that a sidecar of a workload uses, to that of the run at the same requests/s. It is 0 if that is unknown, and
+// at least 1 of a sidecar at its limit.
 func (c *Costs) used(g Graph, f Flow, service int, w Workload, e estimator) float64 {
 	if w.Used == nil || w.Used.CPU == 0 || w.Present == (Shares{}) {
 		return 0
@@ -167,7 +174,11 @@ func (c *Costs) used(g Graph, f Flow, service int, w Workload, e estimator) floa
 		return 0
 	}
 	p.replicas = 1
-	return w.Used.CPU / e.amount([]proxy{p}, weights{cores: 1}).Estimate
+	ratio := w.Used.CPU / e.amount([]proxy{p}, weights{cores: 1}).Estimate
+	if w.AtLimit() {
+		return max(1, ratio)
+	}
+	return ratio
 }
 
 // request adds the headroom. peak is of the sidecars that were measured, MiB. A sidecar that uses more memory than they had knows

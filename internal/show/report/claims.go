@@ -68,11 +68,11 @@ var (
 	moneyUnknown    = ClaimForm{"money-unknown", "{scenario}: the money that {subject} {add} is unknown: {reason}."}
 	moneyNone       = ClaimForm{"money-none", "{scenario}: nothing can be priced, since no treatment has its added CPU."}
 	failureClaim    = ClaimForm{"failures", "{requests}: {each}."}
-	failureNone     = ClaimForm{"failures-none", "{none}, with any treatment."}
+	failureNone     = ClaimForm{"failures-none", "{none}, with any {measured}."}
 	targetClaim     = ClaimForm{"targets", ""}
 	targetMissed    = ClaimForm{"targets-missed", "{open} of {all} missed: {targets}."}
 	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because what was observed does not exclude either: {targets}."}
-	targetsMet      = ClaimForm{"targets-met", "Every target was met in every trial."}
+	targetsMet      = ClaimForm{"targets-met", "Every target was met in every {valid}."}
 	changeFailed    = ClaimForm{"change-failures", "Failed requests during {one}: {each}.{blocks}"}
 	changeNone      = ClaimForm{"change-no-failures", "No request failed during {one}. With none in {fewest} for each treatment, at most {bound} % of them have failures (95 %)."}
 	changeDropped   = ClaimForm{"change-dropped", "Connections that the server dropped during {one}: {each}."}

@@ -160,7 +160,8 @@ func failureClaims(v view) (all []Claim) {
 	})
 	if shares != nil {
 		form := map[bool]ClaimForm{true: failureClaim, false: failureNone}[some(shares)]
-		all = append(all, Claim{Form: form, Of: shares}.fill(sentenceWords{"requests": whileFaults(v, "Requests that failed", "requests failed"), "none": whileFaults(v, "No request failed", "no request failed")}))
+		all = append(all, Claim{Form: form, Of: shares}.fill(sentenceWords{"requests": whileFaults(v, "Requests that failed", "requests failed"), "none": whileFaults(v, "No request failed", "no request failed"),
+			"measured": map[bool]string{true: "treatment", false: "measured treatment"}[unmeasured(v) == nil]}))
 	}
 	return append(all, targetClaims(v)...)
 }
@@ -221,7 +222,7 @@ func targetClaims(v view) []Claim {
 		}
 	}
 	if claims == nil && total > 0 {
-		claims = []Claim{Claim{Form: targetsMet}.fill(sentenceWords{})}
+		claims = []Claim{Claim{Form: targetsMet}.fill(sentenceWords{"valid": map[bool]string{true: "trial", false: "valid trial"}[v.r.Count.Used >= v.r.Count.Planned]})}
 	}
 	return together(targetClaim, claims...)
 }

@@ -21,11 +21,11 @@ func needs(prices *answer.Prices) report.Needs {
 	return report.NewNeeds(predict.Sidecars{Cluster: "cluster test (https://127.0.0.1)", Namespace: "shop", Mesh: "istio"}, "counted at the proxies for 30s", predict.Needs{
 		Mesh: "envoy", From: []string{"runs/curve"}, Blocks: 4, Confidence: 0.95, Headroom: 0.3, CPU: amount(0.16), Memory: amount(140), Command: "tare run x",
 		Workloads: []predict.Need{
-			{Workload: predict.Workload{Kind: "Deployment", Name: "web", Pods: 3, Received: 120, Sent: 240, Busiest: 200, Sidecar: predict.Amounts{CPU: 0.1, Memory: 128}, Application: predict.Amounts{CPU: 0.5, Memory: 256},
+			{Workload: predict.Workload{Kind: "Deployment", Name: "web", Pods: 3, Received: 120, Sent: 240, Busiest: 200, Sidecar: predict.Amounts{CPU: 0.1, Memory: 128}, Application: predict.Amounts{CPU: 0.5, Memory: 256}, LimitCPU: 0.2, Used: &predict.Amounts{CPU: 0.17},
 				Annotations: map[string]string{"proxy.istio.io/config": "holdApplicationUntilProxyStarts: true\nconcurrency: 4\n", "other": "x"}},
-				CPU: amount(0.048), Memory: amount(45), RequestCPU: 0.065, RequestMemory: 70, LimitMemory: 80, Workers: 1},
+				CPU: amount(0.048), Memory: amount(45), RequestCPU: 0.065, RequestMemory: 70, LimitMemory: 80, Workers: 1, Scaled: 1.2},
 			{Workload: predict.Workload{Kind: "Deployment", Name: "hot", Pods: 1, Received: 9000}, Refused: "9000 requests/s are outside the measured range"},
-			{Workload: predict.Workload{Kind: "Pod", Name: "one", Pods: 1, Used: &predict.Amounts{Memory: 90}}, CPU: amount(0.004), Memory: amount(45), RequestCPU: 0.01, RequestMemory: 118, LimitMemory: 118, Workers: 1, AsUsed: true},
+			{Workload: predict.Workload{Kind: "Pod", Name: "one", Pods: 1, LimitCPU: 0.004, Used: &predict.Amounts{CPU: 0.0039, Memory: 90}}, CPU: amount(0.004), Memory: amount(45), RequestCPU: 0.01, RequestMemory: 118, LimitMemory: 118, Workers: 1, AsUsed: true},
 		},
 	}, prices)
 }
@@ -43,8 +43,12 @@ func TestNeedsHaveWhatChanges(t *testing.T) {
 	t.Log("\n" + text)
 	must.Contain(t, text, "Sidecars of istio in namespace shop, with 30% headroom:",
 		"0.3 cores and 384 MiB → 0.205 cores and 328 MiB, of 4 sidecars", "request 1.5 cores and 768 MiB", "7.50 USD → 5.38 USD",
-		"the busiest pod of Deployment/web has 200 requests/s, and a mean one 120", "of envoy, not of istio", "9000 requests/s are outside", "tare run x",
+		"the busiest pod of Deployment/web has 200 requests/s, and a mean one 120", "of envoy, not of istio", "9000 requests/s are outside", "tare run x", "a sidecar of Pod/one uses 4m of its CPU limit of 4m, so it needs at least this size",
+		"Pod/one: the CPU is the run's, because the Metrics API has none",
 		"kubectl apply --server-side --field-manager tare-size -f -")
+	if strings.Contains(text, "a sidecar of Deployment/web uses") {
+		t.Error("a sidecar at 170m of 200m is called throttled")
+	}
 	row := ""
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "120 in, 240 out") {

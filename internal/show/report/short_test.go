@@ -138,6 +138,17 @@ func TestAnswerWithFailures(t *testing.T) {
 			t.Fatalf("%q, want line %d %q", got, i+1, line)
 		}
 	}
+	// A treatment without a valid trial is not among those without failures.
+	unmeasured := treatment("envoy", 0)
+	unmeasured.Metrics = nil
+	r.Treatments, r.Expectations = []compare.Treatment{treatment("none", 0), unmeasured}, r.Expectations[:1]
+	r.Treatments[0].N, r.Trials, r.Count = 3, []figures.Trial{{Treatment: "envoy"}}, compare.Count{Planned: 6, Used: 3}
+	got = Answer(r)
+	for _, line := range []string{"No request failed, with any measured treatment.", "Every target was met in every valid trial.", "Not measured, since no trial is valid: envoy."} {
+		if !slices.Contains(got, line) {
+			t.Errorf("%q lacks %q", got, line)
+		}
+	}
 }
 
 // A mark stays in the short text, also beside a figure without an interval.

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
-	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -553,19 +553,27 @@ func needFacts(n Needs) (facts []Fact) {
 		from += fmt.Sprintf("; its sidecars are of %s, not of %s", n.Mesh, n.RunningMesh)
 	}
 	low, high := math.Inf(1), 0.0
+	var unscaled []string
 	for _, w := range n.Workloads {
 		if w.Scaled > 0 {
 			low, high = min(low, w.Scaled), max(high, w.Scaled)
+		} else if w.Refused == "" {
+			unscaled = append(unscaled, w.Title())
 		}
 	}
 	if high > 0 {
 		from += fmt.Sprintf(". CPU is scaled to present use by the Metrics API, %.2g to %.2g times the run's", low, high)
 	}
 	row("costs", "%s", from)
+	if unscaled != nil {
+		row("not scaled", "%s: the CPU is the run's, because the Metrics API has none of a pod after its first minute", printable.Listed(unscaled, mostUnscaled))
+	}
 	for _, w := range n.Workloads {
 		switch mean := (w.Received + w.Sent) / float64(max(1, w.Pods)); {
 		case w.Refused != "":
 			row("not sized", "%s", w.Refused)
+		case w.AtLimit():
+			row("throttled", "a sidecar of %s uses %s of its CPU limit of %s, so it needs at least this size: remove the limit, and size it again", w.Title(), cpuQuantity(w.Used.CPU), cpuQuantity(w.LimitCPU))
 		case w.Busiest > unevenPods*mean:
 			row("uneven", "the busiest pod of %s has %.4g requests/s, and a mean one %.4g, of which the need is", w.Title(), w.Busiest, mean)
 		}
@@ -575,6 +583,9 @@ func needFacts(n Needs) (facts []Fact) {
 	}
 	return facts
 }
+
+// mostUnscaled are the workloads that are named as not scaled.
+const mostUnscaled = 5
 
 // unevenPods is the ratio of the busiest pod to the mean from which it is named.
 const unevenPods = 1.5

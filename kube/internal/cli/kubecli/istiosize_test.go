@@ -6,19 +6,24 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/test/answertest"
 )
 
-// sized sizes the sidecars by what their proxies count, and applies the patch: the pods then have the printed requests.
+// sized sizes the sidecars by what their proxies count, and applies the patch: the pods then have the printed requests. The need is
+// the CPU that the kubelet counts meanwhile, several times that of the curve.
 func (b *byHand) sized(t *testing.T) {
 	t.Helper()
 	t.Setenv("KUBECONFIG", b.kubeconfig)
@@ -32,8 +37,20 @@ func (b *byHand) sized(t *testing.T) {
 		}
 		return must.Get(os.ReadFile(to))(t)
 	}
+	// The Metrics API has the start of younger pods.
+	list := must.Get(b.cluster.Typed().CoreV1().Pods("shop").List(t.Context(), metav1.ListOptions{}))(t)
+	for _, p := range list.Items {
+		must.OK(t, wait.For(t.Context(), time.Until(p.Status.StartTime.Add(time.Minute))))
+	}
 	var n report.Needs
+	used := b.usedBySidecars(t)
 	must.OK(t, json.Unmarshal(size("json"), &n))
+	for app, used := range used() {
+		i := slices.IndexFunc(n.Workloads, func(w predict.Need) bool { return w.Name == app })
+		if i < 0 || n.Workloads[i].Scaled == 0 || math.Abs(n.Workloads[i].CPU.Estimate/used-1) > 0.4 {
+			t.Errorf("a sidecar of %s uses %.4f cores: %+v", app, used, n.Workloads)
+		}
+	}
 	if len(n.Workloads) != 2 || n.RunningMesh != "istio" || n.Month == nil {
 		t.Fatalf("%+v", n)
 	}
@@ -60,6 +77,49 @@ func (b *byHand) sized(t *testing.T) {
 		if !roughly(after[w.Name], w) {
 			t.Errorf("%s requests %s after the patch, want %vm %vMi", w.Name, after[w.Name], w.RequestCPU*1000, w.RequestMemory)
 		}
+	}
+}
+
+// usedBySidecars returns a function with the mean CPU of a sidecar since then, cores, by the label app.
+func (b *byHand) usedBySidecars(t *testing.T) func() map[string]float64 {
+	t.Helper()
+	type counter struct {
+		CPU struct {
+			Time time.Time
+			Used float64 `json:"usageCoreNanoSeconds"`
+		}
+	}
+	read := func() map[string]counter { // by pod
+		var summary struct {
+			Pods []struct {
+				PodRef     struct{ Name, Namespace string }
+				Containers []struct {
+					Name string
+					counter
+				}
+			}
+		}
+		nodes := must.Get(b.cluster.Typed().CoreV1().Nodes().List(t.Context(), metav1.ListOptions{}))(t)
+		must.OK(t, json.Unmarshal(must.Get(b.cluster.Reader().NodeRead(t.Context(), nodes.Items[0].Name, "stats/summary"))(t), &summary))
+		all := map[string]counter{}
+		for _, p := range summary.Pods {
+			for _, c := range p.Containers {
+				if p.PodRef.Namespace == "shop" && c.Name == "istio-proxy" {
+					all[p.PodRef.Name] = c.counter
+				}
+			}
+		}
+		return all
+	}
+	before := read()
+	return func() map[string]float64 {
+		mean := map[string]float64{}
+		for pod, now := range read() {
+			was := before[pod].CPU
+			app, _, _ := strings.Cut(pod, "-")
+			mean[app] += (now.CPU.Used - was.Used) / float64(now.CPU.Time.Sub(was.Time)) / 2 // pods
+		}
+		return mean
 	}
 }
 

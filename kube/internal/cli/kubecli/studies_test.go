@@ -10,14 +10,16 @@ import (
 	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 )
 
 // The studies run on a cluster too, shortened: one block, seconds of load. Their figures mean nothing. The test requires
 // that every trial is deployed, verified, loaded and recorded.
 func TestKubernetesStudies(t *testing.T) {
 	if os.Getenv("TARE_TEST_ALL") == "" {
-		t.Skip("runs four studies for minutes: make e2e-all runs it")
+		t.Skip("runs five studies for minutes: make e2e-all runs it")
 	}
+	clustertest.Kubeconfig(t) // or skipped
 	for _, s := range []struct {
 		file  string
 		apps  int // containers of the application in the largest trial
@@ -29,6 +31,8 @@ func TestKubernetesStudies(t *testing.T) {
 		{"istio-linkerd-cpu", 6, []string{"factors={mesh: [none], rate: [60], connections: [20]}"}, nil},
 		{"fault-drain", 20, []string{"factors={mesh: [none], rate: [100], connections: [20]}", "phases.measure=12s",
 			"faults=[{kind: scale, by: -1, at: 2s, every: 4s, count: 2, target: {service: server, pick: first}}]"}, nil},
+		{"to-sidecar-or-not", 2, []string{"application={manifests: [" + adderManifests(t) + "], entry: adder}",
+			"factors={route: [/adder, /adder-with-sidecar-socket, /adder-with-sidecar-grpc], requestSize: [1KiB], rate: [20], connections: [2]}"}, nil},
 	} {
 		t.Run(s.file, func(t *testing.T) {
 			text := must.Get(os.ReadFile("../../../../examples/" + s.file + ".yaml"))(t)
@@ -61,6 +65,19 @@ func TestKubernetesStudies(t *testing.T) {
 			}
 		})
 	}
+}
+
+// adderManifests loads the image of examples/adder, and returns the path of its manifests.
+func adderManifests(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "adder")
+	build := exec.Command("go", "build", "-o", program, "./examples/adder")
+	build.Dir, build.Env = "../../../..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	loadForeign(t, "localhost/adder:1", map[string]string{"/adder": program})
+	return must.Get(filepath.Abs("../../../../examples/adder/kubernetes.yaml"))(t)
 }
 
 // byNamespace requires the study's table: CPU and memory of each namespace.

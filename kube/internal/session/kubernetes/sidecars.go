@@ -207,7 +207,7 @@ func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow,
 			w = &predict.Workload{Kind: kind, Name: name, Annotations: p.Annotations}
 			by[kind+"/"+name] = w
 			sidecar := containerOf(p, container)
-			w.Sidecar = requested(sidecar)
+			w.Sidecar, w.LimitCPU = requested(sidecar), sidecar.Resources.Limits.Cpu().AsApproximateFloat64()
 			for i := range p.Spec.Containers {
 				if c := &p.Spec.Containers[i]; c != sidecar {
 					of := requested(c)

@@ -28,6 +28,7 @@ func podOf(name, kind, owner, hash string, native bool) *corev1.Pod {
 	}
 	p.Spec.Containers = []corev1.Container{{Name: "app", Resources: request("500m", "256Mi")}, {Name: "agent", Resources: request("100m", "0")}}
 	sidecar := corev1.Container{Name: "istio-proxy", Resources: request("100m", "128Mi")}
+	sidecar.Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}
 	p.Spec.InitContainers = []corev1.Container{{Name: "istio-init", Resources: request("7", "7Gi")}}
 	if native {
 		sidecar.RestartPolicy = new(corev1.ContainerRestartPolicyAlways)
@@ -64,7 +65,7 @@ func TestWorkloadsOfPods(t *testing.T) {
 	if web.Kind == "Pod" {
 		web, alone, db = all[1], all[0], all[2]
 	}
-	if web.Title() != "Deployment/web" || web.Pods != 2 || web.Received != 40 || web.Sent != 3 || web.Busiest != 32 || web.Sidecar != (predict.Amounts{CPU: 0.1, Memory: 128}) ||
+	if web.Title() != "Deployment/web" || web.Pods != 2 || web.Received != 40 || web.Sent != 3 || web.Busiest != 32 || web.LimitCPU != 0.25 || web.Sidecar != (predict.Amounts{CPU: 0.1, Memory: 128}) ||
 		web.Application != (predict.Amounts{CPU: 0.6, Memory: 256}) || web.Used == nil || math.Abs(web.Used.CPU-0.15) > 1e-9 || web.Used.Memory != 60 {
 		t.Errorf("%+v, %+v", web, web.Used)
 	}
