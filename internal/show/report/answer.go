@@ -260,8 +260,11 @@ const mostRanked = 8
 // costHead begins a ranking of the CPU of a request.
 func costHead(all []row) Claim {
 	does, first := "each adds", all[0]
-	if !slices.ContainsFunc(all, func(x row) bool { return x.Metric == answerCost }) {
+	switch {
+	case !slices.ContainsFunc(all, func(x row) bool { return x.Metric == answerCost }):
 		does = "the proxies use"
+	case slices.ContainsFunc(all, func(x row) bool { return x.size < 0 }):
+		does = "each changes it by"
 	}
 	c := Claim{Form: rankedHead, Subject: first.Baseline, Metric: answerCost}
 	if slices.ContainsFunc(all, func(x row) bool { return x.base != first.base }) || first.totals.baseline <= 0 {

@@ -478,6 +478,8 @@ func gateRemarks(t text) {
 		switch gates := of[line]; {
 		case len(all) == 1:
 			p.item(line)
+		case len(gates) == 2 && len(all) == 2:
+			p.item("Both gates: " + line)
 		case len(gates) == len(all):
 			p.item(fmt.Sprintf("All %d gates: %s", len(all), line))
 		case len(gates) == 1:

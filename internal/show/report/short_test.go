@@ -194,3 +194,17 @@ func TestVerdictIsNeverLeftOut(t *testing.T) {
 		}
 	}
 }
+
+// Treatments of which some save CPU do not add it.
+func TestRankingOfSavings(t *testing.T) {
+	for size, want := range map[float64]string{-200: "each changes it by, least first:", 20: "each adds, least first:"} {
+		all := []row{{size: size}, {size: 100}, {size: 300}}
+		for i := range all {
+			all[i].Metric = answerCost
+			all[i].totals.baseline = 500
+		}
+		if got := costHead(all).Sentence; !strings.HasSuffix(got, want) {
+			t.Errorf("%v: %q", size, got)
+		}
+	}
+}
