@@ -149,7 +149,7 @@ func TestFiguresRefuteOneAnother(t *testing.T) {
 				t.Errorf("verify: %v, want %q in\n%s", err, c.want, out)
 			}
 			out, err = output(t, "report", dir)
-			if left := strings.Contains(out, "001-envoy-b1 (record-contradicts)"); err != nil || left != (c.want != "" && c.change != nil) {
+			if left := strings.Contains(out, "001-envoy-b1 (the record contradicts itself)"); err != nil || left != (c.want != "" && c.change != nil) {
 				t.Errorf("report: left out is %v, %v\n%s", left, err, out)
 			}
 		})
