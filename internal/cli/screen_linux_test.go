@@ -89,7 +89,7 @@ func TestScreenInTmux(t *testing.T) {
 	m.text("ended")
 	for _, size := range [][2]int{{80, 24}, {40, 12}, {300, 80}, {120, 40}} {
 		text := m.size(size[0], size[1], "q ")
-		for _, part := range []string{"BLOCKS ", "-13 of 13", "none (aga", "▸envoy", "LOAD", "CORES envoy"} {
+		for _, part := range []string{"BLOCKS ", "-13 of 13", "no mesh (", "▸envoy", "LOAD", "CORES envoy"} {
 			if !strings.Contains(text, part) {
 				t.Errorf("%v: no %q:\n%s", size, part, text)
 			}

@@ -74,7 +74,7 @@ probe: false
 		t.Errorf("after the end: %v\n%s", err, text)
 	}
 	handled(t, dir, patch)
-	if text, err := tare("report", dir).CombinedOutput(); err != nil || !strings.Contains(string(text), "001-none-b1 (changed-by-hand)") ||
+	if text, err := tare("report", dir).CombinedOutput(); err != nil || !strings.Contains(string(text), "001-none-b1 (changed by hand)") ||
 		!strings.Contains(string(text), "Changed by hand: trial 001-none-b1") || !strings.Contains(string(text), "- {kind: latency, delay: 250ms, at: ") {
 		t.Errorf("report: %v\n%s", err, text)
 	}
