@@ -26,11 +26,8 @@ a given pace. It sends the header at once. A request whose body has no
 			if err != nil {
 				return err
 			}
-			var both http.Protocols
-			both.SetHTTP1(true)
-			both.SetUnencryptedHTTP2(true)
 			// No timeouts: that of headers would close idle connections too.
-			return httpserver.Serve(cmd.Context(), l, &http.Server{Handler: c, Protocols: &both})
+			return httpserver.Serve(cmd.Context(), l, &http.Server{Handler: c, Protocols: httpserver.PlainProtocols()})
 		},
 	}
 	f := cmd.Flags()
@@ -53,10 +50,7 @@ func newSinkCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var both http.Protocols
-			both.SetHTTP1(true)
-			both.SetUnencryptedHTTP2(true)
-			return httpserver.Serve(cmd.Context(), l, &http.Server{Handler: service.NewSink(), Protocols: &both, ReadHeaderTimeout: httpserver.Grace})
+			return httpserver.Serve(cmd.Context(), l, &http.Server{Handler: service.NewSink(), Protocols: httpserver.PlainProtocols(), ReadHeaderTimeout: httpserver.Grace})
 		},
 	}
 	cmd.Flags().StringVar(&listen, "listen", listen, "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")

@@ -126,7 +126,7 @@ func TestLastFailuresAreNamed(t *testing.T) {
 	must.Contain(t, c.words(metric.ErrorRatio), "2 of 3 executions failed, and 0 of 3 of the baseline")
 }
 
-// A limit of 2 % is that of the gate on failures, in words and as a share.
+// The gate on failures takes its limit as 2 % and as 0.02.
 func TestFailureGateByHand(t *testing.T) {
 	run := &Run{}
 	run.File.Validity.ErrorRatio = 0.02

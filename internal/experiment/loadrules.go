@@ -493,7 +493,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.checks.status", "Successful statuses: codes, classes, grpc-0 to grpc-16; default: 2xx and grpc-0.", nil, form(func(s *jsonschema.Schema) { levelList(s); statusItems(s.Items) })},
 		{"load.checks.bodyHas", "Texts that the first MiB of every body must contain.", nil, form(levelList)},
 		{"load.checks.bodyLacks", "Texts that no body may contain.", nil, form(levelList)},
-		{"load.checks.jsonHas", "Fields that every body, JSON of at most 16 MiB, must have: errors, or data.errors. null, [] and {} count as absent.", nil, form(levelList)},
+		{"load.checks.jsonHas", "Fields that every body, JSON of at most 2 MiB, must have: errors, or data.errors. null, [] and {} count as absent.", nil, form(levelList)},
 		{"load.checks.jsonLacks", "Fields that no body may have.", nil, form(levelList)},
 		{"load.profile", "Change of the rate in the measure phase, repeated until the load ends. The warm-up has the mean rate.", nil, nil},
 		{"load.profile.steps", "Steps and ramps, in multiples of the rate.", nil, form(levelList)},

@@ -87,7 +87,7 @@ func TestNeededLevels(t *testing.T) {
 	}
 }
 
-// As many rates as a form has terms determine it, so that the variance at each is that of a trial. Two trials of each have half of it. The
+// As many rates as a form has terms determine it, so that the variance at each is one trial's, and half of it with two trials. The
 // terms are shares of a cost of which a fifth is fixed: 0.2 + 0.8·50/100.
 func TestDesignByHand(t *testing.T) {
 	rates := []float64{100, 500, 2000}

@@ -13,7 +13,6 @@ const (
 	drain     = time.Second      // the least of tare load
 	overtime  = 10 * time.Second // of a busy machine
 	maxMemory = 150 << 10        // KiB
-	keptJSON  = 16 * 32 << 10    // KiB: each of 16 connections keeps an answer of 16 MiB, in a buffer that doubles
 )
 
 // TestHostileServers checks time and memory of the real program against every script.
@@ -38,12 +37,8 @@ func TestHostileServers(t *testing.T) {
 				if o.took > limit {
 					t.Errorf("took %v, limit %v", o.took, limit)
 				}
-				most := maxMemory
-				if strings.Contains(s.args, "--expect-json") {
-					most += keptJSON
-				}
-				if o.memory > most {
-					t.Errorf("%d MiB, limit %d", o.memory>>10, most>>10)
+				if o.memory > maxMemory {
+					t.Errorf("%d MiB, limit %d", o.memory>>10, maxMemory>>10)
 				}
 				if o.report.Intended != o.report.Requests {
 					t.Errorf("%d requests due, %d ended", o.report.Intended, o.report.Requests)

@@ -15,6 +15,14 @@ import (
 // Grace limits the time of requests in flight at the end.
 const Grace = time.Second
 
+// PlainProtocols are HTTP/1.1 and HTTP/2 on one port, without TLS.
+func PlainProtocols() *http.Protocols {
+	var both http.Protocols
+	both.SetHTTP1(true)
+	both.SetUnencryptedHTTP2(true)
+	return &both
+}
+
 // Serve serves on l until ctx ends, over TLS if the server has a configuration of it.
 // Requests in flight then have [Grace] to finish.
 func Serve(ctx context.Context, l net.Listener, server *http.Server) error {

@@ -276,7 +276,7 @@ func (f *firstMistake) Report(path, message, advice string) {
 }
 
 // Protocols of services. An HTTP service supports HTTP/1.1 and, with prior
-// knowledge, HTTP/2 on one port. The protocol is the one of its clients.
+// knowledge, HTTP/2 on one port: its clients choose.
 const (
 	HTTP1 = "http1"
 	HTTP2 = "http2"

@@ -85,11 +85,8 @@ func Serve(ctx context.Context, l net.Listener, s *Service) error {
 		}
 		return nil
 	}
-	var protocols http.Protocols
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
 	// No timeouts: a deadline per request would add a cost.
-	server := &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}}
+	server := &http.Server{Handler: s, Protocols: httpserver.PlainProtocols(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}}
 	if s.sockets { // the server does not end upgraded connections
 		server.BaseContext = func(net.Listener) context.Context { return ctx }
 	}
@@ -232,7 +229,7 @@ func versioned(s *Service, to http.Handler) http.Handler {
 func ServeGRPC(ctx context.Context, l net.Listener, s http.Handler) error {
 	var protocols http.Protocols
 	protocols.SetUnencryptedHTTP2(true)
-	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: &protocols, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
+	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: httpserver.PlainProtocols(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
 }
 
 // serveCall implements the gRPC method.

@@ -119,8 +119,9 @@ func Bodyless(head bool, status int) load.Failure {
 // included, in bytes. It ends a response whose header is endless.
 const MaxHeader = 64 << 10
 
-// Bytes of a body that are kept for checks of its text, and of its JSON.
+// Bytes of a body that are kept for checks of its text, and of its JSON. A server chooses the length of its answers, and each
+// connection keeps one.
 const (
 	maxText = 1 << 20
-	maxJSON = 16 << 20
+	maxJSON = 2 << 20
 )

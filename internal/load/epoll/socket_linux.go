@@ -277,8 +277,8 @@ func (c *socket) endTLS() {
 	}
 }
 
-// A worker that shares a processor with what it measures reads late, and all at once what came one by one. Of answers with messages
-// the kernel tells when each came, by SO_TIMESTAMP of socket(7). Bytes are peeked, and then taken one message at a time.
+// A worker that shares a processor with what it measures reads late, and all at once what came one by one. So the kernel
+// stamps each message on its arrival, by SO_TIMESTAMP of socket(7). Bytes are peeked, and then taken one message at a time.
 
 // stamp asks the kernel for the instants of what comes on c. With TLS a message is no piece of what comes.
 func (c *socket) stamp() {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -53,7 +54,7 @@ func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 }
 
 func acrossLabels(a *compare.Across) labels {
-	return labelsOf(nil, factorsOf(a.Changes, func(c compare.Comparison) plan.Factors { return c.Factors }))
+	return labelsOf(nil, lists.Map(a.Changes, func(c compare.Comparison) plan.Factors { return c.Factors }))
 }
 
 func (x across) head() {
@@ -391,7 +392,7 @@ func writeHistory(h *compare.History, p *page) {
 	first, last := h.Runs[0], h.Runs[len(h.Runs)-1]
 	p.heading(fmt.Sprintf("%s from %s to %s", printable.Counted(len(h.Runs), "run"), first.Began.UTC().Format(time.DateOnly), last.Began.UTC().Format(time.DateOnly)))
 	g := gridOf([]int{0, 1, 2}, "treatment", "metric", "from run", "before", "after", "change", "p")
-	l := labelsOf(nil, factorsOf(h.Series, func(s compare.Series) plan.Factors { return s.Factors }))
+	l := labelsOf(nil, lists.Map(h.Series, func(s compare.Series) plan.Factors { return s.Factors }))
 	quiet, followed := 0, 0
 	var dependent []string
 	for _, s := range h.Series {

@@ -119,7 +119,7 @@ func ForecastFor(f Forecasts, x predict.Forecast) string {
 }
 
 func (f Forecasts) label() labels {
-	return labelsOf(nil, factorsOf(f.Forecasts, func(x predict.Forecast) plan.Factors { return x.Factors }))
+	return labelsOf(nil, lists.Map(f.Forecasts, func(x predict.Forecast) plan.Factors { return x.Factors }))
 }
 
 // ForecastFacts are the rows of a forecast, the costs first.

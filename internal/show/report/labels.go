@@ -60,11 +60,7 @@ type labels struct {
 func VaryingFactors(r *answer.Report) []string { return newLabels(r).factors }
 
 func newLabels(r *answer.Report) labels {
-	return labelsOf(r.Names, factorsOf(r.Treatments, func(t compare.Treatment) plan.Factors { return t.Factors }))
-}
-
-func factorsOf[T any](things []T, of func(T) plan.Factors) (all []plan.Factors) {
-	return lists.Map(things, of)
+	return labelsOf(r.Names, lists.Map(r.Treatments, func(t compare.Treatment) plan.Factors { return t.Factors }))
 }
 
 // labelsOf are the labels of treatments by their factors. names are those of levels.
@@ -224,7 +220,7 @@ func named(v view, message string) string {
 
 // TreatmentNames are the names of a plan's treatments in a list, by identifier. levels are the names of levels.
 func TreatmentNames(of []plan.Treatment, levels map[string]string) map[string]string {
-	l, all := labelsOf(levels, factorsOf(of, func(t plan.Treatment) plan.Factors { return t.Factors })), map[string]string{}
+	l, all := labelsOf(levels, lists.Map(of, func(t plan.Treatment) plan.Factors { return t.Factors })), map[string]string{}
 	for _, t := range of {
 		all[t.ID] = l.name(compare.Treatment{ID: t.ID, Factors: t.Factors, Control: t.Control})
 	}

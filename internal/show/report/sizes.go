@@ -370,7 +370,7 @@ func SizedName(s Sizes, size Sized) string {
 }
 
 func (s Sizes) label() labels {
-	return labelsOf(nil, factorsOf(s.Sizes, func(size Sized) plan.Factors { return size.Factors }))
+	return labelsOf(nil, lists.Map(s.Sizes, func(size Sized) plan.Factors { return size.Factors }))
 }
 
 // writeResources writes the resources of containers, as Kubernetes has them.
