@@ -173,7 +173,7 @@ e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
 
 $(AGAIN:=-again): e2e-%-again: # one after another, on a machine that does nothing else
-	@$(call ended,e2e-$*) && $(call part,others) $(call selected,failed $(REPORTS)/e2e-$*.json,$@,-timeout $(or $(TIMEOUT),30m) -p 1 -parallel 1)
+	@$(call ended,e2e-$*) && $(call selected,failed $(REPORTS)/e2e-$*.json,$@,-timeout $(or $(TIMEOUT),30m) -p 1 -parallel 1)
 
 .PHONY: e2e-measuring e2e-running e2e-alone
 e2e-running: RERUN := --rerun-fails=0

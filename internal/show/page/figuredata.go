@@ -157,7 +157,7 @@ func looksOf(s Source) []looks {
 	}
 	all := make([]looks, len(s.Report.Decisions))
 	for i, d := range s.Report.Decisions {
-		all[i] = looks{Gate: d.Gate, Treatment: d.Treatment, Unit: d.Unit, Upper: d.Upper, Limit: d.Limit, Detect: d.Detect, Looks: []look{}}
+		all[i] = looks{Gate: report.GateWords(d), Treatment: d.Treatment, Unit: d.Unit, Upper: d.Upper, Limit: d.Limit, Detect: d.Detect, Looks: []look{}}
 	}
 	blocks := s.Report.Count.Blocks
 	step := (blocks + mostLooks - 1) / mostLooks

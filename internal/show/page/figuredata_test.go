@@ -73,19 +73,19 @@ func TestHeatHasEveryAnswer(t *testing.T) {
 // The looks are those at the gate of the report, also if it is not the gate of the run, or has another attribution of tasks.
 func TestLooksOfAnotherGate(t *testing.T) {
 	gated := short(t, 3, 6, 180, gatedFile)
-	for name, o := range map[string]compare.Options{
-		"gate": {Gates: []string{"cpu_us_per_request/total < +50%"}, LastLook: true},
-		"attribution": {Gates: []string{"cpu_us_per_request/app < +50%"}, LastLook: true, Attribute: func(task mesh.Task) mesh.Task {
+	for words, o := range map[string]compare.Options{
+		"CPU/request, total < +50%": {Gates: []string{"cpu_us_per_request/total < +50%"}, LastLook: true},
+		"CPU/request, application < +50%": {Gates: []string{"cpu_us_per_request/app < +50%"}, LastLook: true, Attribute: func(task mesh.Task) mesh.Task {
 			task.Plane = metric.App
 			return task
 		}},
 	} {
-		t.Run(name, func(t *testing.T) { checkLooks(t, gated, o) })
+		t.Run(words, func(t *testing.T) { checkLooks(t, gated, o, words) })
 	}
 }
 
-// checkLooks compares the last look of a page with the decision of its report.
-func checkLooks(t *testing.T, gated *result.Dir, o compare.Options) {
+// checkLooks compares the last look of a page with the decision of its report, and the words for its gate.
+func checkLooks(t *testing.T, gated *result.Dir, o compare.Options, words string) {
 	t.Helper()
 	r, err := answer.Analyze(gated, o)
 	if err != nil || len(r.Decisions) != 1 {
@@ -101,7 +101,7 @@ func checkLooks(t *testing.T, gated *result.Dir, o compare.Options) {
 			}
 		}
 	}
-	if err := json.Unmarshal(text, &data); err != nil || len(data.Looks) != 1 || data.Looks[0].Gate != r.Decisions[0].Gate {
+	if err := json.Unmarshal(text, &data); err != nil || len(data.Looks) != 1 || data.Looks[0].Gate != words {
 		t.Fatalf("%+v, %v", data, err)
 	}
 	all, want := data.Looks[0].Looks, r.Decisions[0]

@@ -182,7 +182,7 @@ func gateOf(v view, d compare.Decision, settle string) Claim {
 		return name
 	}
 	c := Claim{Form: gateClaim, Subject: d.Treatment, Baseline: d.Baseline, Metric: d.Metric, Relation: compare.Verdict(d.Outcome), Amount: d.Change, Unit: d.Unit}
-	words := sentenceWords{"gate": gateWords(d), "outcome": outcomeVerbs[d.Outcome], "settle": settle, "sides": side(d.Treatment) + " against " + side(d.Baseline)}
+	words := sentenceWords{"gate": GateWords(d), "outcome": outcomeVerbs[d.Outcome], "settle": settle, "sides": side(d.Treatment) + " against " + side(d.Baseline)}
 	if d.Change != nil {
 		words["change"] = ChangeWords(d) + ", "
 	}
@@ -204,8 +204,8 @@ func settleWords(r *answer.Report, d compare.Decision) string {
 // mostVariant is the largest number of characters of a definition in a sentence.
 const mostVariant = 60
 
-// gateWords is a gate with the name that reports have for its metric: "CPU/request, data plane < +25%".
-func gateWords(d compare.Decision) string {
+// GateWords is a gate with the name that reports have for its metric: "CPU/request, data plane < +25%".
+func GateWords(d compare.Decision) string {
 	return strings.Replace(d.Gate, d.Metric, quantityOf(d.Metric).name, 1)
 }
 
@@ -419,7 +419,7 @@ func gatesTable(t text) {
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		row := []string{gateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max)}
+		row := []string{GateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max)}
 		if labels > 1 {
 			row = slices.Insert(row, 1, nameOf(t.view, d.Treatment))
 		}
@@ -467,7 +467,7 @@ func gateRemarks(t text) {
 			if of[line] == nil {
 				lines = append(lines, line)
 			}
-			name := gateWords(d)
+			name := GateWords(d)
 			if severalSides(all) {
 				name += " of " + nameOf(v, d.Treatment)
 			}
