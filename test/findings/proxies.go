@@ -54,6 +54,7 @@ var proxies = map[string]proxy{
 	"apache":  {hop: "apache", pair: "apache"},
 	"traefik": {hop: "traefik", pair: "traefik", static: true},
 	"varnish": {hop: "varnish", pair: "varnish", static: true},
+	"nghttpx": {hop: "nghttpx", pair: "nghttpx", static: true},
 }
 
 // version is a proxy to measure: NAME=PROGRAM, or NAME@VERSION for a version that tare downloads.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two versions of proxies for `make proxies`, into the user's cache. nginx, HAProxy, Varnish and Apache are of two Debian releases, with
-# the C library of each. Caddy is of the older release and of its Go module, Traefik of a wheel. bin/NAME-VERSION starts each.
+# Two versions of proxies for `make proxies`, into the user's cache. nginx, HAProxy, Varnish, Apache and nghttpx are of two Debian
+# releases, with the C library of each. Caddy is of the older release and of its Go module, Traefik of a wheel. bin/NAME-VERSION starts each.
 # It needs Debian's apt-get, patchelf, and for Varnish a C compiler. Nothing is installed. A complete copy is kept.
 #
 # usage: tools/proxies/install.sh [NAME...]    caddy, traefik, debian; default: all
@@ -16,7 +16,8 @@ mkdir -p "$to/bin"
 # release SUITE: unpacks the packages of a Debian release and what they depend on, from the mirror of this machine.
 release() {
   local suite=$1 root=$to/$1 work uri
-  if [ -e "$root/complete" ]; then log "$suite: there already, $root"; return; fi
+  local packages=(nginx haproxy apache2-bin nghttp2-proxy libvarnishapi3 libjemalloc2 libedit2)
+  if [ "$(cat "$root/complete" 2>/dev/null)" = "${packages[*]}" ]; then log "$suite: there already, $root"; return; fi
   command -v patchelf >/dev/null || { log "put patchelf on PATH: apt install patchelf"; exit 1; }
   uri=$(apt-get indextargets --format '$(REPO_URI)' | awk '/\/debian\/$/ { last = $0 } END { print last }')
   work=$(mktemp -d "$to/.unpack-XXXXXX")
@@ -26,17 +27,16 @@ release() {
   local options=(-o Dir::Etc::SourceList="$work/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null -o Dir::Etc::PreferencesParts=/dev/null
     -o Dir::State::Lists="$work/lists" -o Dir::State::Status="$work/status" -o Dir::Cache="$work" -o Dir::Cache::Archives="$work/archives" -o APT::Sandbox::User=root)
   apt-get "${options[@]}" update -qq >&2
-  apt-get "${options[@]}" install -y -qq --no-install-recommends --download-only nginx haproxy apache2-bin libvarnishapi3 libjemalloc2 libedit2 >&2
+  apt-get "${options[@]}" install -y -qq --no-install-recommends --download-only "${packages[@]}" >&2
   (cd "$work/archives" && apt-get "${options[@]}" download -qq varnish >&2) # without the compiler that it depends on
   [ "$suite" != bookworm ] || (cd "$work/archives" && apt-get "${options[@]}" download -qq caddy >&2)
   for package in "$work"/archives/*.deb; do dpkg-deb -x "$package" "$work/root"; done
-  touch "$work/root/complete"
   rm -rf "$root"
   mv "$work/root" "$root"
   rm -rf "$work"
   local libraries=$root/usr/lib/x86_64-linux-gnu loader
   loader=$(find "$root" -name 'ld-linux-x86-64.so.2' | head -1)
-  for program in nginx haproxy varnishd apache2; do
+  for program in nginx haproxy varnishd apache2 nghttpx; do
     patchelf --set-interpreter "$loader" --force-rpath --set-rpath "$libraries:$root/lib/x86_64-linux-gnu:$libraries/varnish" "$root/usr/sbin/$program"
     ln -sf "$root/usr/sbin/$program" "$to/bin/$program-$suite"
   done
@@ -44,6 +44,7 @@ release() {
   printf '#!/bin/sh\nexec %s "$@" -d %s\n' "$root/usr/sbin/apache2" "$root/usr/lib/apache2" >"$to/bin/apache2-$suite"
   chmod 755 "$to/bin/apache2-$suite"
   [ "$suite" != bookworm ] || ln -sf "$root/usr/bin/caddy" "$to/bin/caddy-$suite"
+  echo "${packages[*]}" >"$root/complete"
   log "$suite: unpacked, $root"
 }
 
