@@ -388,19 +388,23 @@ func TestTutorialJob(t *testing.T) {
 	}
 	var tool map[string]string // the fields that the page gives in place of the server's
 	must.OK(t, yaml.Unmarshal([]byte(blocks[1][1]), &tool))
-	inputs := maps.Clone(server) // TestABRuns measures servers
-	maps.Copy(inputs, tool)
-	inputs["title"] = "tool"
-	r := playIn(t, work, filepath.Join(work, ".tare"), inputs, env)
-	t.Log(r.log.String())
-	if r.failed != "Compare" || r.code != console.Gate || r.outputs["compare"]["outcome"] != "breached" {
-		t.Errorf("step %q, exit code %d, %v", r.failed, r.code, r.outputs)
-	}
-	if len(g.comments) != 1 || !strings.HasPrefix(g.comments[0].Body, "<!-- tare: tool -->\n### tare: 1 gate breached") {
-		t.Errorf("comments %+v", g.comments)
-	}
-	if _, err := os.Stat(filepath.Join(work, "tare-ab", "run", "plan.json")); err != nil {
-		t.Errorf("the artifact has no results: %v", err)
+	for i, title := range []string{"server", "tool"} {
+		inputs := maps.Clone(server)
+		if title == "tool" {
+			maps.Copy(inputs, tool)
+		}
+		inputs["title"], inputs["out"] = title, "tare-"+title
+		r := playIn(t, work, filepath.Join(work, ".tare"), inputs, env)
+		t.Log(r.log.String())
+		if r.failed != "Compare" || r.code != console.Gate || r.outputs["compare"]["outcome"] != "breached" {
+			t.Errorf("%s: step %q, exit code %d, %v", title, r.failed, r.code, r.outputs)
+		}
+		if len(g.comments) != i+1 || !strings.HasPrefix(g.comments[i].Body, "<!-- tare: "+title+" -->\n### tare: 1 gate breached") {
+			t.Errorf("%s: comments %+v", title, g.comments)
+		}
+		if _, err := os.Stat(filepath.Join(work, "tare-"+title, "run", "plan.json")); err != nil {
+			t.Errorf("%s: the artifact has no results: %v", title, err)
+		}
 	}
 }
 
