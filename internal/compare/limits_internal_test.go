@@ -126,37 +126,49 @@ func TestRoundingByHand(t *testing.T) {
 	wants(t, "direction of a mean", (&pooled{Pooled: Pooled{OnRatio: true, Ratio: interval(0.4, 0.6)}}).direction(), -0.5)
 }
 
-// The speed of a slice is the mean of the logarithms of the work of all treatments, here s+0.3 and s-0.3 beside ln 100. Of a cost of
-// 300 + 200 s the slope is 200, but for a residual of 0.1 µs. A row without a value, or with an infinite one, is no reading.
+// The speed of a block is the mean of the relative work of all treatments, here 1+s: of one 0.005 more and of the other 0.005 less,
+// or the other way round. Of a cost of 300 + 200 s the slope is 200. A row without a value, or with an infinite one, is no reading.
 func TestSpeedOfSlicesByHand(t *testing.T) {
 	m := &machineSpeed{byTreatment: map[string]map[int]figures.SliceCosts{"a": {}, "b": {}}}
 	var p pairs
 	const rows = 12
 	for block := 1; block <= 6; block++ {
-		of := map[string]figures.SliceCosts{"a": {}, "b": {}}
+		of, shift := map[string]figures.SliceCosts{"a": {}, "b": {}}, 0.01*(float64(block)-3.5)
+		own := 0.005 * float64(1-2*(block%2))
+		work := func(id string, s float64) float64 {
+			if id == "a" {
+				return 60 * (1 + s + own)
+			}
+			return 40 * (1 + s - own)
+		}
 		sum := 0.0
 		for row := range rows {
-			s := 0.1*float64(row%3-1) + 0.01*float64(block)
+			s := 0.1*float64(row%3-1) + shift
 			cost := 300 + 200*s + 0.1*float64(row%2)
 			sum += cost / rows
-			for id, own := range map[string]float64{"a": 0.3, "b": -0.3} {
+			for id := range of {
 				for _, part := range figures.SpeedParts {
-					of[id][part] = append(of[id][part], 50*math.Exp(s+own))
+					of[id][part] = append(of[id][part], work(id, s))
 				}
 			}
 			of["b"]["data"], of["a"]["data"] = append(of["b"]["data"], cost), append(of["a"]["data"], 0)
 		}
 		of["b"]["data"], of["a"]["data"] = append(of["b"]["data"], math.NaN(), math.Inf(1)), append(of["a"]["data"], 0, 0)
-		for _, id := range []string{"a", "b"} {
+		for id := range of {
 			for _, part := range figures.SpeedParts {
-				of[id][part] = append(of[id][part], 50, 50)
+				of[id][part] = append(of[id][part], work(id, shift), math.NaN())
 			}
 			m.byTreatment[id][block] = of[id]
 		}
 		p.blocks, p.treatment, p.baseline = append(p.blocks, block), append(p.treatment, sum), append(p.baseline, 0)
 	}
 	at, from, ok := m.differences(dataCPU, "b", "a", p)
-	if !ok || len(from) != 2 || len(figures.SpeedParts) != 2 || math.Abs(at.Slope-200) > 1 || at.DF != 6*rows-6-1 {
+	if !ok || len(from) != 2 || len(figures.SpeedParts) != 2 || math.Abs(at.Slope-200) > 1e-6 || at.DF != 4 {
 		t.Errorf("%+v, %v, %v", at, from, ok)
+	}
+	for _, d := range at.Differences {
+		if math.Abs(d-300.05) > 1e-6 {
+			t.Errorf("differences %v, want 300.05", at.Differences)
+		}
 	}
 }

@@ -20,8 +20,8 @@ type SpeedAdjusted struct {
 	Treatments  []string `json:"treatments"`
 	// Unadjusted is the interval over machine speeds as well.
 	Unadjusted stats.Interval `json:"unadjusted"`
-	// Slope is the relative change of the difference with the logarithm of that CPU per request, from slice to slice of a
-	// deployment. At 1 both follow the machine alike. A cost that falls as the CPU rises is not adjusted.
+	// Slope is the relative change of the difference with the relative change of that CPU per request, from block to block.
+	// At 1 both follow the machine alike. A cost that falls as the CPU rises is not adjusted.
 	// It is absent if the interval of the difference contains zero.
 	Slope    *stats.Interval `json:"slope,omitempty"`
 	Narrower float64         `json:"narrower"` // relative narrowing of the interval, 0..1
@@ -116,22 +116,22 @@ func (m *machineSpeed) differences(name, treatment, baseline string, p pairs) (a
 	if !ok || !slices.Contains(speedAdjusted, metric.Base(name)) || !slices.Contains(figures.SliceParts, part) {
 		return at, nil, false
 	}
-	from = m.from(part, treatment, baseline, p.blocks)
-	blocks := make([][]stats.Reading, len(p.blocks))
+	if from = m.from(part, treatment, baseline, p.blocks); len(from) == 0 {
+		return at, nil, false
+	}
+	work := lists.Map(from, func(id string) [][]float64 { return relativeWork(m.byTreatment[id], p.blocks) })
+	speeds, readings := make([]float64, len(p.blocks)), make([][]stats.Reading, len(p.blocks))
 	for i, block := range p.blocks {
-		of := func(id string) figures.SliceCosts { return m.byTreatment[id][block] }
-		a, b := of(treatment)[part], of(baseline)[part]
+		speeds[i] = stats.Mean(lists.Map(work, func(of [][]float64) float64 { return stats.Mean(known(of[i])) }))
+		a, b := m.byTreatment[treatment][block][part], m.byTreatment[baseline][block][part]
 		for row := range min(len(a), len(b)) {
-			r := stats.Reading{Treatment: a[row], Baseline: b[row]}
-			for _, id := range from {
-				r.Speed += logWork(of(id), row) / float64(len(from))
-			}
-			if !slices.ContainsFunc([]float64{r.Treatment, r.Baseline, r.Speed}, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-				blocks[i] = append(blocks[i], r)
+			r := stats.Reading{Treatment: a[row], Baseline: b[row], Speed: stats.Mean(lists.Map(work, func(of [][]float64) float64 { return rowOf(of[i], row) }))}
+			if len(known([]float64{r.Treatment, r.Baseline, r.Speed})) == 3 {
+				readings[i] = append(readings[i], r)
 			}
 		}
 	}
-	at, ok = stats.DifferencesAtMeanSpeed(p.treatment, p.baseline, blocks)
+	at, ok = stats.DifferencesAtMeanSpeed(p.treatment, p.baseline, speeds, readings)
 	return at, from, ok
 }
 
@@ -150,16 +150,40 @@ func (m *machineSpeed) from(part, treatment, baseline string, blocks []int) (fro
 	return from
 }
 
-// logWork is the logarithm of the CPU per request that shows the speed in a slice, NaN if a part of it is unknown or zero.
-func logWork(costs figures.SliceCosts, row int) float64 {
-	sum := 0.0
-	for _, part := range figures.SpeedParts {
-		if row >= len(costs[part]) || !(costs[part][row] > 0) {
-			return math.NaN()
+// relativeWork is the CPU per request that shows the speed, in each slice of each block, relative to its mean over the blocks. It is
+// NaN if a part of it is unknown or zero.
+func relativeWork(costs map[int]figures.SliceCosts, blocks []int) [][]float64 {
+	work := make([][]float64, len(blocks))
+	for i, block := range blocks {
+		work[i] = make([]float64, len(costs[block][figures.SpeedParts[0]]))
+		for row := range work[i] {
+			for _, part := range figures.SpeedParts {
+				if v := rowOf(costs[block][part], row); v > 0 {
+					work[i][row] += v
+				} else {
+					work[i][row] = math.NaN()
+				}
+			}
 		}
-		sum += costs[part][row]
 	}
-	return math.Log(sum)
+	mean := stats.Mean(lists.Map(work, func(rows []float64) float64 { return stats.Mean(known(rows)) }))
+	for i := range work {
+		work[i] = lists.Map(work[i], func(v float64) float64 { return v / mean })
+	}
+	return work
+}
+
+// rowOf is NaN beyond the rows.
+func rowOf(rows []float64, i int) float64 {
+	if i >= len(rows) {
+		return math.NaN()
+	}
+	return rows[i]
+}
+
+// known are the finite values.
+func known(x []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
 }
 
 // Positioned is the part of a comparison that was adjusted for the positions of its trials

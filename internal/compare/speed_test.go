@@ -276,7 +276,7 @@ func TestSpreadAtMeanSpeed(t *testing.T) {
 	at, df, _ := c.spread(ts, true)
 	if c.Speed == nil || at > raw/2 {
 		t.Errorf("spread %.4f on %v, at mean speed %.4f on %v", raw, rawDF, at, df)
-	} else if d := difftest.Of("rawDF", rawDF, 7, "df", df, 7); d != "" {
+	} else if d := difftest.Of("rawDF", rawDF, 7, "df", df, 6); d != "" {
 		t.Errorf("%s: spread %.4f on %v, at mean speed %.4f on %v", d, raw, rawDF, at, df)
 	}
 }

@@ -66,8 +66,8 @@ const (
 	minReadings = 20
 )
 
-// Reading is one of several readings in a block. Speed is the logarithm of the CPU that processes used for the same work at
-// that time: higher on a slower machine.
+// Reading is one of several readings in a block. Speed is the CPU that processes used for the same work at that time, relative to
+// its mean: higher on a slower machine.
 type Reading struct {
 	Treatment, Baseline float64
 	Speed               float64
@@ -76,66 +76,79 @@ type Reading struct {
 // AtSpeed are paired differences at the mean speed of the machine.
 type AtSpeed struct {
 	Differences []float64 // by block
-	// Slope is the slope of the difference, SE its standard error and DF its degrees of freedom.
+	// Slope is the slope of the difference over blocks, SE its standard error and DF its degrees of freedom.
 	Slope, SE, DF float64
 	// Scale is the largest of the values that the differences were computed from.
 	Scale float64
 }
 
-// DifferencesAtMeanSpeed removes the part of paired differences that follows the speed of the machine. The slope is that of readings
-// within blocks. A deployment is constant in its block, so its deviation has no influence on the slope. The speeds of the
-// blocks are centred, so the mean difference is unchanged. Whether the slope is used depends on readings within blocks alone.
+// DifferencesAtMeanSpeed removes the part of paired differences that follows the speed of the machine, by the regression of
+// differences on the speeds of their blocks (analysis of covariance). speeds are relative, as in readings, and are centred: the
+// mean difference is unchanged. Whether it is used depends on readings within blocks: a deployment is constant in its block,
+// so its deviation has no influence on their slope. That slope itself is too small, because the speed changes between the slices
+// of treatments.
 //
 // A deviation of a deployment that passes into the speed of its block is taken out in part. The loss, if mostPassed of it
 // passes, is restored in all deviations. If less passes, the interval is wider than necessary. Not ok: a slower machine does
 // not make the difference larger.
-func DifferencesAtMeanSpeed(treatment, baseline []float64, blocks [][]Reading) (at AtSpeed, ok bool) {
-	if len(treatment) != len(baseline) || len(treatment) != len(blocks) || len(treatment) < minSpeedBlocks {
+func DifferencesAtMeanSpeed(treatment, baseline, speeds []float64, blocks [][]Reading) (at AtSpeed, ok bool) {
+	n := len(blocks)
+	if len(treatment) != n || len(baseline) != n || len(speeds) != n || n < minSpeedBlocks || !finite(speeds) || !slowedWithin(blocks) {
 		return at, false
 	}
-	speeds := make([]float64, len(blocks))
-	var x, y []float64 // readings less the means of their block
-	level := 0.0
-	for b, readings := range blocks {
-		if len(readings) < 2 {
-			return at, false
-		}
-		difference := 0.0
+	differences := make([]float64, n)
+	for b := range blocks {
+		differences[b] = treatment[b] - baseline[b]
+	}
+	middle, speed, costs := Mean(differences), Mean(speeds), max(Mean(treatment), Mean(baseline))
+	_, at.Slope = Regression(speeds, differences)
+	if relative := at.Slope / middle; !(relative > 0) || relative > steepest || noSpread(SD(speeds), maxAbs(speeds)) {
+		return at, false
+	}
+	rest := 0.0
+	for b := range blocks {
+		d := differences[b] - middle - at.Slope*(speeds[b]-speed)
+		rest += square(d)
+		at.Differences = append(at.Differences, middle+d/(1-mostPassed*at.Slope/costs))
+	}
+	at.DF, at.Scale = float64(n-2), maxAbs(treatment, baseline)
+	at.SE = math.Sqrt(rest/at.DF/float64(n-1)) / SD(speeds)
+	return at, true
+}
+
+// slowedWithin reports whether readings within blocks show that a slower machine makes the difference larger.
+func slowedWithin(blocks [][]Reading) bool {
+	var x, y []float64 // less the means of their block
+	for _, readings := range blocks {
+		difference, speed := 0.0, 0.0
 		for _, r := range readings {
 			share := 1 / float64(len(readings))
-			difference, speeds[b], level = difference+share*(r.Treatment-r.Baseline), speeds[b]+share*r.Speed, level+share*r.Treatment
+			difference, speed = difference+share*(r.Treatment-r.Baseline), speed+share*r.Speed
 		}
 		for _, r := range readings {
-			x, y = append(x, r.Speed-speeds[b]), append(y, r.Treatment-r.Baseline-difference)
+			x, y = append(x, r.Speed-speed), append(y, r.Treatment-r.Baseline-difference)
 		}
+	}
+	df := float64(len(x) - len(blocks) - 1)
+	if df < minReadings || noSpread(maxAbs(x), 1) {
+		return false
 	}
 	_, slope := Regression(x, y)
 	squares, rest := 0.0, 0.0
 	for i := range x {
 		squares, rest = squares+square(x[i]), rest+square(y[i]-slope*x[i])
 	}
-	at.DF = float64(len(x) - len(blocks) - 1)
-	if !(level > 0) || at.DF < minReadings || !(rest > 0) || noSpread(maxAbs(x), maxAbs(speeds)) {
-		return at, false
-	}
-	unit := Mean(treatment) * float64(len(blocks)) / level // costs may be in another unit than readings
-	at.Slope, at.SE = unit*slope, math.Abs(unit)*math.Sqrt(rest/at.DF/squares)
-	middle, costs := Mean(treatment)-Mean(baseline), max(Mean(treatment), Mean(baseline))
-	p := tDistribution(at.DF).cdf(-math.Abs(at.Slope / at.SE))
-	if relative := at.Slope / middle; !(relative > 0) || relative > steepest || !(p < covariateLevel) {
-		return at, false
-	}
-	for b := range blocks {
-		d := treatment[b] - baseline[b] - middle - at.Slope*(speeds[b]-Mean(speeds))
-		at.Differences = append(at.Differences, middle+d/(1-mostPassed*math.Abs(at.Slope)/costs))
-	}
-	at.Scale = maxAbs(treatment, baseline)
-	return at, true
+	return rest > 0 && tDistribution(df).cdf(-slope/math.Sqrt(rest/df/squares)) < covariateLevel
 }
 
-// Interval is Student's interval of the mean difference.
+// Interval is that of the mean difference. The slope costs a degree of freedom.
 func (at AtSpeed) Interval(confidence float64) Result {
-	return student(at.Differences, confidence, at.Scale)
+	r := student(at.Differences, confidence, at.Scale)
+	if n := float64(r.N); r.Known() {
+		r.SD *= math.Sqrt((n - 1) / (n - 2))
+		r.fill(r.Estimate, r.SD/math.Sqrt(n), n-2, confidence)
+	}
+	return r
 }
 
 // RelativeSlope is the change of an estimate with the speed, relative to it.

@@ -123,6 +123,12 @@ func recordedSlices(t *testing.T) (blocks [][]Reading) {
 // The measured share is 0.03 [-0.04, 0.11].
 func TestPlantedDeviations(t *testing.T) {
 	rounds, recorded := statstest.Rounds(t, 800, 8000), recordedSlices(t)
+	typical := 0.0 // CPU that shows the speed, µs
+	for _, rows := range recorded {
+		for _, row := range rows {
+			typical += math.Exp(row.Speed) / float64(12*len(recorded))
+		}
+	}
 	for _, sd := range []float64{0.01, 0.02, 0.04, 0.1} {
 		for _, share := range []float64{-0.04, 0, 0.03, 0.11, mostPassed, 0.5} {
 			for _, blocks := range []int{5, 8, 13, 20} {
@@ -130,20 +136,21 @@ func TestPlantedDeviations(t *testing.T) {
 				covered, half := 0.0, [2]float64{}
 				for range rounds {
 					cost, none, truth := make([]float64, blocks), make([]float64, blocks), 0.0
-					readings := make([][]Reading, blocks)
+					speeds, readings := make([]float64, blocks), make([][]Reading, blocks)
 					for b := range blocks {
 						deviation := sd * r.NormFloat64()
 						for _, row := range recorded[r.IntN(len(recorded))] {
 							truth += row.Treatment / float64(12*blocks)
 							row.Treatment *= 1 + deviation
-							row.Speed += share * deviation
+							row.Speed = math.Exp(row.Speed)/typical + share*deviation
+							speeds[b] += row.Speed / 12
 							cost[b] += row.Treatment / 12
 							readings[b] = append(readings[b], row)
 						}
 					}
 					result := PairedDifference(cost, none, 0.95)
 					before, _ := result.HalfWidth()
-					if at, ok := DifferencesAtMeanSpeed(cost, none, readings); ok {
+					if at, ok := DifferencesAtMeanSpeed(cost, none, speeds, readings); ok {
 						if _, enough := Narrower(at.Interval(0.95).Interval, result.Interval); enough {
 							result = at.Interval(0.95)
 						}

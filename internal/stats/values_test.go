@@ -8,7 +8,7 @@ import (
 
 // Readings are of five blocks, with speeds of their own. Within a block the treatment follows the speed with a slope of 100, and has
 // noise of ±1 that is orthogonal to it. Costs are half of readings, and deviate from the line by half of deviations.
-func slowedBlocks(deviations []float64) (treatment, baseline []float64, blocks [][]Reading) {
+func slowedBlocks(deviations []float64) (treatment, baseline, speeds []float64, blocks [][]Reading) {
 	for b, deviation := range deviations {
 		speed := 0.01 * float64(b-2)
 		var readings []Reading
@@ -16,70 +16,89 @@ func slowedBlocks(deviations []float64) (treatment, baseline []float64, blocks [
 			e, noise := 0.01*float64(1-2*(i%2)), float64(1-2*(i/2%2))
 			readings = append(readings, Reading{Treatment: 140 + 100*(speed+e) + noise, Baseline: 40, Speed: speed + e})
 		}
-		blocks, baseline = append(blocks, readings), append(baseline, 20)
+		blocks, baseline, speeds = append(blocks, readings), append(baseline, 20), append(speeds, speed)
 		treatment = append(treatment, 70+50*speed+deviation/2)
 	}
-	return treatment, baseline, blocks
+	return treatment, baseline, speeds, blocks
 }
 
+// acrossSpeeds are deviations of five deployments that are orthogonal to the speeds of their blocks.
+var acrossSpeeds = []float64{1, -2, 2, -2, 1}
+
 func TestDifferencesAtMeanSpeedByHand(t *testing.T) {
-	deviations := []float64{1, -1, 0, 2, -2}
-	at, ok := DifferencesAtMeanSpeed(slowedBlocks(deviations))
+	at, ok := DifferencesAtMeanSpeed(slowedBlocks(acrossSpeeds))
 	if !ok || len(at.Differences) != 5 {
 		t.Fatalf("%+v, %v", at, ok)
 	}
-	// 40 readings less 5 means and a slope. Squares of the noise 40, of the speed 40·10⁻⁴; a cost is half of a reading.
+	// Five blocks less a mean and a slope. Squares of half the deviations 3.5, of the speeds 10·10⁻⁴.
 	near(t, "slope", at.Slope, 50, 1e-9)
-	near(t, "degrees of freedom", at.DF, 34, 0)
-	near(t, "standard error", at.SE, 0.5*math.Sqrt(40.0/34/40e-4), 1e-9)
+	near(t, "degrees of freedom", at.DF, 3, 0)
+	near(t, "standard error", at.SE, math.Sqrt(3.5/3/10e-4), 1e-9)
 	near(t, "scale", at.Scale, 71.5, 1e-9)
-	for b, d := range deviations { // restored as if 0.15 of a relative deviation of 50/70 passed
-		near(t, "difference", at.Differences[b], 50+d/2/(1-0.15*50/70), 1e-9)
+	restored := 1 / (1 - 0.15*50/70) // as if 0.15 of a relative deviation of 50/70 passed
+	for b, d := range acrossSpeeds {
+		near(t, "difference", at.Differences[b], 50+d/2*restored, 1e-9)
 	}
-	interval(t, "relative slope", Result{Interval: at.RelativeSlope(50, 0.95)}, 1-tQuantile(34, 0.975)*at.SE/50, 1+tQuantile(34, 0.975)*at.SE/50, 1e-9)
+	half := tQuantile(3, 0.975) * math.Sqrt(3.5/3/5) * restored
+	interval(t, "interval", at.Interval(0.95), 50-half, 50+half, 1e-9)
+	interval(t, "relative slope", Result{Interval: at.RelativeSlope(50, 0.95)}, 1-tQuantile(3, 0.975)*at.SE/50, 1+tQuantile(3, 0.975)*at.SE/50, 1e-9)
 	mean := MeanAtSpeed([]AtSpeed{at, {Differences: []float64{0, 0, 0, 0, 10}, Slope: 10, SE: 3, DF: 6, Scale: 80}})
 	near(t, "mean slope", mean.Slope, 30, 1e-9)
 	near(t, "mean error", mean.SE, math.Hypot(at.SE, 3)/2, 1e-9)
-	near(t, "mean freedom", mean.DF, 40, 0)
+	near(t, "mean freedom", mean.DF, 9, 0)
 	near(t, "mean scale", mean.Scale, 80, 0)
 	near(t, "mean difference", mean.Differences[4], (at.Differences[4]+10)/2, 1e-9)
 }
 
 // A slope is used only if enough readings show one that a machine explains.
 func TestDifferencesAtMeanSpeedRefused(t *testing.T) {
-	for name, change := range map[string]func(treatment, baseline []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading){
-		"four blocks": func(treatment, baseline []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
-			return treatment[:4], baseline[:4], blocks[:4]
+	for name, change := range map[string]func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading){
+		"four blocks": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			return treatment[:4], baseline[:4], speeds[:4], blocks[:4]
 		},
-		"other numbers": func(treatment, baseline []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
-			return treatment, baseline[:4], blocks
+		"other numbers": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			return treatment, baseline[:4], speeds, blocks
 		},
-		"few readings": func(treatment, baseline []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
+		"other speeds": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			return treatment, baseline, speeds[:4], blocks
+		},
+		"an unknown speed": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			speeds[1] = math.NaN()
+			return treatment, baseline, speeds, blocks
+		},
+		"equal speeds": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			return treatment, baseline, []float64{1, 1, 1, 1, 1}, blocks
+		},
+		"few readings": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
 			for b := range blocks {
 				blocks[b] = blocks[b][:4]
 			}
-			return treatment, baseline, blocks
+			return treatment, baseline, speeds, blocks
 		},
-		"one reading": func(treatment, baseline []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
-			blocks[2] = blocks[2][:1]
-			return treatment, baseline, blocks
+		"steeper than a machine explains": func(treatment, _, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			return treatment, []float64{46, 46, 46, 46, 46}, speeds, blocks
 		},
-		"steeper than a machine explains": func(treatment, _ []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
-			return treatment, []float64{46, 46, 46, 46, 46}, blocks
+		"against the speed": func(treatment, _, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			return treatment, []float64{95, 95, 95, 95, 95}, speeds, blocks
 		},
-		"against the speed": func(treatment, _ []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
-			return treatment, []float64{95, 95, 95, 95, 95}, blocks
+		"against the speed within blocks": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
+			for b := range blocks {
+				for i := range blocks[b] {
+					blocks[b][i].Speed *= -1
+				}
+			}
+			return treatment, baseline, speeds, blocks
 		},
-		"noise": func(treatment, baseline []float64, blocks [][]Reading) ([]float64, []float64, [][]Reading) {
+		"noise": func(treatment, baseline, speeds []float64, blocks [][]Reading) ([]float64, []float64, []float64, [][]Reading) {
 			for b := range blocks {
 				for i := range blocks[b] {
 					blocks[b][i].Treatment += 9 * float64(1-2*(i/2%2))
 				}
 			}
-			return treatment, baseline, blocks
+			return treatment, baseline, speeds, blocks
 		},
 	} {
-		if at, ok := DifferencesAtMeanSpeed(change(slowedBlocks([]float64{1, -1, 0, 2, -2}))); ok {
+		if at, ok := DifferencesAtMeanSpeed(change(slowedBlocks(acrossSpeeds))); ok {
 			t.Errorf("%s: %+v", name, at)
 		}
 	}
