@@ -361,10 +361,7 @@ func (a *Agents) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	a.byNode, a.token = nil, ""
 	a.mu.Unlock()
-	if err := a.cluster.Delete(ctx, a.report, a.namespace()); err != nil {
-		return fmt.Errorf("remove the node agents: %w", err)
-	}
-	return nil
+	return hint.Prefix(a.cluster.Delete(ctx, a.report, a.namespace()), "remove the node agents")
 }
 
 func (a *Agents) namespace() cluster.Ref {

@@ -239,10 +239,8 @@ func leastLabels(hook admissionv1.MutatingWebhook) labels.Set {
 	if hook.NamespaceSelector == nil {
 		return nil
 	}
-	least := maps.Clone(hook.NamespaceSelector.MatchLabels)
-	if least == nil {
-		least = map[string]string{}
-	}
+	least := map[string]string{}
+	maps.Copy(least, hook.NamespaceSelector.MatchLabels)
 	for _, e := range hook.NamespaceSelector.MatchExpressions {
 		if e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0 {
 			least[e.Key] = e.Values[0]

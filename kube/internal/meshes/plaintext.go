@@ -33,7 +33,9 @@ type plaintextCheck struct {
 }
 
 func newPlaintextCheck(i *instance, t Target) *plaintextCheck {
-	k := &plaintextCheck{instance: i, target: t, request: apiServerProxy{i.cluster}.request}
+	k := &plaintextCheck{instance: i, target: t, request: func(ctx context.Context, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
+		return throughAPIServer(ctx, i.cluster.Typed(), p, port)
+	}}
 	if i.k.Plaintext.NodeExempt {
 		k.request = t.Plaintext
 	}
@@ -175,13 +177,7 @@ func targetPort(p *corev1.Pod, port corev1.ServicePort) int32 {
 
 func isTCP(p corev1.Protocol) bool { return p == corev1.ProtocolTCP || p == "" }
 
-// apiServerProxy sends requests through the API server, which is in no mesh and uses plain HTTP.
-type apiServerProxy struct{ cluster *cluster.Cluster }
-
-func (a apiServerProxy) request(ctx context.Context, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
-	return throughAPIServer(ctx, a.cluster.Typed(), p, port)
-}
-
+// throughAPIServer sends a request through the API server, which is in no mesh and uses plain HTTP.
 func throughAPIServer(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, getWithin)
 	defer cancel()

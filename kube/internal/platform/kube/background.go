@@ -94,7 +94,6 @@ func (b *background) slice(i int) *discoveryv1.EndpointSlice {
 // backgroundPort is the port of background services.
 const backgroundPort = 80
 
-// ChangeBackground implements [platform.Background].
 func (b *background) ChangeBackground(ctx context.Context, number int) error {
 	i := (number - 1) % b.spec.Treatment.Levels.BackgroundServices
 	if b.pods.count() > 0 {
@@ -301,7 +300,6 @@ func (sp *simulatedProxies) connect(ctx context.Context) error {
 	return sp.api.Await(ctx, sp.count(), sp.trial.spec.Treatment.Levels.BackgroundServices, sp.monitor.Err, sp.trial.options.Report)
 }
 
-// Received implements [platform.Background].
 func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, error) {
 	if sp.forward == nil {
 		return nil, nil
@@ -316,7 +314,6 @@ func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, e
 	return r, nil
 }
 
-// close closes the connection.
 func (sp *simulatedProxies) close() {
 	if sp.forward != nil {
 		sp.forward.Close()
