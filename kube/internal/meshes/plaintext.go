@@ -39,15 +39,14 @@ func newPlaintextCheck(i *instance, t Target) *plaintextCheck {
 	if i.k.Plaintext.NodeExempt {
 		k.request = t.Plaintext
 	}
-	k.services = func(ctx context.Context, namespace string) (all []corev1.Service, err error) {
-		err = i.cluster.Retry(ctx, "list the services of "+namespace, func(ctx context.Context) error {
-			list, err := i.cluster.Typed().CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
-			if err == nil {
-				all = list.Items
-			}
-			return err
+	k.services = func(ctx context.Context, namespace string) ([]corev1.Service, error) {
+		list, err := cluster.Retried(ctx, i.cluster, "list the services of "+namespace, func(ctx context.Context) (*corev1.ServiceList, error) {
+			return i.cluster.Typed().CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 		})
-		return all, err
+		if err != nil {
+			return nil, err
+		}
+		return list.Items, nil
 	}
 	return k
 }

@@ -147,11 +147,10 @@ func (p *backgroundPods) await(ctx context.Context, progress func(string)) error
 	}
 	behind, state := mesh.BackgroundName(0), ""
 	err := wait.Within(ctx, p.options.readyWithin(), time.Second, func(ctx context.Context) error {
-		var list *discoveryv1.EndpointSliceList
-		if err := p.cluster.Retry(ctx, "list the endpoints of background pods", func(ctx context.Context) (err error) {
-			list, err = p.cluster.Typed().DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: labelBackground})
-			return err
-		}); err != nil {
+		list, err := cluster.Retried(ctx, p.cluster, "list the endpoints of background pods", func(ctx context.Context) (*discoveryv1.EndpointSliceList, error) {
+			return p.cluster.Typed().DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: labelBackground})
+		})
+		if err != nil {
 			if ctx.Err() != nil { // no attempt: the last one counts
 				return err
 			}

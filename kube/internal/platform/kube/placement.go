@@ -205,10 +205,8 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	if c.DryRun() {
 		return nil, nil
 	}
-	var list *corev1.NodeList
-	err := c.Retry(ctx, "list nodes", func(ctx context.Context) (err error) {
-		list, err = c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
-		return err
+	list, err := cluster.Retried(ctx, c, "list nodes", func(ctx context.Context) (*corev1.NodeList, error) {
+		return c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 	})
 	if apierrors.IsForbidden(err) {
 		return nil, nil
