@@ -279,11 +279,8 @@ func (l nodeList) schedulable() (n int) {
 
 // nodeOf is the node of a pod, empty if unknown.
 func (l nodeList) nodeOf(pod *corev1.Pod) Node {
-	i := slices.IndexFunc(l, func(n Node) bool { return n.Name == pod.Spec.NodeName })
-	if i < 0 {
-		return Node{}
-	}
-	return l[i]
+	n, _ := lists.First(l, func(n Node) bool { return n.Name == pod.Spec.NodeName })
+	return n
 }
 
 func (l nodeList) addressesOf(pod *corev1.Pod) []string {
