@@ -41,10 +41,7 @@ func (b *Bulk) begin() error {
 	if err := mustBeEmpty(b.dir.path); err != nil {
 		return err
 	}
-	if err := b.dir.held.Mkdir(TrialsDir, 0o755); err != nil {
-		return storage("create results directory", b.dir.path, err)
-	}
-	return nil
+	return storage("create results directory", b.dir.path, b.dir.held.Mkdir(TrialsDir, 0o755))
 }
 
 // Trial writes the record of a planned trial and, unless nil, its interval log.
@@ -98,10 +95,7 @@ func (b *Bulk) Write(name string, data []byte) error {
 // Create creates a file in the directory.
 func (b *Bulk) Create(name string) (*os.File, error) {
 	f, err := b.dir.held.exclusive(name)
-	if err != nil {
-		return nil, storage("write", b.dir.held.path(name), err)
-	}
-	return f, nil
+	return f, storage("write", b.dir.held.path(name), err)
 }
 
 // Finish completes the results directory and writes the plan last.

@@ -498,10 +498,7 @@ func (r *Record) Refutations(path string) (all []Refutation) {
 	}
 	var c contradictions
 	c.sliced(r, rows)
-	for _, message := range c.found {
-		all = append(all, Refutation{SlicesFile, message})
-	}
-	return all
+	return append(all, lists.Map(c.found, func(message string) Refutation { return Refutation{SlicesFile, message} })...)
 }
 
 // sliced compares slices with the record's counts, CPU and times of readings.

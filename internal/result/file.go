@@ -68,6 +68,9 @@ var storageHelp = []struct {
 
 // storage wraps a file system error, with a hint.
 func storage(op, path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	e := &Error{Op: op, Path: path, Hinted: hint.Hinted{Err: err}}
 	// The path is printed only once. That of a root is relative.
 	if p, ok := errors.AsType[*os.PathError](err); ok && strings.HasSuffix(path, p.Path) {

@@ -216,7 +216,6 @@ func (h *held) sync(name string) error {
 	return nil
 }
 
-// path is the path of a file, for messages and programs.
 func (h *held) path(name string) string { return filepath.Join(h.Name(), filepath.FromSlash(name)) }
 
 // lockPause is the time before a second attempt to lock a directory.

@@ -60,10 +60,7 @@ func (td *TrialDir) Slices(all []Slice) (err error) {
 		_ = w.Write(row)
 	}
 	w.Flush()
-	if err := errors.Join(w.Error(), f.Sync(), f.Close()); err != nil {
-		return storage("write", path, err)
-	}
-	return nil
+	return storage("write", path, errors.Join(w.Error(), f.Sync(), f.Close()))
 }
 
 // sliceTime is in seconds, to the microsecond.

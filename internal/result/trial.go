@@ -77,10 +77,7 @@ func (td *TrialDir) moveAside() error {
 	if err := td.held.RemoveAll(own + PartialSuffix); err != nil {
 		return storage("remove", td.path+PartialSuffix, err)
 	}
-	if err := td.held.Rename(own, own+PartialSuffix); err != nil {
-		return storage("move aside", td.path, err)
-	}
-	return nil
+	return storage("move aside", td.path, td.held.Rename(own, own+PartialSuffix))
 }
 
 func (d *Dir) trialPath(id string) string { return filepath.Join(d.path, TrialsDir, id) }
@@ -112,10 +109,7 @@ func (td *TrialDir) Provenance() string { return filepath.Join(td.path, Provenan
 // Create creates a file of the trial. It fails if there is one.
 func (td *TrialDir) Create(name string) (*os.File, error) {
 	f, err := td.held.exclusive(td.name(name))
-	if err != nil {
-		return nil, storage("write", td.Path(name), err)
-	}
-	return f, nil
+	return f, storage("write", td.Path(name), err)
 }
 
 // Remove removes a file of the trial, if there is one.

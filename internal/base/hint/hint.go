@@ -27,6 +27,14 @@ func Wrap(err error, hint string) error {
 	return &Hinted{Err: err, Text: hint}
 }
 
+// Prefix puts what failed before the message of err, as [fmt.Errorf] with %w does. It returns nil if err is nil.
+func Prefix(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), err)
+}
+
 // Of returns the hint of the outermost error in err's chain that has one, or "".
 func Of(err error) string {
 	for err != nil {

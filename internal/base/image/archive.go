@@ -30,10 +30,7 @@ func Reference(s string) (name.Tag, error) {
 		return name.Tag{}, hint.New("write registry.example/name:tag", "image reference %q: an image has no URL scheme", s)
 	}
 	ref, err := name.NewTag(s, name.WithDefaultRegistry("localhost"), name.WeakValidation)
-	if err != nil {
-		return name.Tag{}, fmt.Errorf("image reference %q: %w", s, err)
-	}
-	return ref, nil
+	return ref, hint.Prefix(err, "image reference %q", s)
 }
 
 // WriteArchive writes images of one reference as a tar archive in OCI image
@@ -48,10 +45,7 @@ func WriteArchive(w io.Writer, ref name.Tag, images []Image) error {
 	if err := writeLayout(dir, ref, images); err != nil {
 		return fmt.Errorf("write image archive: %w", err)
 	}
-	if err := writeTar(w, os.DirFS(dir)); err != nil {
-		return fmt.Errorf("write image archive: %w", err)
-	}
-	return nil
+	return hint.Prefix(writeTar(w, os.DirFS(dir)), "write image archive")
 }
 
 func writeLayout(dir string, ref name.Tag, images []Image) error {
@@ -74,10 +68,8 @@ func writeLayout(dir string, ref name.Tag, images []Image) error {
 	if err != nil {
 		return err
 	}
-	old := tarball.Descriptor{Config: blobPath(manifest.Config.Digest), RepoTags: []string{ref.Name()}}
-	for _, l := range manifest.Layers {
-		old.Layers = append(old.Layers, blobPath(l.Digest))
-	}
+	old := tarball.Descriptor{Config: blobPath(manifest.Config.Digest), RepoTags: []string{ref.Name()},
+		Layers: lists.Map(manifest.Layers, func(l v1.Descriptor) string { return blobPath(l.Digest) })}
 	b, err := json.Marshal(tarball.Manifest{old})
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 )
 
@@ -67,10 +68,7 @@ func (d Destination) Load(ctx context.Context, archive string) error {
 	case <-ctx.Done():
 		return errors.Join(context.Cause(ctx), p.Stop(context.WithoutCancel(ctx), 0))
 	}
-	if err := p.Wait(); err != nil {
-		return fmt.Errorf("load image into %s: %w", d.Kind, err)
-	}
-	return nil
+	return hint.Prefix(p.Wait(), "load image into %s", d.Kind)
 }
 
 // Import is the command that loads an archive.
@@ -100,8 +98,5 @@ func Push(ctx context.Context, ref name.Tag, images []Image) (name.Digest, error
 		return digest.String(), remote.WriteIndex(ref, index, options...)
 	}
 	digest, err := push()
-	if err != nil {
-		return name.Digest{}, fmt.Errorf("push image %s: %w", ref, err)
-	}
-	return ref.Context().Digest(digest), nil
+	return ref.Context().Digest(digest), hint.Prefix(err, "push image %s", ref)
 }

@@ -132,7 +132,6 @@ func (p *Plane) send(ctx context.Context, a *adsStream, s *rpc.Stream) error {
 	}
 }
 
-// endpoints are the endpoints of services as they are now.
 func (p *Plane) endpoints(services map[int]bool) (all [][]byte) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 const (
@@ -44,10 +46,7 @@ type groups struct {
 // openGroups finds the version of the control groups below root, such as /sys/fs/cgroup.
 func openGroups(root string) (*groups, error) {
 	f, err := filesOf(root)
-	if err != nil {
-		return nil, fmt.Errorf("find the control groups in %s: %w", root, err)
-	}
-	return &groups{files: f, paths: map[string]string{}, daemons: map[string]int64{}}, nil
+	return &groups{files: f, paths: map[string]string{}, daemons: map[string]int64{}}, hint.Prefix(err, "find the control groups in %s", root)
 }
 
 // find returns the path of each container's group. A search of the whole tree happens only if one

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -141,10 +142,7 @@ func (p *Proxy) listenAdmin(path string) error {
 		return fmt.Errorf("listen for admin: %w", err)
 	}
 	p.admin = l
-	if err := os.Chmod(path, 0o600); err != nil {
-		return fmt.Errorf("listen for admin: %w", err)
-	}
-	return nil
+	return hint.Prefix(os.Chmod(path, 0o600), "listen for admin")
 }
 
 // Run serves until ctx ends. Requests in flight then have 1 s to finish.

@@ -283,28 +283,25 @@ const maxToken = 4096
 // ReadToken reads the token of the run. It refuses a file that other users can
 // read, except a Secret mounted into a pod, which belongs to another user and is
 // readable by a group.
-func ReadToken(path string) (string, error) {
+func ReadToken(path string) (token string, err error) {
+	defer func() { err = hint.Prefix(err, "read token") }()
 	f, err := os.Open(path)
 	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
+		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
+		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 && !isMounted(info) {
-		return "", hint.New("chmod 600 "+path, "read token: other users may read %s (mode %04o)", path, info.Mode().Perm())
+		return "", hint.New("chmod 600 "+path, "other users may read %s (mode %04o)", path, info.Mode().Perm())
 	}
 	b, err := io.ReadAll(io.LimitReader(f, maxToken))
-	if err != nil {
-		return "", fmt.Errorf("read token: %w", err)
+	if token = string(bytes.TrimSpace(b)); err == nil && len(token) < 16 {
+		err = fmt.Errorf("%s holds %d characters, fewer than 16", path, len(token))
 	}
-	token := string(bytes.TrimSpace(b))
-	if len(token) < 16 {
-		return "", fmt.Errorf("read token: %s holds %d characters, fewer than 16", path, len(token))
-	}
-	return token, nil
+	return token, err
 }
 
 //go:embed openapi.json

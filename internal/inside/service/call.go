@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/dial"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -65,9 +66,7 @@ var traceHeaders = []string{
 }
 
 // canonicalTrace contains the same names in net/http's canonical form.
-var canonicalTrace = func() []string {
-	return lists.Map(traceHeaders, http.CanonicalHeaderKey)
-}()
+var canonicalTrace = lists.Map(traceHeaders, http.CanonicalHeaderKey)
 
 // traceOf returns the headers to pass on. names have the form of the keys of
 // values.
@@ -174,10 +173,7 @@ func (s *Service) call(ctx context.Context, c *call, in incoming) error {
 			break
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("call %s: %w", c.service, err)
-	}
-	return nil
+	return hint.Prefix(err, "call %s", c.service)
 }
 
 func (s *Service) attempt(ctx context.Context, c *call, size int64, in incoming) error {

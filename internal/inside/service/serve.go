@@ -191,11 +191,7 @@ func (s *Service) serveWebSocket(ctx context.Context, w http.ResponseWriter, r *
 			err = c.WriteMessage(kind, message.Bytes())
 		}
 		for i := 0; i < answers && err == nil; i++ {
-			size := n.size
-			if size < 0 {
-				size = n.instance.ResponseSize.Draw()
-			}
-			err = c.WriteMessage(websocket.BinaryMessage, filled(size))
+			err = c.WriteMessage(websocket.BinaryMessage, filled(n.draw()))
 		}
 		if err != nil {
 			return
@@ -227,8 +223,6 @@ func versioned(s *Service, to http.Handler) http.Handler {
 
 // ServeGRPC is [Serve] for gRPC services.
 func ServeGRPC(ctx context.Context, l net.Listener, s http.Handler) error {
-	var protocols http.Protocols
-	protocols.SetUnencryptedHTTP2(true)
 	return httpserver.Serve(ctx, l, &http.Server{Handler: s, Protocols: httpserver.PlainProtocols(), HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams}})
 }
 
@@ -264,11 +258,7 @@ func (s *Service) callGRPC(ctx context.Context, header http.Header, n *snapshot)
 		}
 		return nil, result.status, rpc.Errorf(codeOf(result.status), "%v", err)
 	}
-	size := n.size
-	if size < 0 {
-		size = n.instance.ResponseSize.Draw()
-	}
-	return payload(size), result.status, nil
+	return payload(n.draw()), result.status, nil
 }
 
 // payload is a message of size equal bytes.

@@ -202,17 +202,21 @@ func (s *Service) work(w http.ResponseWriter, r *http.Request, n *snapshot) (sta
 		in.trace = traceOf(canonicalTrace, r.Header)
 	}
 	result := s.do(r.Context(), n, in)
-	size := n.size
-	if size < 0 {
-		size = n.instance.ResponseSize.Draw()
-	}
-	switch {
-	case result.err == nil || result.status/100 == 2: // the configuration may hide a failed call
+	size := n.draw()
+	if result.err == nil || result.status/100 == 2 { // the configuration may hide a failed call
 		n.answer(w, result.status, size)
-	default:
+	} else {
 		fail(w, result.status, result.err)
 	}
 	return result.status
+}
+
+// draw is the size of the body of one response.
+func (n *snapshot) draw() int64 {
+	if n.size >= 0 {
+		return n.size
+	}
+	return n.instance.ResponseSize.Draw()
 }
 
 // answerPlain writes the constant response. All responses share the header

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -152,12 +153,8 @@ func (s *Service) install(i app.Instance) (string, error) {
 }
 
 func matches(etags []string, current string) bool {
-	for _, e := range etags {
-		if e = strings.TrimSpace(e); e == "*" || e == current {
-			return true
-		}
-	}
-	return false
+	etags = lists.Map(etags, strings.TrimSpace)
+	return slices.Contains(etags, "*") || slices.Contains(etags, current)
 }
 
 // limiter limits the requests per second. The burst is the requests of 0.1 s,

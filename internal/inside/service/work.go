@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tare-mesh/tare/internal/base/hint"
 )
 
 // processStart is where threadTime counts from on systems without a clock of a thread's CPU time.
@@ -106,8 +108,5 @@ func (m *memory) hold(bytes int64) error {
 	if old == nil {
 		return nil
 	}
-	if err := unix.Munmap(old); err != nil {
-		return fmt.Errorf("unmap memory: %w", err)
-	}
-	return nil
+	return hint.Prefix(unix.Munmap(old), "unmap memory")
 }

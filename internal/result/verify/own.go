@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
 
@@ -122,12 +123,7 @@ func (f *findings) mayBeEmpty(d *result.Dir, dir string) bool {
 }
 
 func planned(d *result.Dir, id string) bool {
-	for _, t := range d.Plan().Trials {
-		if t.ID == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.Plan().Trials, func(t plan.Trial) bool { return t.ID == id })
 }
 
 // file judges the presence of one file.

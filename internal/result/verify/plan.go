@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -74,25 +75,11 @@ func differences(a, b *plan.Plan) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	maps.Copy(x, absent(y, x))
-	var differ []string
-	for _, name := range slices.Sorted(maps.Keys(x)) {
-		if !slices.Contains(estimated, name) && !reflect.DeepEqual(x[name], y[name]) {
-			differ = append(differ, name)
-		}
-	}
-	return differ, nil
-}
-
-// absent are the fields of y that x does not have, with the value nil.
-func absent(y, x map[string]any) map[string]any {
-	more := map[string]any{}
-	for name := range y {
-		if _, ok := x[name]; !ok {
-			more[name] = nil
-		}
-	}
-	return more
+	both := maps.Clone(x)
+	maps.Copy(both, y)
+	return lists.Where(slices.Sorted(maps.Keys(both)), func(name string) bool {
+		return !slices.Contains(estimated, name) && !reflect.DeepEqual(x[name], y[name])
+	}), nil
 }
 
 // fields is a plan as its JSON has it.

@@ -39,7 +39,7 @@ func locate(dir, name string) string {
 	if len(found) == 0 {
 		return name
 	}
-	return slices.MaxFunc(found, func(a, b string) int { return compareVersions(a, b) })
+	return slices.MaxFunc(found, compareVersions)
 }
 
 var digits = regexp.MustCompile(`[0-9]+`)
@@ -116,7 +116,6 @@ type elsewhere struct {
 // Elsewhere returns g with its program on another machine. Find returns version without a search.
 func Elsewhere(g Generator, version string) Generator { return elsewhere{g, version} }
 
-// Abilities implements [Generator].
 func (e elsewhere) Abilities() Abilities {
 	a := e.Generator.Abilities()
 	a.Find = func(context.Context) (Found, error) { return Found{Version: e.version}, nil }
@@ -150,6 +149,5 @@ func FindAll(ctx context.Context, generators []Generator) []Sought {
 
 // Missing joins the errors of the missing programs. It returns nil if none is missing.
 func Missing(sought []Sought) error {
-	errs := lists.Map(sought, func(s Sought) error { return s.Err })
-	return errors.Join(errs...)
+	return errors.Join(lists.Map(sought, func(s Sought) error { return s.Err })...)
 }

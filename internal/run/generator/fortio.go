@@ -104,7 +104,7 @@ func ParseFortio(r io.Reader) (Outcome, error) {
 	}
 	if j.NumThreads != nil {
 		if n := count(float64(*j.NumThreads)); n != nil {
-			o.Connections = ptr(int(*n))
+			o.Connections = new(int(*n))
 		}
 	}
 	if j.Sizes != nil && j.Sizes.Sum != nil {
@@ -114,7 +114,7 @@ func ParseFortio(r io.Reader) (Outcome, error) {
 	d := latencyOf(ofService)
 	d.histogram(j.DurationHistogram)
 	if d.Count > 0 {
-		o.Requests = ptr(d.Count)
+		o.Requests = new(d.Count)
 	}
 	d.addTo(&o)
 	return o, nil

@@ -101,7 +101,7 @@ func (o *Outcome) k6Counts(metric func(string) k6Metric, silent k6Metric) {
 	}
 	// The "passes" of http_req_failed count the failed requests.
 	failed, none := value(metric("http_req_failed").count("passes")), value(silent.count("count"))
-	o.OK, o.NotOK = ptr(max(0, *o.Requests-failed)), ptr(max(0, failed-none))
+	o.OK, o.NotOK = new(max(0, *o.Requests-failed)), new(max(0, failed-none))
 	if none > 0 {
 		o.Errors = map[string]int64{"no answer": none}
 	}

@@ -103,9 +103,9 @@ func ParseOha(r io.Reader, corrected bool) (Outcome, error) {
 		return o, fmt.Errorf("read output of oha: it has no summary")
 	}
 	o.Statuses, o.Errors = counts(j.Statuses), counts(j.Errors)
-	o.AllRequests = ptr(sum(o.Statuses) + sum(o.Errors)) // as in oha's rate
+	o.AllRequests = new(sum(o.Statuses) + sum(o.Errors)) // as in oha's rate
 	delete(o.Errors, ohaDeadline)
-	o.Requests = ptr(sum(o.Statuses) + sum(o.Errors))
+	o.Requests = new(sum(o.Statuses) + sum(o.Errors))
 	if v := j.Summary.Total; v != nil {
 		o.Elapsed = span(*v)
 	}

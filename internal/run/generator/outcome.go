@@ -242,10 +242,8 @@ func count(f float64) *int64 {
 	if math.IsNaN(f) || math.Abs(f) > maxCount {
 		return nil
 	}
-	return ptr(int64(math.Round(f)))
+	return new(int64(math.Round(f)))
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // maxCount bounds every parsed count, so that sums do not overflow.
 const maxCount = 1 << 53

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -77,10 +78,7 @@ func RemoveLogs(p load.Profile) error {
 	if p.HDRPath == "" {
 		return nil
 	}
-	if err := os.RemoveAll(partsOf(p.HDRPath)); err != nil {
-		return fmt.Errorf("remove the parts of the interval log: %w", err)
-	}
-	return nil
+	return hint.Prefix(os.RemoveAll(partsOf(p.HDRPath)), "remove the parts of the interval log")
 }
 
 // ParseParts reads the outputs of all parts of one load concurrently, each to its
@@ -102,7 +100,7 @@ func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(loa
 		reading.Go(routine.Guarded(func() error {
 			l, err := g.Parse(part.Stdout, part.Profile, sum)
 			loads[i] = moved(l, -part.Ahead)
-			return ofPart(i, err)
+			return hint.Prefix(err, "load worker %d", i)
 		}))
 	}
 	if err := reading.Wait(); err != nil {
@@ -126,7 +124,7 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 		reading.Go(routine.Guarded(func() error {
 			r, err := load.NewLines(part.Stdout).Report(progress)
 			if err != nil {
-				return ofPart(i, err)
+				return fmt.Errorf("load worker %d: %w", i, err)
 			}
 			r.OnClock(load.ClockOf(part.Ahead, part.Unsure))
 			reports[i] = *r
@@ -143,13 +141,6 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 	l := fromReport(&m, whole)
 	l.Workers = len(parts)
 	return l, nil
-}
-
-func ofPart(i int, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("load worker %d: %w", i, err)
 }
 
 // added returns the sum of the results of parts that one external generator each sent. A field that it does not set
@@ -209,7 +200,7 @@ func plus[T int64 | float64](a, b *T) *T {
 	if a == nil || b == nil {
 		return cmp.Or(a, b)
 	}
-	return ptr(*a + *b)
+	return new(*a + *b)
 }
 
 // MergeLogs merges the parts' interval logs into one at path. If no part has a

@@ -60,7 +60,6 @@ type Tare struct {
 // Name is the generator's name in experiment files.
 func (Tare) Name() string { return "tare" }
 
-// Abilities implements [Generator].
 func (Tare) Abilities() Abilities { return Abilities{Holds: true, merge: mergeReports} }
 
 // Command runs `tare-agent load` in the directory of the interval log, with p as
@@ -77,10 +76,7 @@ func (t Tare) Command(p load.Profile) (proc.Command, error) {
 		}
 	}
 	b, err := json.Marshal(p)
-	if err != nil {
-		return proc.Command{}, fmt.Errorf("write load profile: %w", err)
-	}
-	return proc.Command{Path: t.Agent, Args: []string{"load"}, Dir: dir, Stdin: bytes.NewReader(b)}, nil
+	return proc.Command{Path: t.Agent, Args: []string{"load"}, Dir: dir, Stdin: bytes.NewReader(b)}, hint.Prefix(err, "write load profile")
 }
 
 // Parse reads the engine's lines ([load.Line]). The last line is the report.

@@ -216,10 +216,8 @@ type external struct {
 	path string // of the program, or empty to find it by its name on PATH
 }
 
-// Name implements [Generator].
 func (g external) Name() string { return g.name }
 
-// Command implements [Generator].
 func (g external) Command(p load.Profile) (proc.Command, error) {
 	if err := g.check(p); err != nil {
 		return proc.Command{}, err
@@ -233,7 +231,6 @@ func (g external) Command(p load.Profile) (proc.Command, error) {
 	return c, nil
 }
 
-// Parse implements [Generator].
 func (g external) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress)) (result.Load, error) {
 	o, err := g.parse(stdout, p)
 	if err != nil {
@@ -242,7 +239,6 @@ func (g external) Parse(stdout io.Reader, p load.Profile, _ func(load.Progress))
 	return g.result(o, p)
 }
 
-// Abilities implements [Generator].
 func (g external) Abilities() Abilities {
 	return Abilities{Find: func(ctx context.Context) (Found, error) { return g.find(ctx) }, Needs: Needs{AtOnce: true, Warmup: g.warmup, Whole: g.whole}}
 }

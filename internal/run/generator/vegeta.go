@@ -164,7 +164,7 @@ func (v *vegetaReader) close() {
 		end = max(end, r.Done)
 	}
 	v.o.Started, v.o.Elapsed = v.first.Add(earliest), end
-	v.o.BytesIn, v.o.BytesOut = ptr(v.in), ptr(v.out)
+	v.o.BytesIn, v.o.BytesOut = new(v.in), new(v.out)
 }
 
 func (v *vegetaReader) jsonLine(line string) error {
@@ -388,7 +388,7 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 			for _, pair := range strings.Fields(values) {
 				code, n, _ := strings.Cut(pair, ":")
 				if v, ok := textInt(n); ok {
-					figures[title][code] = ptr(float64(v))
+					figures[title][code] = new(float64(v))
 				}
 			}
 			return nil
@@ -396,7 +396,7 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 		name, list := strings.Split(names, ", "), strings.Split(strings.TrimSpace(values), ", ")
 		for i := range min(len(name), len(list)) {
 			if t, err := time.ParseDuration(list[i]); err == nil && (title == "Latencies" || title == "Duration") {
-				figures[title][name[i]] = ptr(float64(t))
+				figures[title][name[i]] = new(float64(t))
 			} else if v, err := strconv.ParseFloat(list[i], 64); err == nil {
 				figures[title][name[i]] = &v
 			}
@@ -406,7 +406,7 @@ func parseVegetaText(r io.Reader) (Outcome, error) {
 	j.Latencies, j.Statuses, j.Requests, j.Rate = figures["Latencies"], figures["Status Codes"], figures["Requests"]["total"], figures["Requests"]["rate"]
 	j.BytesIn.Total, j.BytesOut.Total = figures["Bytes In"]["total"], figures["Bytes Out"]["total"]
 	if total, attack := figures["Duration"]["total"], figures["Duration"]["attack"]; total != nil && attack != nil {
-		j.Duration, j.Wait = attack, ptr(*total-*attack)
+		j.Duration, j.Wait = attack, new(*total-*attack)
 	}
 	return j.outcome(), err
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
@@ -246,7 +247,7 @@ func setLateness(l *result.Load, late []time.Duration) {
 	}
 	slices.Sort(late)
 	quantile := func(q float64) *float64 {
-		return ptr(float64(late[int(q*float64(len(late)-1))]) / 1e3)
+		return new(float64(late[int(q*float64(len(late)-1))]) / 1e3)
 	}
 	l.LatenessP50US, l.LatenessP99US, l.LatenessMaxUS = quantile(0.5), quantile(0.99), quantile(1)
 }
@@ -257,10 +258,7 @@ func readJSON(r io.Reader, generator string, into any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("read output of %s: %w", generator, err)
-	}
-	return nil
+	return hint.Prefix(json.Unmarshal(text, into), "read output of %s", generator)
 }
 
 // maxOutput bounds an output in memory, in bytes.

@@ -90,9 +90,9 @@ func (w *wrkReader) read(r io.Reader) (Outcome, error) {
 		w.slow()
 	}
 	answered := w.requests - w.o.Slow
-	w.o.NotOK = ptr(min(w.failed, answered)) // slow ones may have failed too
-	w.o.OK = ptr(answered - *w.o.NotOK)
-	w.o.Requests = ptr(answered + sum(w.o.Errors))
+	w.o.NotOK = new(min(w.failed, answered)) // slow ones may have failed too
+	w.o.OK = new(answered - *w.o.NotOK)
+	w.o.Requests = new(answered + sum(w.o.Errors))
 	for i := range w.o.Latencies {
 		l := &w.o.Latencies[i]
 		l.Source, l.Meaning = w.o.Generator, Meaning(w.o.Generator, l.Of)

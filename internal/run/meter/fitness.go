@@ -1,8 +1,12 @@
 package meter
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
 // Fitness is the load of this machine over a period, and the conditions that impair a measurement.
@@ -42,20 +46,8 @@ func (f Fitness) LatenessAt(q float64) (time.Duration, bool) {
 
 // busiest are the processes that used at least 1 % of a core.
 func busiest(cores map[int]BusyProcess) []BusyProcess {
-	var all []BusyProcess
-	for _, p := range cores {
-		if p.Cores >= 0.01 {
-			all = append(all, p)
-		}
-	}
-	slices.SortFunc(all, func(a, b BusyProcess) int {
-		if a.Cores != b.Cores {
-			if a.Cores > b.Cores {
-				return -1
-			}
-			return 1
-		}
-		return a.PID - b.PID
+	all := slices.SortedFunc(maps.Values(cores), func(a, b BusyProcess) int {
+		return cmp.Or(cmp.Compare(b.Cores, a.Cores), cmp.Compare(a.PID, b.PID))
 	})
-	return all
+	return lists.Where(all, func(p BusyProcess) bool { return p.Cores >= 0.01 })
 }

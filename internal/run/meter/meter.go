@@ -12,6 +12,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -78,8 +79,8 @@ func ContainerOf(t platform.Task) Container { return Container{t.Namespace, t.Po
 // Namespaces lists the namespaces with tasks.
 func Namespaces(tasks []platform.Task) (all []string) {
 	for _, t := range tasks {
-		if t.Namespace != "" && !slices.Contains(all, t.Namespace) {
-			all = append(all, t.Namespace)
+		if t.Namespace != "" {
+			all = lists.Add(all, t.Namespace)
 		}
 	}
 	return all
@@ -207,7 +208,6 @@ func (l Look) merge(local Look) Look {
 	return l
 }
 
-// Follower implements [Meter].
 func (c combined) Follower() Follower {
 	if f := c.cluster.Follower(); f != nil {
 		return combinedFollower{f, c.local}
@@ -264,7 +264,6 @@ type combinedFollowing struct {
 	local   chan localReading
 }
 
-// Next implements [Following].
 func (f *combinedFollowing) Next(ctx context.Context) (read []Instant, done bool, err error) {
 	read, done, err = f.cluster.Next(ctx)
 	if err != nil {

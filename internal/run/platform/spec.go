@@ -229,10 +229,7 @@ func (p Provenance) Write(name string, content []byte) error {
 
 // Command adds a command line to commands.sh, below the place where it runs.
 func (p Provenance) Command(where, command string) error {
-	if err := p.Append("commands.sh", "# %s\n%s\n\n", where, command); err != nil {
-		return fmt.Errorf("record a command line: %w", err)
-	}
-	return nil
+	return hint.Prefix(p.Append("commands.sh", "# %s\n%s\n\n", where, command), "record a command line")
 }
 
 // Append adds text to a file.

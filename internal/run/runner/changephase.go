@@ -309,7 +309,8 @@ func (s *Services) Change(ctx context.Context, trial, target, patch string) (mad
 	for _, t := range trials {
 		found := replicasOf(t, target)
 		if len(found) == 0 {
-			return made, hint.New("its replicas: "+strings.Join(names(replicasOf(t, "")), ", "), "trial %s has no service or replica %q", t.setup.of.ID, target)
+			pods := lists.Map(replicasOf(t, ""), func(v platform.Victim) string { return v.Pod })
+			return made, hint.New("its replicas: "+strings.Join(pods, ", "), "trial %s has no service or replica %q", t.setup.of.ID, target)
 		}
 		for _, v := range found {
 			if _, err := t.deployment.Configurer.Configure(ctx, v.ID, []byte(patch)); err != nil {
@@ -352,10 +353,6 @@ func replicasOf(t *trial, name string) []platform.Victim {
 	return slices.DeleteFunc(t.deployment.TaskFaults.Victims(), func(v platform.Victim) bool {
 		return v.Plane != metric.App || name != "" && v.Service != name && v.Pod != name
 	})
-}
-
-func names(all []platform.Victim) []string {
-	return lists.Map(all, func(v platform.Victim) string { return v.Pod })
 }
 
 // keep records a change, unless the trial ended meanwhile.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/capacity"
@@ -202,15 +203,11 @@ func (lr *loadRun) soon() time.Time {
 // keepProfile writes the load profile into the trial's provenance, with the placeholders of
 // secrets.
 func (lr *loadRun) keepProfile() error {
-	kept := lr.profile
-	b, err := json.MarshalIndent(kept, "", "  ")
+	b, err := json.MarshalIndent(lr.profile, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(lr.setup.dir.Provenance(), "load-profile.json"), append(b, '\n'), 0o600)
 	}
-	if err != nil {
-		return fmt.Errorf("write load profile: %w", err)
-	}
-	return nil
+	return hint.Prefix(err, "write load profile")
 }
 
 // answerSize is the required size of every answer, bytes. -1: any size, for example if the
@@ -251,7 +248,6 @@ func (lr *loadRun) early() error {
 	return cmp.Or(lr.loading.early(lr.edges.end), lr.beside.early(lr.edges.end))
 }
 
-// stop ends load and probe if they run.
 func (lr *loadRun) stop(ctx context.Context) {
 	if lr.loading != nil {
 		lr.loading.stop(ctx, lr.setup.Timing.LoadGrace)
@@ -346,10 +342,7 @@ func mergeWindow(dir *result.TrialDir, l *result.Load) (err error) {
 		return err
 	}
 	defer func() {
-		if closed := out.Close(); err == nil {
-			err = closed
-		}
-		if err != nil {
+		if err = errors.Join(err, out.Close()); err != nil {
 			_ = dir.Remove(result.MeasuredFile) // a partial file would mislead
 		}
 	}()
@@ -476,10 +469,7 @@ func (p *changeProbe) early(end time.Time) error {
 	if p.loading == nil {
 		return nil
 	}
-	if err := p.loading.early(end); err != nil {
-		return fmt.Errorf("changes.probe: %w", err)
-	}
-	return nil
+	return hint.Prefix(p.loading.early(end), "changes.probe")
 }
 
 // result waits for the end of the probe. It is nil without one.

@@ -222,7 +222,6 @@ func (l *loading) early(end time.Time) error {
 	return nil
 }
 
-// stop ends the generator if it runs.
 func (l *loading) stop(ctx context.Context, grace time.Duration) {
 	select {
 	case <-l.done:

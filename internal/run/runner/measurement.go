@@ -299,27 +299,16 @@ func (m *measurement) visits() {
 	all = slices.DeleteFunc(all, func(v platform.Visitor) bool { // changes started it
 		return slices.ContainsFunc(m.load.journal.record.Tasks, func(t result.TaskUsage) bool { return t.ID == v.Name })
 	})
-	system, unknown := split(all)
+	unknown := lists.Where(all, func(v platform.Visitor) bool { return !v.System })
 	w := result.Warning{Code: "came-and-went", Hint: "find the workload, Job or CronJob that starts it, and suspend it during the run"}
 	if len(unknown) > 0 {
 		w.Invalidates, w.Message = true, visitText(unknown)
-	} else if len(system) > 0 {
-		w.Message = visitText(system)
+	} else if len(all) > 0 {
+		w.Message = visitText(all)
 	} else {
 		return
 	}
 	m.load.journal.warn(w)
-}
-
-func split(all []platform.Visitor) (system, unknown []platform.Visitor) {
-	for _, v := range all {
-		if v.System {
-			system = append(system, v)
-		} else {
-			unknown = append(unknown, v)
-		}
-	}
-	return system, unknown
 }
 
 // visitText names at most four visitors.

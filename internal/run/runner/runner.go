@@ -282,10 +282,7 @@ func Refused(x *experiment.Experiment, meshes map[string]mesh.Definition, p plat
 	if err := experiment.CheckBackground(x, used); err != nil {
 		return err
 	}
-	if err := timeline.Check(x.Faults, p.Faults); err != nil {
-		return fmt.Errorf("prepare platform %s: %w", x.Platform.Kind, err)
-	}
-	return nil
+	return hint.Prefix(timeline.Check(x.Faults, p.Faults), "prepare platform %s", x.Platform.Kind)
 }
 
 // prepare prepares the platform for the meshes of pending trials and records the versions it

@@ -409,11 +409,9 @@ func (t *memoryTrace) between(start time.Time, end result.Reading) []result.Memo
 	if end.RSS > 0 {
 		inside = append(inside, end)
 	}
-	var all []result.MemoryReading
-	for _, r := range inside {
-		all = append(all, result.MemoryReading{Seconds: r.At.Sub(start).Seconds(), RSS: r.RSS, CPU: r.CPU})
-	}
-	return all
+	return lists.Map(inside, func(r result.Reading) result.MemoryReading {
+		return result.MemoryReading{Seconds: r.At.Sub(start).Seconds(), RSS: r.RSS, CPU: r.CPU}
+	})
 }
 
 func everySecond(readings []result.Reading) (kept []result.Reading) {

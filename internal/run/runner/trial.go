@@ -243,7 +243,6 @@ func (t *trial) awaitMeasure(ctx context.Context) error {
 	return t.measurement.until(ctx, t.load.edges.begin, nil)
 }
 
-// prepareLoad does what precedes the start of the load.
 func (t *trial) prepareLoad(ctx context.Context) (err error) {
 	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
 		return err
@@ -325,7 +324,6 @@ func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Readi
 
 func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }
 
-// starts stops and starts the entry's pods after the load.
 func (t *trial) starts(ctx context.Context) error {
 	if t.deployment.StopAndStart == nil {
 		return fmt.Errorf("starts: %w by platform %s", errors.ErrUnsupported, t.setup.Experiment.Platform.Kind)
@@ -379,7 +377,6 @@ func Executions(x *experiment.Experiment, seed uint64, programs ...app.Topology)
 	return s
 }
 
-// execute executes the programs of a round in turn.
 func (rd *round) execute(ctx context.Context) error {
 	members, x := rd.alive(), rd.run.Experiment
 	var programs []app.Topology

@@ -151,7 +151,6 @@ var checks = []validityCheck{
 	{"cpu-stolen", stolen, "steal time: use a machine with dedicated CPUs, or more blocks", warns, append(slices.Clone(latencies), cpus...)},
 }
 
-// checked makes every check on the trial.
 func (t *trial) checked() []result.Warning {
 	s := t.seen
 	s.record, s.load, s.limits = &t.journal.record, t.journal.record.Load, t.setup.Experiment.Validity

@@ -197,7 +197,6 @@ func (t *trial) step(ctx context.Context, p phase) {
 	}
 }
 
-// alive are the members that have not failed.
 func (rd *round) alive() (all []*trial) {
 	return lists.Where(rd.members, func(t *trial) bool { return t.outcome == nil })
 }

@@ -216,8 +216,7 @@ func (t *Timeline) Heal(ctx context.Context, all bool) error {
 		}
 	}
 	t.mu.Unlock()
-	failed := lists.Map(left, func(in *injected) error { return t.heal(ctx, in) })
-	return errors.Join(failed...)
+	return errors.Join(lists.Map(left, func(in *injected) error { return t.heal(ctx, in) })...)
 }
 
 // Injected returns the injected faults, in order.
@@ -297,16 +296,11 @@ func refusal(described experiment.FaultKind, f experiment.Fault, p platform.Faul
 
 // supported lists the kinds of faults that a platform can inject.
 func supported(p platform.Faults) string {
-	var names []string
-	for _, k := range experiment.FaultKinds() {
-		if slices.Contains(p.Abilities, k.Ability) {
-			names = append(names, k.Name)
-		}
-	}
-	if names == nil {
+	kinds := lists.Where(experiment.FaultKinds(), func(k experiment.FaultKind) bool { return slices.Contains(p.Abilities, k.Ability) })
+	if kinds == nil {
 		return "remove the faults"
 	}
-	return "supported here: " + strings.Join(names, ", ")
+	return "supported here: " + strings.Join(lists.Map(kinds, func(k experiment.FaultKind) string { return k.Name }), ", ")
 }
 
 // missing is the first ability of the kinds of faults that the deployment lacks, "" for none.
@@ -358,11 +352,11 @@ func endAndRestart(ctx context.Context, d *platform.Deployment, f experiment.Fau
 }
 
 func freeze(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target) ([]byte, error) {
-	return nil, each(t, func(task string) error { return named("freeze", task, d.TaskFaults.Freeze(ctx, task, true)) })
+	return nil, each(t, func(task string) error { return hint.Prefix(d.TaskFaults.Freeze(ctx, task, true), "freeze %s", task) })
 }
 
 func thaw(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
-	return each(t, func(task string) error { return named("resume", task, d.TaskFaults.Freeze(ctx, task, false)) })
+	return each(t, func(task string) error { return hint.Prefix(d.TaskFaults.Freeze(ctx, task, false), "resume %s", task) })
 }
 
 func scale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
@@ -382,7 +376,7 @@ func unscale(ctx context.Context, d *platform.Deployment, f experiment.Fault, t 
 // remove ends a pod as a cluster does: the application drains, then its sidecar ends.
 func remove(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) error {
 	if d.Scaler != nil {
-		return named("remove", t.name, d.Scaler.Shrink(ctx, t.name, grace(f)))
+		return hint.Prefix(d.Scaler.Shrink(ctx, t.name, grace(f)), "remove %s", t.name)
 	}
 	for _, task := range t.tasks {
 		if err := end(ctx, d, task, grace(f)); err != nil {
@@ -396,7 +390,7 @@ func grace(f experiment.Fault) time.Duration { return time.Duration(f.Grace) }
 
 func bringBack(ctx context.Context, d *platform.Deployment, t target) error {
 	if d.Scaler != nil {
-		return named("bring back", t.name, d.Scaler.Grow(ctx, t.name))
+		return hint.Prefix(d.Scaler.Grow(ctx, t.name), "bring back %s", t.name)
 	}
 	for i := range t.tasks { // the sidecar first, so that the application can call
 		if err := restartTask(ctx, d, t.tasks[len(t.tasks)-1-i]); err != nil {
@@ -415,11 +409,11 @@ func configure(patch func(experiment.Fault) any) kind {
 				return nil, err
 			}
 			undo, err := d.Configurer.Configure(ctx, t.tasks[0], b)
-			return undo, named("change", t.tasks[0], err)
+			return undo, hint.Prefix(err, "change %s", t.tasks[0])
 		},
 		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, undo []byte) error {
 			_, err := d.Configurer.Configure(ctx, t.tasks[0], undo)
-			return named("change", t.tasks[0], err)
+			return hint.Prefix(err, "change %s", t.tasks[0])
 		},
 	}
 }
@@ -429,28 +423,20 @@ func impair(how func(experiment.Fault) platform.Impairment) kind {
 	return kind{
 		pods: true, lasting: true, network: how,
 		inject: func(ctx context.Context, d *platform.Deployment, f experiment.Fault, t target) ([]byte, error) {
-			return nil, named("impair the network of", t.name, d.NetworkFaults.Impair(ctx, t.name, how(f)))
+			return nil, hint.Prefix(d.NetworkFaults.Impair(ctx, t.name, how(f)), "impair the network of %s", t.name)
 		},
 		heal: func(ctx context.Context, d *platform.Deployment, _ experiment.Fault, t target, _ []byte) error {
-			return named("mend the network of", t.name, d.NetworkFaults.Mend(ctx, t.name))
+			return hint.Prefix(d.NetworkFaults.Mend(ctx, t.name), "mend the network of %s", t.name)
 		},
 	}
 }
 
 func end(ctx context.Context, d *platform.Deployment, task string, grace time.Duration) error {
-	return named("end", task, d.TaskFaults.End(ctx, task, grace))
+	return hint.Prefix(d.TaskFaults.End(ctx, task, grace), "end %s", task)
 }
 
 func restartTask(ctx context.Context, d *platform.Deployment, task string) error {
-	return named("restart", task, d.TaskFaults.Restart(ctx, task))
-}
-
-// named adds to an error the verb, and the task or pod.
-func named(verb, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("%s %s: %w", verb, name, err)
+	return hint.Prefix(d.TaskFaults.Restart(ctx, task), "restart %s", task)
 }
 
 func each(t target, do func(task string) error) error {

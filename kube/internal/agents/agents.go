@@ -339,12 +339,10 @@ func isRunning(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil
 }
 
-func (a *Agents) pods(ctx context.Context, namespace string) (pods *corev1.PodList, err error) {
-	err = a.cluster.Retry(ctx, "list the node agents", func(ctx context.Context) (err error) {
-		pods, err = a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
-		return err
+func (a *Agents) pods(ctx context.Context, namespace string) (*corev1.PodList, error) {
+	return cluster.Retried(ctx, a.cluster, "list the node agents", func(ctx context.Context) (*corev1.PodList, error) {
+		return a.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label})
 	})
-	return pods, err
 }
 
 // Stop removes the agents and returns when they are gone.
@@ -361,10 +359,7 @@ func (a *Agents) Stop(ctx context.Context) error {
 	a.mu.Lock()
 	a.byNode, a.token = nil, ""
 	a.mu.Unlock()
-	if err := a.cluster.Delete(ctx, a.report, a.namespace()); err != nil {
-		return fmt.Errorf("remove the node agents: %w", err)
-	}
-	return nil
+	return hint.Prefix(a.cluster.Delete(ctx, a.report, a.namespace()), "remove the node agents")
 }
 
 func (a *Agents) namespace() cluster.Ref {

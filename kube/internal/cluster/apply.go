@@ -86,13 +86,9 @@ func (c *Cluster) Get(ctx context.Context, ref Ref) (*unstructured.Unstructured,
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", ref, err)
 	}
-	var got *unstructured.Unstructured
-	err = c.Retry(ctx, "read "+ref.String(), func(ctx context.Context) error {
-		var err error
-		got, err = client.Get(ctx, ref.Name, metav1.GetOptions{})
-		return err
+	return Retried(ctx, c, "read "+ref.String(), func(ctx context.Context) (*unstructured.Unstructured, error) {
+		return client.Get(ctx, ref.Name, metav1.GetOptions{})
 	})
-	return got, err
 }
 
 // Patch changes fields of an existing object by a JSON merge patch (RFC 7386). It does not label the object: it may be

@@ -36,6 +36,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
@@ -159,18 +160,24 @@ func (c *Cluster) Retry(ctx context.Context, op string, f func(context.Context) 
 	return c.requests.retry(ctx, op, f)
 }
 
-// Version is the API server's, such as v1.36.3.
-func (c *Cluster) Version(ctx context.Context) (string, error) {
-	var version string
-	err := c.Retry(ctx, "get the version", func(ctx context.Context) error {
-		body, err := c.typed.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
-		if err != nil {
-			return err
-		}
-		version, err = gitVersion(body)
+// Retried returns the result of f, which it calls as [Cluster.Retry] does.
+func Retried[T any](ctx context.Context, c *Cluster, op string, f func(context.Context) (T, error)) (got T, err error) {
+	err = c.Retry(ctx, op, func(ctx context.Context) (err error) {
+		got, err = f(ctx)
 		return err
 	})
-	return version, err
+	return got, err
+}
+
+// Version is the API server's, such as v1.36.3.
+func (c *Cluster) Version(ctx context.Context) (string, error) {
+	return Retried(ctx, c, "get the version", func(ctx context.Context) (string, error) {
+		body, err := c.typed.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Raw()
+		if err != nil {
+			return "", err
+		}
+		return gitVersion(body)
+	})
 }
 
 func gitVersion(body []byte) (string, error) {
@@ -342,58 +349,40 @@ func OnKWOKNodes(spec *corev1.PodSpec) {
 
 // KWOKPods returns the number of pods for which the nodes of KWOK have room, those that exist included.
 func (c *Cluster) KWOKPods(ctx context.Context) (room int, err error) {
-	err = c.Retry(ctx, "list the simulated nodes", func(ctx context.Context) error {
-		list, err := c.typed.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: typeLabel + "=" + kwokType})
-		if err != nil {
-			return err
+	all, err := c.listNodes(ctx, "list the simulated nodes", metav1.ListOptions{LabelSelector: typeLabel + "=" + kwokType})
+	for _, n := range all {
+		if IsReady(n) && !n.Spec.Unschedulable {
+			room += int(n.Status.Allocatable.Pods().Value())
 		}
-		room = 0
-		for _, n := range list.Items {
-			if IsReady(n) && !n.Spec.Unschedulable {
-				room += int(n.Status.Allocatable.Pods().Value())
-			}
-		}
-		return nil
-	})
+	}
 	return room, err
 }
 
 // SimulatedNodes are the names of the simulated nodes, none without permission to list nodes.
 func (c *Cluster) SimulatedNodes(ctx context.Context) (map[string]bool, error) {
-	names := map[string]bool{}
-	err := c.Retry(ctx, "list the simulated nodes", func(ctx context.Context) error {
-		list, err := c.typed.CoreV1().Nodes().List(ctx, nodesWhose(" in "))
-		if err != nil {
-			return err
-		}
-		for _, n := range list.Items {
-			names[n.Name] = true
-		}
-		return nil
-	})
+	all, err := c.listNodes(ctx, "list the simulated nodes", nodesWhose(" in "))
 	if IsForbidden(err) {
 		err = nil
 	}
-	return names, err
+	return lists.Set(all, func(n corev1.Node) string { return n.Name }), err
 }
 
 // Nodes lists the real nodes.
 func (c *Cluster) Nodes(ctx context.Context) ([]Node, error) {
-	var all []Node
-	err := c.Retry(ctx, "list the nodes", func(ctx context.Context) error {
-		list, err := c.typed.CoreV1().Nodes().List(ctx, RealNodes())
-		if err != nil {
-			return err
-		}
-		all = nil
-		for _, n := range list.Items {
-			all = append(all, Node{Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()),
-				Cores: n.Status.Allocatable.Cpu().AsApproximateFloat64(), Memory: n.Status.Allocatable.Memory().Value(),
-				BootID: n.Status.NodeInfo.BootID, Ready: IsReady(n)})
-		}
-		return nil
-	})
-	return all, err
+	all, err := c.listNodes(ctx, "list the nodes", RealNodes())
+	return lists.Map(all, func(n corev1.Node) Node {
+		return Node{Name: n.Name, CPUs: int(n.Status.Capacity.Cpu().Value()),
+			Cores: n.Status.Allocatable.Cpu().AsApproximateFloat64(), Memory: n.Status.Allocatable.Memory().Value(),
+			BootID: n.Status.NodeInfo.BootID, Ready: IsReady(n)}
+	}), err
+}
+
+func (c *Cluster) listNodes(ctx context.Context, op string, o metav1.ListOptions) ([]corev1.Node, error) {
+	list, err := Retried(ctx, c, op, func(ctx context.Context) (*corev1.NodeList, error) { return c.typed.CoreV1().Nodes().List(ctx, o) })
+	if err != nil {
+		return nil, err
+	}
+	return list.Items, nil
 }
 
 // TakesPods reports whether a pod without tolerations can be scheduled on a node.

@@ -354,9 +354,7 @@ func (x *explainer) blockers(ctx context.Context, o *unstructured.Unstructured) 
 	if err != nil {
 		remaining = append(remaining, "its content cannot be listed: "+message(err))
 	}
-	for _, r := range remaining {
-		e.reasons = append(e.reasons, reason{text: r})
-	}
+	e.reasons = append(e.reasons, lists.Map(remaining, func(text string) reason { return reason{text: text} })...)
 	return e
 }
 
@@ -387,7 +385,7 @@ var normalReasons = map[string]bool{"": true, "ContainerCreating": true, "PodIni
 func (x *explainer) podReasons(ctx context.Context, pod *corev1.Pod, events []corev1.Event) (found []reason) {
 	// A container without a readiness probe is ready between two crashes.
 	restarted := slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.RestartCount > 0 })
-	if podReady(pod) && !restarted || pod.Status.Phase == corev1.PodSucceeded {
+	if PodReady(pod) && !restarted || pod.Status.Phase == corev1.PodSucceeded {
 		return nil
 	}
 	name := "pod " + pod.Name
@@ -419,13 +417,11 @@ func (x *explainer) podReasons(ctx context.Context, pod *corev1.Pod, events []co
 	return found
 }
 
-func podReady(pod *corev1.Pod) bool {
-	for _, condition := range pod.Status.Conditions {
-		if condition.Type == corev1.PodReady {
-			return condition.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+// PodReady reports whether a pod's condition Ready is true.
+func PodReady(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // Restarts of a container that crashes.
@@ -473,7 +469,7 @@ func readySince(pod *corev1.Pod, at time.Time) bool {
 	if pod.Status.Phase == corev1.PodSucceeded {
 		return true
 	}
-	return podReady(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+	return PodReady(pod) && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && !c.LastTransitionTime.After(at)
 	})
 }

@@ -204,10 +204,8 @@ func (c *Cluster) Objects(ctx context.Context, q Query) ([]Object, error) {
 // Namespaced reports whether objects of a kind are in a namespace, by API discovery. A kind that the cluster does not
 // know is an error that wraps [errors.ErrUnsupported].
 func (c *Cluster) Namespaced(ctx context.Context, kind schema.GroupVersionKind) (bool, error) {
-	var mapping *meta.RESTMapping
-	err := c.Retry(ctx, "find the kind "+kind.Kind, func(context.Context) (err error) {
-		mapping, err = c.resources.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-		return err
+	mapping, err := Retried(ctx, c, "find the kind "+kind.Kind, func(context.Context) (*meta.RESTMapping, error) {
+		return c.resources.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	})
 	if meta.IsNoMatchError(err) {
 		return false, fmt.Errorf("the cluster does not have the kind %s of %s: %w", kind.Kind, kind.GroupVersion(), errors.ErrUnsupported)

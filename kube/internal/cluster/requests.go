@@ -38,7 +38,6 @@ type requests struct {
 	dryRun  bool   // send nothing
 }
 
-// retry implements [Cluster.Retry].
 func (r requests) retry(ctx context.Context, op string, f func(context.Context) error) error {
 	if err := r.refuseDryRun(op); err != nil {
 		return err
@@ -229,7 +228,6 @@ type credentials struct {
 	pause  time.Duration
 }
 
-// RoundTrip implements [http.RoundTripper].
 func (c *credentials) RoundTrip(r *http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	failed := c.failed

@@ -84,11 +84,8 @@ const pageSize = 500
 func (g *Guard) eachPod(ctx context.Context, f func(*corev1.Pod)) error {
 	options := metav1.ListOptions{Limit: pageSize}
 	for {
-		var page *corev1.PodList
-		err := g.cluster.Retry(ctx, "list the pods of every namespace", func(ctx context.Context) error {
-			var err error
-			page, err = g.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
-			return err
+		page, err := cluster.Retried(ctx, g.cluster, "list the pods of every namespace", func(ctx context.Context) (*corev1.PodList, error) {
+			return g.cluster.Typed().CoreV1().Pods(metav1.NamespaceAll).List(ctx, options)
 		})
 		if err != nil {
 			return err

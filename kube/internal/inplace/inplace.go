@@ -14,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
 
@@ -45,7 +46,7 @@ type Report struct {
 
 // Begin stores the values that change, and marks the namespace. An ended attempt is put back first.
 // workloads get podMarks by [Application.Restart]. Nothing is changed if the application cannot be restarted.
-func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks Marks, report Report) (*Application, error) {
+func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace string, workloads []cluster.Ref, marks, podMarks mesh.Marks, report Report) (*Application, error) {
 	a := &Application{cluster: c, state: state{Namespace: namespace}}
 	if manifest.IsSystemNamespace(namespace) {
 		return nil, fmt.Errorf("namespace %s is one of the cluster's own: %w in place", namespace, errors.ErrUnsupported)
@@ -63,7 +64,7 @@ func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace s
 	restarted := map[string]string{annotationRestarted: s.Run}
 	for _, ref := range workloads {
 		annotations := merged(podMarks.Annotations, restarted)
-		if err := a.add(ctx, changed{Ref: ref, Pods: true}, Marks{podMarks.Labels, annotations}); err != nil {
+		if err := a.add(ctx, changed{Ref: ref, Pods: true}, mesh.Marks{Labels: podMarks.Labels, Annotations: annotations}); err != nil {
 			return nil, err
 		}
 	}
@@ -81,7 +82,7 @@ func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace s
 }
 
 // add reads an object and adds the changes that marks make.
-func (a *Application) add(ctx context.Context, x changed, m Marks) error {
+func (a *Application) add(ctx context.Context, x changed, m mesh.Marks) error {
 	before := func(string, string) *string { return nil }
 	if !a.cluster.DryRun() {
 		o, err := a.cluster.Get(ctx, x.Ref)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 )
@@ -46,7 +47,7 @@ func TestRestartable(t *testing.T) {
 // A patch sets only its own labels and annotations, and removes absent ones again.
 func TestPatch(t *testing.T) {
 	old := "off"
-	x := changed{Pods: true, Changes: changesOf(Marks{Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}, func(_, name string) *string {
+	x := changed{Pods: true, Changes: changesOf(mesh.Marks{Labels: map[string]string{"a": "1"}, Annotations: map[string]string{"b": "2"}}, func(_, name string) *string {
 		if name == "b" {
 			return &old
 		}
@@ -114,7 +115,7 @@ func TestRealInPlace(t *testing.T) {
 	must.OK(t, ended.Run())
 	dead.PID = ended.Process.Pid
 	stamp := cluster.Stamp{Run: "test-in-place", Owner: dead}
-	a := must.Get(Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"mesh": "on"}}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}))(t)
+	a := must.Get(Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, mesh.Marks{Labels: map[string]string{"mesh": "on"}}, mesh.Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}))(t)
 	must.OK(t, a.Restart(ctx, nil))
 	marked, restarted := read()
 	if restarted.Annotations[annotationRestarted] == "" {
@@ -144,14 +145,14 @@ func TestRealInPlace(t *testing.T) {
 		t.Errorf("a second time: %v", err)
 	}
 	// A later trial of the treatment has the same revision.
-	a = must.Get(Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{}, Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}))(t)
+	a = must.Get(Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, mesh.Marks{}, mesh.Marks{Annotations: map[string]string{"own": "mesh"}}, Report{}))(t)
 	must.OK(t, errors.Join(a.Restart(ctx, nil), a.Restore(ctx, Report{})))
 	revisions, err := apps.ReplicaSets(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(revisions.Items) != 2 {
 		t.Errorf("%d revisions in the rollout history, want 2: %v", len(revisions.Items), err)
 	}
 	// A mesh whose labels could not be taken back is refused before it changes anything.
-	_, err = Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, Marks{Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}, Marks{}, Report{})
+	_, err = Begin(ctx, c, stamp, namespace, []cluster.Ref{ref}, mesh.Marks{Labels: map[string]string{"pod-security.kubernetes.io/enforce": "privileged"}}, mesh.Marks{}, Report{})
 	if !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("a label for pod security: %v", err)
 	}

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
 
@@ -29,9 +30,6 @@ const (
 	// annotationRestarted on a pod template makes a controller replace the pods, as kubectl rollout restart does.
 	annotationRestarted = "tare.dev/restarted"
 )
-
-// Marks are labels and annotations.
-type Marks struct{ Labels, Annotations map[string]string }
 
 // state is the changes of an application.
 type state struct {
@@ -61,10 +59,8 @@ func IsState(ref cluster.Ref) bool {
 
 func (s state) configMap() (*corev1.ConfigMap, error) {
 	text, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("write the state of namespace %s: %w", s.Namespace, err)
-	}
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: stateName}, Data: map[string]string{stateKey: string(text)}}, nil
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: stateName}, Data: map[string]string{stateKey: string(text)}},
+		hint.Prefix(err, "write the state of namespace %s", s.Namespace)
 }
 
 // readState reads the state of a namespace, false if nothing is changed there.
@@ -110,7 +106,7 @@ func (s state) own(namespace string) bool {
 }
 
 // changesOf are the changes that set marks, with the values before them.
-func changesOf(m Marks, before func(field, name string) *string) (all []change) {
+func changesOf(m mesh.Marks, before func(field, name string) *string) (all []change) {
 	for _, f := range []struct {
 		name  string
 		marks map[string]string
@@ -145,10 +141,7 @@ func (c changed) patch(changes []change, value func(change) *string) ([]byte, er
 		at = map[string]any{name: at}
 	}
 	text, err := json.Marshal(at)
-	if err != nil {
-		return nil, fmt.Errorf("change %s: %w", c.Ref, err)
-	}
-	return text, nil
+	return text, hint.Prefix(err, "change %s", c.Ref)
 }
 
 func (c changed) metadataPath() []string {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/inplace"
@@ -136,10 +137,7 @@ func Delete(ctx context.Context, c *cluster.Cluster, report func(string), runs .
 			err = errors.Join(err, inplace.Restore(ctx, c, namespace, inplace.Report{Notice: report, Progress: report}))
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("delete leftovers of earlier runs: %w", err)
-	}
-	return nil
+	return hint.Prefix(err, "delete leftovers of earlier runs")
 }
 
 // InPlace are the namespaces of applications that the run measured in place. Deleting its objects puts them back.

@@ -31,26 +31,22 @@ type clusterInfo struct {
 func readClusterInfo(ctx context.Context, c *cluster.Cluster, serviceCIDR string) (clusterInfo, error) {
 	var s clusterInfo
 	var pods, ready []string // networks of pods, and names of nodes
-	err := c.Retry(ctx, "list nodes", func(ctx context.Context) error {
-		list, err := c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
-		if err != nil {
-			return err
-		}
-		s.nodes, s.allNodes, pods, ready = 0, len(list.Items), nil, nil
-		for _, n := range list.Items {
-			if cluster.TakesPods(n) {
-				s.nodes++
-			}
-			pods = append(pods, n.Spec.PodCIDRs...)
-			s.distribution = distribution(n)
-			if cluster.IsReady(n) {
-				ready = append(ready, n.Name)
-			}
-		}
-		return nil
+	list, err := cluster.Retried(ctx, c, "list nodes", func(ctx context.Context) (*corev1.NodeList, error) {
+		return c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 	})
 	if err != nil {
 		return s, err
+	}
+	s.allNodes = len(list.Items)
+	for _, n := range list.Items {
+		if cluster.TakesPods(n) {
+			s.nodes++
+		}
+		pods = append(pods, n.Spec.PodCIDRs...)
+		s.distribution = distribution(n)
+		if cluster.IsReady(n) {
+			ready = append(ready, n.Name)
+		}
 	}
 	for _, node := range ready[:min(3, len(ready))] { // one may not answer
 		if s.domain = clusterDomain(ctx, c, node); s.domain != "" {
@@ -109,11 +105,8 @@ var validRange = regexp.MustCompile(`range of valid IPs is ([0-9a-fA-F.:/]+)`)
 // serviceNetworks reads the ServiceCIDR objects of Kubernetes 1.33 and later. Earlier API servers name the range when
 // they refuse a Service with an invalid address, which is sent as a dry run.
 func serviceNetworks(ctx context.Context, c *cluster.Cluster) ([]string, error) {
-	var found *networkingv1.ServiceCIDR
-	err := c.Retry(ctx, "read the service CIDR", func(ctx context.Context) error {
-		var err error
-		found, err = c.Typed().NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
-		return err
+	found, err := cluster.Retried(ctx, c, "read the service CIDR", func(ctx context.Context) (*networkingv1.ServiceCIDR, error) {
+		return c.Typed().NetworkingV1().ServiceCIDRs().Get(ctx, "kubernetes", metav1.GetOptions{})
 	})
 	if err == nil && len(found.Spec.CIDRs) > 0 {
 		return found.Spec.CIDRs, nil

@@ -117,7 +117,6 @@ func (p controlPlane) workload(ctx context.Context, w mesh.Workload, namespace s
 	return c, nil
 }
 
-// condition checks a condition of an object's status.
 func (p controlPlane) condition(ctx context.Context, condition mesh.Condition, namespace string) (check.Check, error) {
 	ref := ConditionRef(condition, namespace)
 	c := check.Check{Name: ref.String() + " is " + condition.Type, Detail: "it does not exist",

@@ -133,12 +133,7 @@ func (e evidence) best(proves string, x expectation) (best int, total float64, s
 			best, total = i, n
 		}
 	}
-	for _, p := range x.pods {
-		if !moved[p] {
-			still = append(still, p)
-		}
-	}
-	return best, total, still
+	return best, total, lists.Where(x.pods, func(p *corev1.Pod) bool { return !moved[p] })
 }
 
 // increase returns the increase of counter i in a pod, or its value if the value is proof. A value below the earlier one follows a restart.

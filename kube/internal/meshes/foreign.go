@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -125,20 +126,18 @@ func (a adopter) revisionsOf(ctx context.Context, w mesh.Workload) (names []stri
 	if kinds[w.Kind] != cluster.KindDeployment {
 		return nil, nil
 	}
-	err = a.cluster.Retry(ctx, "list the deployments of "+a.k.Namespace, func(ctx context.Context) error {
-		list, err := a.cluster.Typed().AppsV1().Deployments(a.k.Namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		names = nil
-		for _, d := range list.Items {
-			if strings.HasPrefix(d.Name, w.Name+"-") {
-				names = append(names, d.Name)
-			}
-		}
-		return nil
+	list, err := cluster.Retried(ctx, a.cluster, "list the deployments of "+a.k.Namespace, func(ctx context.Context) (*appsv1.DeploymentList, error) {
+		return a.cluster.Typed().AppsV1().Deployments(a.k.Namespace).List(ctx, metav1.ListOptions{})
 	})
-	return names, err
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range list.Items {
+		if strings.HasPrefix(d.Name, w.Name+"-") {
+			names = append(names, d.Name)
+		}
+	}
+	return names, nil
 }
 
 // versionOfWorkload is a workload's label app.kubernetes.io/version, or the tag of the image of its first container.
@@ -239,10 +238,8 @@ func leastLabels(hook admissionv1.MutatingWebhook) labels.Set {
 	if hook.NamespaceSelector == nil {
 		return nil
 	}
-	least := maps.Clone(hook.NamespaceSelector.MatchLabels)
-	if least == nil {
-		least = map[string]string{}
-	}
+	least := map[string]string{}
+	maps.Copy(least, hook.NamespaceSelector.MatchLabels)
 	for _, e := range hook.NamespaceSelector.MatchExpressions {
 		if e.Operator == metav1.LabelSelectorOpIn && len(e.Values) > 0 {
 			least[e.Key] = e.Values[0]

@@ -51,7 +51,6 @@ func newInstaller(i *instance) *installer {
 	return &installer{instance: i, sources: chartSources{dir: i.options.Charts, download: i.options.Cache != ""}}
 }
 
-// run implements [Mesh.Install].
 func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 	ctx, cancel := cluster.WithDefaultTimeout(ctx, InstallWithin)
 	defer cancel()
@@ -76,10 +75,7 @@ func (n *installer) run(ctx context.Context) (_ Installation, err error) {
 		}
 	}()
 	done, err := n.install(ctx, info)
-	if err != nil {
-		return done, n.failed("install", err)
-	}
-	return done, nil
+	return done, n.failed("install", err)
 }
 
 // unremoved is the error of an installation after its removal, which failed unless left is nil.
@@ -421,7 +417,6 @@ func (n *installer) recordSteps(ctx context.Context) error {
 	return n.applyManifests(ctx, n.k.InstallContext(n.settings))
 }
 
-// render implements [Mesh.Rendered].
 func (n *installer) render(ctx context.Context) (map[string]chart.Installed, error) {
 	info := clusterInfo{networks: privateNetworks()}
 	if n.cluster != nil && !n.cluster.DryRun() {
@@ -512,10 +507,7 @@ func (r *Revision) Install(ctx context.Context) error {
 	if err == nil {
 		err = n.waitReady(ctx)
 	}
-	if err != nil {
-		return n.failed("install revision "+r.name+" of", err)
-	}
-	return nil
+	return n.failed("install revision "+r.name+" of", err)
 }
 
 // Remove removes the control plane, also one that is not complete.
@@ -529,10 +521,7 @@ func (r *Revision) Remove(ctx context.Context) error {
 			err = errors.Join(err, n.helm().Uninstall(ctx, n.k.Namespace, c.Release+n.suffix))
 		}
 	}
-	if err != nil {
-		return n.failed("uninstall revision "+r.name+" of", err)
-	}
-	return nil
+	return n.failed("uninstall revision "+r.name+" of", err)
 }
 
 // Enrol renders what puts a namespace under the revision.

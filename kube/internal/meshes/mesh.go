@@ -141,14 +141,12 @@ func (i *instance) keep(name string, content []byte) error {
 	if i.options.Archive == nil {
 		return nil
 	}
-	if err := i.options.Archive(name, content); err != nil {
-		return fmt.Errorf("archive %s: %w", name, err)
-	}
-	return nil
+	return hint.Prefix(i.options.Archive(name, content), "archive %s", name)
 }
 
+// failed names the step of an error. It returns nil for nil.
 func (i *instance) failed(step string, err error) error {
-	return fmt.Errorf("%s mesh %s: %w", step, i.definition.Name, err)
+	return hint.Prefix(err, "%s mesh %s", step, i.definition.Name)
 }
 
 func (i *instance) helm() *chart.Helm { return chart.New(i.cluster, i.options.Cache) }
@@ -156,7 +154,6 @@ func (i *instance) helm() *chart.Helm { return chart.New(i.cluster, i.options.Ca
 // installable is false for no mesh, and for one that is part of the cluster.
 func (i *instance) installable() bool { return i.k.Installable() }
 
-// stamp marks the mesh's objects.
 func (i *instance) stamp() cluster.Stamp { return cluster.Stamp{Installed: i.definition.Name} }
 
 // apply applies objects in the order of their dependencies.
@@ -213,7 +210,6 @@ var (
 // enroller puts namespaces under the mesh.
 type enroller struct{ *instance }
 
-// enter implements [Mesh.Enter].
 func (e *enroller) enter(ctx context.Context, s cluster.Stamp, namespace string, enrolled mesh.Enrolled) error {
 	ctx, cancel := cluster.WithDefaultTimeout(ctx, InstallWithin)
 	defer cancel()

@@ -33,19 +33,20 @@ type plaintextCheck struct {
 }
 
 func newPlaintextCheck(i *instance, t Target) *plaintextCheck {
-	k := &plaintextCheck{instance: i, target: t, request: apiServerProxy{i.cluster}.request}
+	k := &plaintextCheck{instance: i, target: t, request: func(ctx context.Context, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
+		return throughAPIServer(ctx, i.cluster.Typed(), p, port)
+	}}
 	if i.k.Plaintext.NodeExempt {
 		k.request = t.Plaintext
 	}
-	k.services = func(ctx context.Context, namespace string) (all []corev1.Service, err error) {
-		err = i.cluster.Retry(ctx, "list the services of "+namespace, func(ctx context.Context) error {
-			list, err := i.cluster.Typed().CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
-			if err == nil {
-				all = list.Items
-			}
-			return err
+	k.services = func(ctx context.Context, namespace string) ([]corev1.Service, error) {
+		list, err := cluster.Retried(ctx, i.cluster, "list the services of "+namespace, func(ctx context.Context) (*corev1.ServiceList, error) {
+			return i.cluster.Typed().CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 		})
-		return all, err
+		if err != nil {
+			return nil, err
+		}
+		return list.Items, nil
 	}
 	return k
 }
@@ -175,13 +176,7 @@ func targetPort(p *corev1.Pod, port corev1.ServicePort) int32 {
 
 func isTCP(p corev1.Protocol) bool { return p == corev1.ProtocolTCP || p == "" }
 
-// apiServerProxy sends requests through the API server, which is in no mesh and uses plain HTTP.
-type apiServerProxy struct{ cluster *cluster.Cluster }
-
-func (a apiServerProxy) request(ctx context.Context, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
-	return throughAPIServer(ctx, a.cluster.Typed(), p, port)
-}
-
+// throughAPIServer sends a request through the API server, which is in no mesh and uses plain HTTP.
 func throughAPIServer(ctx context.Context, client kubernetes.Interface, p *corev1.Pod, port int32) (admitted bool, detail string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, getWithin)
 	defer cancel()

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -180,10 +181,7 @@ func (r podReader) get(ctx context.Context, p *corev1.Pod, port int, path string
 	if err == nil && resp.StatusCode != http.StatusOK {
 		err = fmt.Errorf("status %s", resp.Status)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get %s from %s: %w", path, forward, err)
-	}
-	return body, nil
+	return body, hint.Prefix(err, "get %s from %s", path, forward)
 }
 
 func parseMetrics(body []byte) (all []scrape.Sample, err error) {
@@ -317,9 +315,7 @@ func proxyOf(p *corev1.Pod, name string) (has, ready bool) {
 			has = true
 		}
 	}
-	for _, c := range p.Spec.Containers {
-		has = has || mesh.Match(name, c.Name)
-	}
+	has = has || slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return mesh.Match(name, c.Name) })
 	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
 		if mesh.Match(name, s.Name) {
 			ready = s.Ready

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
@@ -150,7 +151,6 @@ func (i Installation) Settings() mesh.Settings {
 	return mesh.Settings{Profile: i.Profile, Options: i.Options, Hub: i.Hub}
 }
 
-// record writes the record of an installation by this process.
 func (i *instance) record(ctx context.Context, done Installation) error {
 	done.Owner = cluster.ThisProcess()
 	return writeRecord(ctx, i.cluster, i.definition.Name, &done)
@@ -176,12 +176,8 @@ func writeRecord(ctx context.Context, c *cluster.Cluster, name string, record *I
 // installed returns the record of this mesh, false if tare has not installed it.
 func (i *instance) installed(ctx context.Context) (Installation, bool, error) {
 	all, err := Installed(ctx, i.cluster)
-	for _, found := range all {
-		if found.Mesh == i.definition.Name && found.Namespace == i.k.Namespace {
-			return found, true, err
-		}
-	}
-	return Installation{}, false, err
+	found, ours := lists.First(all, func(o Installation) bool { return o.Mesh == i.definition.Name && o.Namespace == i.k.Namespace })
+	return found, ours, err
 }
 
 func (i *instance) installation(networks []string) Installation {
@@ -215,7 +211,6 @@ type archiver struct {
 	reader podReader
 }
 
-// run implements [Mesh.Archive].
 func (a *archiver) run(ctx context.Context, namespace string) error {
 	if a.options.Archive == nil || a.definition.Kubernetes == nil {
 		return nil
@@ -266,10 +261,9 @@ func (a *archiver) run(ctx context.Context, namespace string) error {
 }
 
 func imagesOf(p *corev1.Pod) []Image {
-	var all []Image
-	for _, s := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
-		all = append(all, Image{p.Namespace, p.Name, s.Name, s.Image, s.ImageID})
-	}
+	all := lists.Map(slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses), func(s corev1.ContainerStatus) Image {
+		return Image{p.Namespace, p.Name, s.Name, s.Image, s.ImageID}
+	})
 	slices.SortFunc(all, func(a, b Image) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 	return all
 }

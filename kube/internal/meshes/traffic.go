@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
 
@@ -88,13 +89,10 @@ func (t Target) bySidecar(x mesh.Proxy, proves string, pods []*corev1.Pod) []exp
 // probes. Connections among other pods may be older than the first reading. Proxies of servers have them on each node
 // with a pod that receives requests, or on any node of the application if its traffic is unknown.
 func (t Target) byNode(x mesh.Proxy, proves string, pods []*corev1.Pod, g podGroups) []expectation {
-	onNodesOf := func(of func(*corev1.Pod) bool) (found []*corev1.Pod) {
-		for _, p := range pods {
-			if slices.ContainsFunc(g.inMesh, func(a *corev1.Pod) bool { return a.Spec.NodeName == p.Spec.NodeName && of(a) }) {
-				found = append(found, p)
-			}
-		}
-		return found
+	onNodesOf := func(of func(*corev1.Pod) bool) []*corev1.Pod {
+		return lists.Where(pods, func(p *corev1.Pod) bool {
+			return slices.ContainsFunc(g.inMesh, func(a *corev1.Pod) bool { return a.Spec.NodeName == p.Spec.NodeName && of(a) })
+		})
 	}
 	switch {
 	case x.OfServers && t.Traffic != nil:

@@ -29,7 +29,6 @@ type uninstaller struct {
 	heir   string // one of them
 }
 
-// run implements [Mesh.Uninstall].
 func (u *uninstaller) run(ctx context.Context, force bool) error {
 	ctx, cancel := cluster.WithDefaultTimeout(ctx, UninstallWithin)
 	defer cancel()
@@ -67,10 +66,7 @@ func (u *uninstaller) run(ctx context.Context, force bool) error {
 			return u.failed("uninstall", err)
 		}
 	}
-	if err := u.remove(ctx); err != nil {
-		return u.failed("uninstall", err)
-	}
-	return nil
+	return u.failed("uninstall", u.remove(ctx))
 }
 
 // refuseInUse refuses to remove a mesh with objects that others configured, or with pods that run its proxy.
@@ -80,12 +76,9 @@ func (u *uninstaller) refuseInUse(ctx context.Context) error {
 		return err
 	}
 	own := customResources(all, u.isLeftover)
-	var others []cluster.Ref
-	for _, o := range all {
-		if o.Namespace != "" && slices.Contains(own, o.Ref) && !slices.Contains(u.homes(), o.Namespace) && o.Labels[cluster.LabelManagedBy] != cluster.ManagedBy {
-			others = append(others, o.Ref)
-		}
-	}
+	others := refsOf(all, func(o cluster.Object) bool {
+		return o.Namespace != "" && slices.Contains(own, o.Ref) && !slices.Contains(u.homes(), o.Namespace) && o.Labels[cluster.LabelManagedBy] != cluster.ManagedBy
+	})
 	if len(others) > 0 && !u.others {
 		return hint.New("keep copies of those that you need; --force deletes them with the mesh", "objects of its kinds that tare did not make would be deleted with it: %s", list(others))
 	}
@@ -141,12 +134,8 @@ func (u *uninstaller) revisions(ctx context.Context) (names []string, err error)
 		return nil, nil
 	}
 	all, err := Installed(ctx, u.cluster)
-	for _, i := range all {
-		if !i.is(u.definition) && cmp.Or(i.From, i.Mesh) == u.definition.Name {
-			names = append(names, i.Mesh)
-		}
-	}
-	return names, err
+	revisions := lists.Where(all, func(i Installation) bool { return !i.is(u.definition) && cmp.Or(i.From, i.Mesh) == u.definition.Name })
+	return lists.Map(revisions, func(i Installation) string { return i.Mesh }), err
 }
 
 // recordSteps records what Uninstall would do, in a dry run.
@@ -283,7 +272,7 @@ func (u *uninstaller) removeCustomResources(ctx context.Context) error {
 // customResources selects objects of kinds that CRDs define: objects of the mesh's own CRDs, and leftovers of others' CRDs.
 // They are deleted together. Consul's controller keeps the configuration of a gateway class as long as the class exists,
 // whose kind is not Consul's.
-func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool) (refs []cluster.Ref) {
+func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool) []cluster.Ref {
 	groups := map[string]bool{} // API groups of CRDs, true for the mesh's own
 	for _, o := range all {
 		if o.Kind.GroupKind() != kindCRD.GroupKind() {
@@ -294,12 +283,15 @@ func customResources(all []cluster.Object, isLeftover func(cluster.Object) bool)
 			groups[group] = groups[group] || isLeftover(o)
 		}
 	}
-	for _, o := range all {
-		if own, custom := groups[o.Kind.Group]; !o.Owned && custom && (own || isLeftover(o)) {
-			refs = append(refs, o.Ref)
-		}
-	}
-	return refs
+	return refsOf(all, func(o cluster.Object) bool {
+		own, custom := groups[o.Kind.Group]
+		return !o.Owned && custom && (own || isLeftover(o))
+	})
+}
+
+// refsOf are the references of those objects for which is holds.
+func refsOf(all []cluster.Object, is func(cluster.Object) bool) []cluster.Ref {
+	return lists.Map(lists.Where(all, is), func(o cluster.Object) cluster.Ref { return o.Ref })
 }
 
 // leftovers lists the mesh's objects: its namespace, and leftovers that the definition lists. Those may be of other
@@ -309,13 +301,9 @@ func (u *uninstaller) leftovers(ctx context.Context) ([]cluster.Ref, error) {
 	if err != nil {
 		return nil, fmt.Errorf("list objects of the mesh: %w", err)
 	}
-	var refs []cluster.Ref
-	for _, o := range all {
-		if o.Kind == cluster.KindNamespace && o.Name == u.k.Namespace || u.isLeftover(o) {
-			refs = append(refs, o.Ref)
-		}
-	}
-	return refs, nil
+	return refsOf(all, func(o cluster.Object) bool {
+		return o.Kind == cluster.KindNamespace && o.Name == u.k.Namespace || u.isLeftover(o)
+	}), nil
 }
 
 // objects lists objects of the cluster. A missing permission to list a kind that the definition does not name as a

@@ -82,7 +82,6 @@ type result struct {
 	impossible bool // no answer: it neither holds nor fails
 }
 
-// run implements [Mesh.Verify].
 func (v *verifier) run(ctx context.Context) ([]check.Check, error) {
 	ctx, cancel := cluster.WithDefaultTimeout(ctx, verifyWithin)
 	defer cancel()
@@ -147,10 +146,8 @@ func (v *verifier) adoptSettings(ctx context.Context) error {
 	}
 	s := i.Settings()
 	s.Version, s.Profile, s.Hub = v.requested.Version, cmp.Or(v.requested.Profile, s.Profile), cmp.Or(v.requested.Hub, s.Hub)
-	options := maps.Clone(s.Options)
-	if options == nil {
-		options = map[string]string{}
-	}
+	options := map[string]string{}
+	maps.Copy(options, s.Options)
 	maps.Copy(options, v.requested.Options)
 	s.Options = options
 	v.settings, err = v.k.Complete(s)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 )
@@ -70,27 +71,21 @@ func (m meshIssuer) identity(service string) (string, error) {
 	return m.definition.IdentityOf(m.templates(service))
 }
 
-func (m meshIssuer) certificate(ctx context.Context, service string) (tls.Certificate, error) {
-	fail := func(err error) (tls.Certificate, error) {
-		return tls.Certificate{}, fmt.Errorf("get a certificate of %s: %w", service, err)
-	}
+func (m meshIssuer) certificate(ctx context.Context, service string) (c tls.Certificate, err error) {
+	defer func() { err = hint.Prefix(err, "get a certificate of %s", service) }()
 	answer, err := m.control.request(ctx, m.definition.Issue, m.templates(service))
 	if err != nil {
-		return fail(err)
+		return c, err
 	}
 	chain, err := field(answer, m.definition.Chain)
 	if err != nil {
-		return fail(err)
+		return c, err
 	}
 	key, err := field(answer, m.definition.Key)
 	if err != nil {
-		return fail(err)
+		return c, err
 	}
-	c, err := tls.X509KeyPair([]byte(chain), []byte(key))
-	if err != nil {
-		return fail(err)
-	}
-	return c, nil
+	return tls.X509KeyPair([]byte(chain), []byte(key))
 }
 
 func (m meshIssuer) roots(ctx context.Context) (*x509.CertPool, error) {
@@ -99,10 +94,7 @@ func (m meshIssuer) roots(ctx context.Context) (*x509.CertPool, error) {
 	if err == nil && !pool.AppendCertsFromPEM(answer) {
 		err = errors.New("the answer has no certificate in PEM")
 	}
-	if err != nil {
-		return nil, fmt.Errorf("get the roots of the mesh's authority: %w", err)
-	}
-	return pool, nil
+	return pool, hint.Prefix(err, "get the roots of the mesh's authority")
 }
 
 func (m meshIssuer) templates(service string) mesh.CertificateContext {

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -35,14 +36,12 @@ type changer struct {
 	clients  map[string]*tls.Config // by service
 }
 
-// Endpoints implements [platform.Changer].
 func (c *changer) Endpoints() (all []string) {
 	return lists.Map(c.entry(), func(p *pod) string { return c.layout.reached(p).String() })
 }
 
 func (c *changer) entry() []*pod { return c.layout.pods[c.layout.spec.Topology.EntryName()] }
 
-// Change implements [platform.Changer].
 func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	definition, service := c.layout.spec.Mesh, c.layout.spec.Topology.EntryName()
 	if err := definition.CanChange(mesh.OnLocal, change.Kind); err != nil {
@@ -184,13 +183,9 @@ func post(ctx context.Context, to mesh.Reload, config []byte) error {
 	if err == nil && resp.StatusCode/100 != 2 {
 		err = fmt.Errorf("%s: %s", resp.Status, answer[:min(len(answer), maxRefusal)])
 	}
-	if err != nil {
-		return fmt.Errorf("reload: %w", err)
-	}
-	return nil
+	return hint.Prefix(err, "reload")
 }
 
-// Serial implements [platform.Deployment.Serial].
 func (c *changer) Serial(ctx context.Context, endpoint string) (string, error) {
 	p, err := c.at(endpoint)
 	if err == nil && !c.layout.spec.Mesh.Provides.MTLS {

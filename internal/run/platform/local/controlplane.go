@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -86,10 +88,7 @@ func (cp *controlPlane) configure(c *control) error {
 	if err == nil {
 		c.context.ConfigPath, err = cp.workspace.keep(file, config)
 	}
-	if err != nil {
-		return fmt.Errorf("start %s: %w", c.name, err)
-	}
-	return nil
+	return hint.Prefix(err, "start %s", c.name)
 }
 
 // run starts or restarts the process and waits until it is ready.
@@ -120,10 +119,10 @@ func (cp *controlPlane) run(ctx context.Context, c *control) error {
 
 // services are the services of the topology with their callers, the load generator last.
 func (cp *controlPlane) services() []mesh.ServiceContext {
-	var all []mesh.ServiceContext
-	for _, s := range cp.layout.spec.Topology.Services {
-		all = append(all, mesh.ServiceContext{Name: s.Name, Protocol: cp.layout.spec.Protocol(s), Callers: callers(cp.layout.spec.Topology, s.Name)})
-	}
+	spec := cp.layout.spec
+	all := lists.Map(spec.Topology.Services, func(s app.Service) mesh.ServiceContext {
+		return mesh.ServiceContext{Name: s.Name, Protocol: spec.Protocol(s), Callers: callers(spec.Topology, s.Name)}
+	})
 	return append(all, mesh.ServiceContext{Name: loadService, Protocol: app.HTTP1})
 }
 
@@ -169,7 +168,6 @@ func (cp *controlPlane) requestWithin(ctx context.Context, limit time.Duration, 
 	return answer, nil
 }
 
-// ControlMoments implements [platform.Moments].
 func (cp *controlPlane) ControlMoments(ctx context.Context) (all []mesh.ControlMoment, err error) {
 	if !cp.layout.proxied() || cp.layout.spec.Mesh.Local.Moments == nil {
 		return nil, nil
@@ -178,10 +176,7 @@ func (cp *controlPlane) ControlMoments(ctx context.Context) (all []mesh.ControlM
 	if err == nil {
 		err = json.Unmarshal(answer, &all)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the instants of changes in the control plane: %w", err)
-	}
-	return all, nil
+	return all, hint.Prefix(err, "read the instants of changes in the control plane")
 }
 
 // updateTime ends the names of Envoy's gauges with the instant of the latest configuration, in ms since 1970.
@@ -232,7 +227,6 @@ func (cp *controlPlane) know(ctx context.Context) error {
 // servicesTimeout bounds the request for all background services: an API server writes thousands.
 const servicesTimeout = time.Minute
 
-// ChangeBackground implements [platform.Background].
 func (cp *controlPlane) ChangeBackground(ctx context.Context, number int) error {
 	_, err := cp.request(ctx, cp.layout.spec.Mesh.Local.Background.Change, cp.behind(number))
 	return err
@@ -286,7 +280,6 @@ func (sp *simulatedProxies) start(ctx context.Context) error {
 	}, sp.report)
 }
 
-// Received implements [platform.Background].
 func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, error) {
 	if sp.api.URL == "" {
 		return nil, nil

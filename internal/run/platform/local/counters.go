@@ -20,6 +20,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result/balance"
@@ -290,10 +291,7 @@ func (a *admin) get(ctx context.Context, path string) ([]byte, error) {
 
 func (a *admin) getWithin(ctx context.Context, path string, timeout time.Duration) ([]byte, error) {
 	b, err := get(ctx, a.socket, cmp.Or(strings.TrimSuffix(a.base, "/"), "http://admin")+path, timeout)
-	if err != nil {
-		return nil, fmt.Errorf("get %s from the sidecar: %w", path, err)
-	}
-	return b, nil
+	return b, hint.Prefix(err, "get %s from the sidecar", path)
 }
 
 // get requests a URL, over a Unix socket unless that is empty, and returns the body of an answer 200.
@@ -362,7 +360,6 @@ func (a *admin) counters(ctx context.Context, _ []string) (map[string]int64, err
 	return a.stats(ctx, counterKind)
 }
 
-// gauges reads every gauge by its name.
 func (a *admin) gauges(ctx context.Context) (map[string]int64, error) { return a.stats(ctx, "Gauges") }
 
 func (a *admin) stats(ctx context.Context, kind string) (map[string]int64, error) {
@@ -400,7 +397,6 @@ type requestCounters struct {
 	sockets   *socketCounts
 }
 
-// RequestCounts implements [platform.Deployment.RequestCounts].
 func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, error) {
 	var reads []func(context.Context) []balance.Count
 	for _, s := range rc.layout.spec.Topology.Services {

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -257,10 +258,8 @@ func (d *deployment) startLoadPod(ctx context.Context) error {
 	return nil
 }
 
-// Entry implements [platform.Running].
 func (d *deployment) Entry() []string { return slices.Clone(d.layout.entry) }
 
-// StartLoad implements [platform.Running].
 func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	d.mu.Lock()
 	d.loads++
@@ -277,7 +276,6 @@ func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 	return p.Process, nil
 }
 
-// Tasks implements [platform.Running].
 func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) {
 	return d.processes.tasks(ctx)
 }
@@ -300,10 +298,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	d.sockets.close()
 	deployed.leave(d.processes)
 	d.layout.addresses.free()
-	if err := errors.Join(append(failed, d.processes.limits.remove(), d.workspace.remove(), freed)...); err != nil {
-		return fmt.Errorf("remove the deployment: %w", err)
-	}
-	return nil
+	return hint.Prefix(errors.Join(append(failed, d.processes.limits.remove(), d.workspace.remove(), freed)...), "remove the deployment")
 }
 
 // Declare returns the platform with its abilities.

@@ -26,7 +26,6 @@ type taskFaults struct {
 	control   *controlPlane
 }
 
-// Victims implements [platform.TaskFaults].
 func (f *taskFaults) Victims() []platform.Victim {
 	f.processes.mu.Lock()
 	defer f.processes.mu.Unlock()
@@ -55,7 +54,6 @@ func (f *taskFaults) Victims() []platform.Victim {
 	return all
 }
 
-// End implements [platform.TaskFaults].
 func (f *taskFaults) End(ctx context.Context, id string, grace time.Duration) error {
 	v, p, err := f.processes.alive(id)
 	if err != nil || p == nil {
@@ -157,7 +155,6 @@ func running(pid int) ([]int, error) {
 	return left, nil
 }
 
-// Restart implements [platform.TaskFaults].
 func (f *taskFaults) Restart(ctx context.Context, id string) error {
 	v, p, err := f.processes.alive(id)
 	switch {
@@ -169,7 +166,6 @@ func (f *taskFaults) Restart(ctx context.Context, id string) error {
 	return v.again(context.WithValue(ctx, restartKey{}, true))
 }
 
-// Ended implements [platform.Deployment.Ended].
 func (f *taskFaults) Ended() []platform.Ended {
 	f.processes.mu.Lock()
 	defer f.processes.mu.Unlock()
@@ -230,7 +226,6 @@ type networkFaults struct {
 	wire wire // nil until a network is impaired
 }
 
-// Impair implements [platform.NetworkFaults].
 func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impairment) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -257,7 +252,6 @@ func (n *networkFaults) Impair(_ context.Context, pod string, how platform.Impai
 	return n.wire.impair(station{p.name, p.ip, n.layout.reached(p).Port(), n.layout.addresses.all()}, how)
 }
 
-// Mend implements [platform.NetworkFaults].
 func (n *networkFaults) Mend(_ context.Context, pod string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -276,10 +270,7 @@ func (n *networkFaults) free() error {
 	}
 	w := n.wire
 	n.wire = nil
-	if err := w.end(); err != nil {
-		return fmt.Errorf("free the network: %w", err)
-	}
-	return nil
+	return hint.Prefix(w.end(), "free the network")
 }
 
 // ownSources refuses sidecars that call other pods from another address than their pod's. Packets
@@ -319,7 +310,6 @@ func (ps *processes) Configure(ctx context.Context, id string, patch []byte) (un
 	return api.Configure(ctx, patch)
 }
 
-// Configuration implements [platform.Configurer].
 func (ps *processes) Configuration(ctx context.Context, id string) ([]byte, error) {
 	api, err := ps.api(id)
 	if err != nil {

@@ -89,7 +89,6 @@ func (l *layout) urls(from *pod, service string) []string {
 	return lists.Map(l.pods[service], func(p *pod) string { return p.rootURL(p.app) })
 }
 
-// pod returns a pod by name, or nil.
 func (l *layout) pod(name string) *pod {
 	for _, pods := range l.pods {
 		for _, p := range pods {
@@ -152,12 +151,8 @@ func callers(t app.Topology, name string) []string {
 	if t.EntryName() == name {
 		names = append(names, loadService)
 	}
-	for _, s := range t.Services {
-		if slices.Contains(callees(s), name) {
-			names = append(names, s.Name)
-		}
-	}
-	return names
+	inside := lists.Where(t.Services, func(s app.Service) bool { return slices.Contains(callees(s), name) })
+	return append(names, lists.Map(inside, func(s app.Service) string { return s.Name })...)
 }
 
 // visits counts the calls of each service for one request at the entry, which is called as first.
@@ -384,10 +379,7 @@ func (a *addresses) choose(ip netip.Addr) (int, error) {
 // listen binds a port that the kernel chooses.
 func listen(ip netip.Addr) (*net.TCPListener, error) {
 	l, err := net.ListenTCP("tcp4", net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, 0)))
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", ip, err)
-	}
-	return l, nil
+	return l, hint.Prefix(err, "listen on %s", ip)
 }
 
 // fresh reports whether an address is new, and records it.

@@ -119,11 +119,13 @@ func deploy(t *testing.T, o Options, m mesh.Definition, services ...string) (*de
 	}
 	o.settle = 200 * time.Millisecond
 	spec := platformtest.Spec(t, m, 1, append([]string{"echo"}, services...)...)
-	d, err := New(o).deploy(t.Context(), spec)
-	if err == nil {
-		platformtest.Removed(t, d)
+	declared, err := New(o).Deploy(t.Context(), spec)
+	if err != nil {
+		return nil, spec, err
 	}
-	return d, spec, err
+	d := declared.Running.(*deployment)
+	platformtest.Removed(t, d)
+	return d, spec, nil
 }
 
 func mustDeploy(t *testing.T, o Options, m mesh.Definition, services ...string) *deployment {

@@ -418,10 +418,7 @@ func descriptorsOf(pid int) []string {
 	if err != nil {
 		return nil
 	}
-	names, err := p.FileDescriptorTargets()
-	if err != nil {
-		return nil
-	}
+	names, _ := p.FileDescriptorTargets()
 	return names
 }
 
@@ -500,10 +497,6 @@ func (ps *processes) alive(id string) (*container, *process, error) {
 
 // find returns a container, or nil. ps.mu is held.
 func (ps *processes) find(id string) *container {
-	for _, v := range ps.containers {
-		if v.id == id {
-			return v
-		}
-	}
-	return nil
+	v, _ := lists.First(ps.containers, func(v *container) bool { return v.id == id })
+	return v
 }

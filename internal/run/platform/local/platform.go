@@ -131,38 +131,25 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 }
 
 // Deploy starts the application and the data plane of one trial.
-func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
-	d, err := p.deploy(ctx, spec)
-	if err != nil {
+func (p *Platform) Deploy(ctx context.Context, spec platform.Spec) (_ *platform.Deployment, err error) {
+	defer func() { err = hint.Prefix(err, "deploy %s", spec.Title()) }()
+	if err := supported(spec); err != nil {
 		return nil, err
 	}
-	return d.declare(), nil
-}
-
-func (p *Platform) deploy(ctx context.Context, spec platform.Spec) (_ *deployment, err error) {
-	if err := supported(spec); err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
-	}
 	if spec.Provenance, err = filepath.Abs(spec.Provenance); err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
+		return nil, err
 	}
 	// The context ends with its cause when any process of the deployment does.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d, err := p.newDeployment(ctx, spec, cancel)
 	if err != nil {
-		return nil, fmt.Errorf("deploy %s: %w", spec.Title(), err)
+		return nil, err
 	}
-	if err = d.startAll(ctx); err == nil {
-		err = context.Cause(ctx)
+	if err = d.startAll(ctx); err == nil && context.Cause(ctx) == nil {
+		return d.declare(), nil
 	}
-	if err != nil {
-		if cause := context.Cause(ctx); cause != nil {
-			err = cause
-		}
-		return nil, errors.Join(fmt.Errorf("deploy %s: %w", spec.Title(), err), d.Remove(context.WithoutCancel(ctx)))
-	}
-	return d, nil
+	return nil, errors.Join(cmp.Or(context.Cause(ctx), err), d.Remove(context.WithoutCancel(ctx)))
 }
 
 // newDeployment makes the parts of a deployment and starts none of them.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
@@ -108,7 +109,6 @@ func (ps *processes) watch(id string, p *process) {
 	})()
 }
 
-// Err implements [platform.Deployment.Broken].
 func (ps *processes) Err() error {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
@@ -187,12 +187,11 @@ func (ps *processes) tasks(ctx context.Context) ([]platform.Task, error) {
 func (ps *processes) marked(mark string) (mesh.Task, bool) {
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
-	for _, p := range ps.started {
-		if p.Mark() == mark {
-			return p.task, true
-		}
+	p, ok := lists.First(ps.started, func(p *process) bool { return p.Mark() == mark })
+	if !ok {
+		return mesh.Task{}, false
 	}
-	return mesh.Task{}, false
+	return p.task, true
 }
 
 // note records a descendant of an application: if tare is killed, the kernel ends only the processes

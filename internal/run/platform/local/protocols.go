@@ -21,6 +21,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/rpc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -179,10 +180,7 @@ func exchangeGRPC(ctx context.Context, conn net.Conn, p *pod) error {
 	if p.own.IsOwn() {
 		err = anyStatus(err)
 	}
-	if err != nil {
-		return fmt.Errorf("no answer to a request: %w", err)
-	}
-	return nil
+	return hint.Prefix(err, "no answer to a request")
 }
 
 // onlyConn sends requests by HTTP/2 on an existing connection.

@@ -44,10 +44,7 @@ func (px *proxies) prepare() error {
 	if px.authority, err = newAuthority(); err != nil {
 		return err
 	}
-	if err := os.WriteFile(px.workspace.runtime.file("ca.crt"), px.authority.PEM(), 0o600); err != nil {
-		return fmt.Errorf("write the CA's certificate: %w", err)
-	}
-	return nil
+	return hint.Prefix(os.WriteFile(px.workspace.runtime.file("ca.crt"), px.authority.PEM(), 0o600), "write the CA's certificate")
 }
 
 // start starts the sidecar of a pod and waits until it listens and has its callees.
@@ -319,7 +316,6 @@ func (px *proxies) certify(p *pod) error {
 	return c.Write(s.CertPath, s.KeyPath)
 }
 
-// MeshCounters implements [platform.Deployment.MeshCounters].
 func (px *proxies) MeshCounters(ctx context.Context) (map[string]map[string]int64, error) {
 	all := map[string]map[string]int64{}
 	if !px.layout.proxied() {
@@ -477,33 +473,29 @@ func (px *proxies) register(ctx context.Context, p *pod) error {
 }
 
 // bootstrap runs the mesh's command that prints a sidecar's configuration.
-func (px *proxies) bootstrap(ctx context.Context, p *pod) ([]byte, error) {
+func (px *proxies) bootstrap(ctx context.Context, p *pod) (_ []byte, err error) {
+	defer func() { err = hint.Prefix(err, "bootstrap the sidecar of %s", p.name) }()
 	b := px.layout.spec.Mesh.Local.Sidecar.Bootstrap
-	fail := func(err error) ([]byte, error) {
-		return nil, fmt.Errorf("bootstrap the sidecar of %s: %w", p.name, err)
-	}
 	args, env, err := b.Render(p.sidecar)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	var printed bytes.Buffer
 	cmd := proc.Command{Path: px.layout.programs[b.Program].path, Args: args, Env: env, Stdout: &printed, Log: px.workspace.provenance.Path(p.name + "-bootstrap.log")}
 	process, err := deployed.start(func() (*proc.Process, error) { return proc.Start(ctx, cmd) })
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
 	if err := px.workspace.recordCommand(p.name+"/bootstrap", process.PID, cmd); err != nil {
-		return fail(errors.Join(err, process.Stop(ctx, 0)))
+		return nil, errors.Join(err, process.Stop(ctx, 0))
 	}
 	select {
 	case <-process.Done():
+		err = process.Wait()
+		return printed.Bytes(), err
 	case <-ctx.Done():
-		return fail(errors.Join(context.Cause(ctx), process.Stop(ctx, 0)))
+		return nil, errors.Join(context.Cause(ctx), process.Stop(ctx, 0))
 	}
-	if err := process.Wait(); err != nil {
-		return fail(err)
-	}
-	return printed.Bytes(), nil
 }
 
 func exists(path string) bool {

@@ -50,9 +50,12 @@ func (l *layout) checkConnections(_ context.Context, tasks []platform.Task) ([]c
 	owners := map[string]*pod{} // the pod whose sidecar has a socket
 	pids := map[int]*pod{}
 	for _, p := range l.proxiedPods() {
-		for _, pid := range sidecarPIDs(p, tasks) {
-			pids[pid] = p
-			for _, name := range descriptorsOf(pid) {
+		for _, t := range tasks {
+			if !strings.HasPrefix(t.ID, p.proxyID()) {
+				continue
+			}
+			pids[t.PID] = p
+			for _, name := range descriptorsOf(t.PID) {
 				owners[name] = p
 			}
 		}
@@ -86,15 +89,6 @@ func (l *layout) checkConnections(_ context.Context, tasks []platform.Task) ([]c
 		}
 	}
 	return checks, nil
-}
-
-func sidecarPIDs(p *pod, tasks []platform.Task) (pids []int) {
-	for _, t := range tasks {
-		if strings.HasPrefix(t.ID, p.proxyID()) {
-			pids = append(pids, t.PID)
-		}
-	}
-	return pids
 }
 
 // judge reports a connection to an address whose socket belongs to another process than a sidecar of an allowed pod. It

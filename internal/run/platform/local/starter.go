@@ -39,7 +39,6 @@ const (
 	maxStartProbes = 512
 )
 
-// StopAndStart implements [platform.Deployment.StopAndStart].
 func (s *starter) StopAndStart(ctx context.Context) ([]platform.PodStart, error) {
 	entry, _ := s.layout.spec.Topology.Service(s.layout.spec.Topology.EntryName())
 	p := s.layout.pods[entry.Name][0]

@@ -22,11 +22,13 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 	spec := platformtest.Spec(t, m, 1, "echo")
 	spec.Topology = top
 	spec.Treatment.Levels.Protocol = protocol
-	d, err := New(Options{AgentPath: agent, FetchProgram: fetchProgram, settle: time.Second}).deploy(t.Context(), spec)
-	if err == nil {
-		platformtest.Removed(t, d)
+	declared, err := New(Options{AgentPath: agent, FetchProgram: fetchProgram, settle: time.Second}).Deploy(t.Context(), spec)
+	if err != nil {
+		return nil, err
 	}
-	return d, err
+	d := declared.Running.(*deployment)
+	platformtest.Removed(t, d)
+	return d, nil
 }
 
 // Every built-in topology starts and its requests pass every service, without and with a mesh.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -47,11 +48,7 @@ type verifier struct {
 // Verify implements [platform.Deployment.Verify]. It sends probes to the entry and compares the change of
 // every counter that they pass.
 func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platform.Verification, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("verify: %w", err)
-		}
-	}()
+	defer func() { err = hint.Prefix(err, "verify") }()
 	if err := v.processes.Err(); err != nil {
 		return done, err
 	}
@@ -77,12 +74,8 @@ func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platf
 	for i, f := range flows {
 		checks = append(checks, f.check(before[i], after[i]))
 	}
-	checks = append(checks, v.controlVersions(ctx)...)
-	checks = append(checks, v.proxyVersions(ctx)...)
-	checks = append(checks, v.workers(ctx)...)
-	checks = append(checks, v.background(ctx)...)
-	dumps := v.proxies.keepDumps(ctx)
-	checks = append(checks, v.dumped(dumps)...)
+	checks = slices.Concat(checks, v.controlVersions(ctx), v.proxyVersions(ctx), v.workers(ctx), v.background(ctx),
+		v.dumped(v.proxies.keepDumps(ctx)))
 	if v.layout.spec.Mesh.Provides.MTLS {
 		checks = append(checks, v.checkTLS(ctx)...)
 		v.refused = true

@@ -34,29 +34,19 @@ type workspace struct {
 	mu         sync.Mutex
 	states     *runtimeDir // directories of proxies that any user may enter, nil without
 	secrets    *secrets
-	token      string // of the services' REST interfaces
+	token      string // of the services' REST interfaces, in the runtime directory
 }
 
 func newWorkspace(provenance platform.Provenance) (*workspace, error) {
-	w := &workspace{provenance: provenance, secrets: &secrets{values: map[string]string{}}}
+	w := &workspace{provenance: provenance, secrets: &secrets{values: map[string]string{}}, token: rand.Text()}
 	var err error
 	if w.runtime, err = newRuntimeDir(); err != nil {
 		return nil, err
 	}
-	if err := w.makeToken(); err != nil {
-		return nil, errors.Join(err, w.runtime.remove())
+	if err := os.WriteFile(w.tokenFile(), []byte(w.token+"\n"), 0o600); err != nil {
+		return nil, errors.Join(fmt.Errorf("write the token: %w", err), w.runtime.remove())
 	}
 	return w, nil
-}
-
-// makeToken makes the token of the services' REST interfaces. It is in the runtime directory,
-// which is removed.
-func (w *workspace) makeToken() error {
-	w.token = rand.Text()
-	if err := os.WriteFile(w.tokenFile(), []byte(w.token+"\n"), 0o600); err != nil {
-		return fmt.Errorf("write the token: %w", err)
-	}
-	return nil
 }
 
 func (w *workspace) tokenFile() string { return w.runtime.file("token") }
@@ -234,20 +224,13 @@ func (r *runtimeDir) file(name string) string { return filepath.Join(r.path, nam
 func (r *runtimeDir) remove() error {
 	err := os.RemoveAll(r.path)
 	r.lock.Close()
-	if err != nil {
-		return fmt.Errorf("remove the runtime directory: %w", err)
-	}
-	return nil
+	return hint.Prefix(err, "remove the runtime directory")
 }
 
 // sweepRuntimeDirs removes leftovers of this user's killed runs. It needs one descriptor: a run that ends
 // without descriptors must leave no keys behind.
 func sweepRuntimeDirs() error {
-	failed := lists.Map(runtimeParents(), sweepIn)
-	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("remove what earlier runs left: %w", err)
-	}
-	return nil
+	return hint.Prefix(errors.Join(lists.Map(runtimeParents(), sweepIn)...), "remove what earlier runs left")
 }
 
 // runtimeParents are the possible parent directories, preferred first. $TMPDIR is too long on some

@@ -84,7 +84,6 @@ func (m *Meter) Follow(ctx context.Context, groups [][]platform.Task, at []time.
 	return f, nil
 }
 
-// Next implements [meter.Following].
 func (f *following) Next(ctx context.Context) (read []meter.Instant, done bool, err error) {
 	if err := wait.For(ctx, time.Until(f.asked.Add(followPause))); err != nil {
 		return nil, false, err
@@ -115,12 +114,10 @@ func (f *following) replaced(ctx context.Context) bool {
 	if !f.meter.agents.Reconnect(ctx) {
 		return false
 	}
-	for _, agent := range f.meter.agents.All() {
-		if p := f.parts[agent.Node.Name]; p != nil && p.agent != agent {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.meter.agents.All(), func(agent *agents.Agent) bool {
+		p := f.parts[agent.Node.Name]
+		return p != nil && p.agent != agent
+	})
 }
 
 // ask asks every agent for what it has read since.

@@ -26,6 +26,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/result"
@@ -84,10 +85,7 @@ func (m *Meter) Only(nodes map[string]bool) { m.whole = nodes }
 // Open makes the meter of all nodes of a cluster.
 func Open(ctx context.Context, c *cluster.Cluster) (*Meter, error) {
 	nodes, err := c.Nodes(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("find the kubelets: %w", err)
-	}
-	return Of(c.Reader(), nodes), nil
+	return Of(c.Reader(), nodes), hint.Prefix(err, "find the kubelets")
 }
 
 // Check reads from one kubelet and returns the error, if any.

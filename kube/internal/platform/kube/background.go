@@ -94,7 +94,6 @@ func (b *background) slice(i int) *discoveryv1.EndpointSlice {
 // backgroundPort is the port of background services.
 const backgroundPort = 80
 
-// ChangeBackground implements [platform.Background].
 func (b *background) ChangeBackground(ctx context.Context, number int) error {
 	i := (number - 1) % b.spec.Treatment.Levels.BackgroundServices
 	if b.pods.count() > 0 {
@@ -148,11 +147,10 @@ func (p *backgroundPods) await(ctx context.Context, progress func(string)) error
 	}
 	behind, state := mesh.BackgroundName(0), ""
 	err := wait.Within(ctx, p.options.readyWithin(), time.Second, func(ctx context.Context) error {
-		var list *discoveryv1.EndpointSliceList
-		if err := p.cluster.Retry(ctx, "list the endpoints of background pods", func(ctx context.Context) (err error) {
-			list, err = p.cluster.Typed().DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: labelBackground})
-			return err
-		}); err != nil {
+		list, err := cluster.Retried(ctx, p.cluster, "list the endpoints of background pods", func(ctx context.Context) (*discoveryv1.EndpointSliceList, error) {
+			return p.cluster.Typed().DiscoveryV1().EndpointSlices(p.namespace).List(ctx, metav1.ListOptions{LabelSelector: labelBackground})
+		})
+		if err != nil {
 			if ctx.Err() != nil { // no attempt: the last one counts
 				return err
 			}
@@ -301,7 +299,6 @@ func (sp *simulatedProxies) connect(ctx context.Context) error {
 	return sp.api.Await(ctx, sp.count(), sp.trial.spec.Treatment.Levels.BackgroundServices, sp.monitor.Err, sp.trial.options.Report)
 }
 
-// Received implements [platform.Background].
 func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, error) {
 	if sp.forward == nil {
 		return nil, nil
@@ -316,7 +313,6 @@ func (sp *simulatedProxies) Received(ctx context.Context) (*platform.Received, e
 	return r, nil
 }
 
-// close closes the connection.
 func (sp *simulatedProxies) close() {
 	if sp.forward != nil {
 		sp.forward.Close()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/kube/internal/cluster"
 )
 
 // calibrationTimeout bounds a reading: the request and half a second of work.
@@ -73,7 +74,7 @@ func (c *calibrator) readers() (map[string]reader, error) {
 			worker = c.workers.index(pod)
 		}
 		switch {
-		case ofAgent && isReady(pod) && pod.DeletionTimestamp == nil:
+		case ofAgent && cluster.PodReady(pod) && pod.DeletionTimestamp == nil:
 			readers[node] = func(ctx context.Context) (probe.Reading, error) {
 				api, done := c.serviceAPI(pod)
 				defer done()

@@ -52,7 +52,6 @@ func (c *changer) Endpoints() (all []string) {
 	return all
 }
 
-// Change implements [platform.Changer].
 func (c *changer) Change(ctx context.Context, change platform.Change) error {
 	if err := c.spec.Mesh.CanChange(mesh.OnKubernetes, change.Kind); err != nil {
 		return fmt.Errorf("mesh %s: %w: %w", c.spec.Mesh.Name, errors.ErrUnsupported, err)
@@ -222,7 +221,6 @@ type upgrade struct {
 	marks     mesh.Marks         // of the namespace, as the last move left it
 }
 
-// install installs the control plane of a revision.
 func (u *upgrade) install(ctx context.Context, version int) error {
 	if u.spec.Mesh.Kubernetes == nil {
 		return nil

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -219,7 +221,6 @@ func (d *deployment) createObjects(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady waits until every workload is ready.
 func (d *deployment) awaitReady(ctx context.Context) error {
 	var refs []cluster.Ref
 	if d.foreign != nil {
@@ -272,10 +273,8 @@ func (d *deployment) openLoad(ctx context.Context) error {
 	return d.entry.open(ctx)
 }
 
-// Entry implements [platform.Running].
 func (d *deployment) Entry() []string { return d.entry.Entry() }
 
-// Tasks implements [platform.Running].
 func (d *deployment) Tasks(ctx context.Context) ([]platform.Task, error) { return d.tasks.Tasks(ctx) }
 
 // Remove implements [platform.Running]: it saves the containers' logs and deletes the namespace, or the created objects in
@@ -295,10 +294,7 @@ func (d *deployment) Remove(ctx context.Context) error {
 	err = errors.Join(err, d.helm.uninstall(ctx))
 	d.nodes.close()
 	d.pods.close()
-	if err := errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), d.changer.upgrade.withdraw(ctx), err); err != nil {
-		return fmt.Errorf("remove the deployment: %w", err)
-	}
-	return nil
+	return hint.Prefix(errors.Join(d.applier.deleteAll(ctx), d.inPlace.restore(ctx), d.changer.upgrade.withdraw(ctx), err), "remove the deployment")
 }
 
 // removalContext lasts beyond the cancellation of ctx: until its deadline or, without one, for removeTimeout.
@@ -310,7 +306,6 @@ func removalContext(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(kept, removeTimeout)
 }
 
-// StartLoad implements [platform.Running].
 func (d *deployment) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
 	return d.load.StartLoad(ctx, cmd)
 }
@@ -406,11 +401,10 @@ func enrol(o *Options, m mesh.Definition, namespace string, front mesh.Front, se
 	return e, err
 }
 
-func protocolsOf(spec platform.Spec) (all []mesh.ServiceProtocol) {
-	for _, s := range spec.Topology.Services {
-		all = append(all, mesh.ServiceProtocol{Name: s.Name, Protocol: spec.Protocol(s)})
-	}
-	return all
+func protocolsOf(spec platform.Spec) []mesh.ServiceProtocol {
+	return lists.Map(spec.Topology.Services, func(s app.Service) mesh.ServiceProtocol {
+		return mesh.ServiceProtocol{Name: s.Name, Protocol: spec.Protocol(s)}
+	})
 }
 
 // ingressOf is the mesh's ingress gateway, or the reason why the load cannot go through it.
@@ -474,10 +468,8 @@ func merged(to, from map[string]string) map[string]string {
 	if len(from) == 0 {
 		return to
 	}
-	all := maps.Clone(to)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, to)
 	maps.Copy(all, from)
 	return all
 }

@@ -137,10 +137,7 @@ func (e *entryPoint) findRoot(ctx context.Context) (root string, err error) {
 		return "", err
 	}
 	address, err := firstReachable(ctx, addresses)
-	if err != nil {
-		return "", hint.Wrap(err, "allow this machine to connect to it, change platform.expose, or send the load from inside (load.from: inside)")
-	}
-	return "http://" + address + "/", nil
+	return "http://" + address + "/", hint.Wrap(err, "allow this machine to connect to it, change platform.expose, or send the load from inside (load.from: inside)")
 }
 
 // nodePortAddresses are the addresses of the nodes of the entry's pods, with the node port.
@@ -227,7 +224,6 @@ func (e *entryPoint) gatewayPods() []*corev1.Pod {
 	return slices.DeleteFunc(e.pods.all(), func(pod *corev1.Pod) bool { return !e.enrolment.gateway.Proxy.Selects(pod.Labels) })
 }
 
-// Warnings implements [platform.Deployment.Warnings].
 func (e *entryPoint) Warnings() (all []platform.Warning) {
 	if ns := e.spec.Topology.Namespace; ns != "" && !e.options.InPlace {
 		all = append(all, platform.Warning{

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
@@ -62,7 +63,7 @@ func (f *faults) Victims() []platform.Victim {
 		for i := range f.pods.slots.count(s.Name) {
 			name, pod := slotName(s.Name, i), f.pods.current(s.Name, i)
 			all = append(all, platform.Victim{ID: name + "/" + appContainer, Pod: name, Service: s.Name, Replica: i, Plane: metric.App,
-				Up: pod != nil && isReady(pod)})
+				Up: pod != nil && cluster.PodReady(pod)})
 		}
 	}
 	return all
@@ -122,7 +123,6 @@ func (f *faults) awaitReplacement(ctx context.Context, service string, number in
 	return nil
 }
 
-// Freeze implements [platform.TaskFaults].
 func (f *faults) Freeze(context.Context, string, bool) error {
 	return fmt.Errorf("%w on Kubernetes: %s", errors.ErrUnsupported, noSignals)
 }
@@ -268,7 +268,7 @@ func (s *podStarter) changed(pod *corev1.Pod, deleted bool) {
 
 // states are the parts of a pod that its status has. A kubelet reports a status later than it is.
 func (s *podStarter) states(pod *corev1.Pod, deleted bool) map[string]bool {
-	is := map[string]bool{"created": true, "scheduled": pod.Spec.NodeName != "", "ready": isReady(pod), gone: deleted}
+	is := map[string]bool{"created": true, "scheduled": pod.Spec.NodeName != "", "ready": cluster.PodReady(pod), gone: deleted}
 	for _, c := range pod.Status.Conditions {
 		is["initialized"] = is["initialized"] || c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue
 	}
@@ -285,15 +285,8 @@ func (s *podStarter) isProxy(container string) bool {
 }
 
 // StopAndStart implements [platform.Deployment.StopAndStart].
-func (s *podStarter) StopAndStart(ctx context.Context) ([]platform.PodStart, error) {
-	all, err := s.stopAndStart(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("stop and start the pods of %s: %w", s.spec.Topology.EntryName(), err)
-	}
-	return all, nil
-}
-
-func (s *podStarter) stopAndStart(ctx context.Context) (all []platform.PodStart, err error) {
+func (s *podStarter) StopAndStart(ctx context.Context) (all []platform.PodStart, err error) {
+	defer func() { err = hint.Prefix(err, "stop and start the pods of %s", s.spec.Topology.EntryName()) }()
 	through, err := s.sendThrough(ctx)
 	if err != nil {
 		return nil, err

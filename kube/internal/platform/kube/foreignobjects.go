@@ -20,7 +20,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/chart"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
@@ -108,17 +107,9 @@ func (c *foreignObjects) template(pod *corev1.Pod) (podTemplate, bool) {
 
 // service returns the Service that selects a pod, from the topology if possible, or "".
 func (c *foreignObjects) service(pod *corev1.Pod, topology app.Topology) string {
-	for _, s := range topology.Services {
-		if selects(c.services[s.Name], pod.Labels) {
-			return s.Name
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.services)) {
-		if selects(c.services[name], pod.Labels) {
-			return name
-		}
-	}
-	return ""
+	names := lists.Map(topology.Services, func(s app.Service) string { return s.Name })
+	name, _ := lists.First(append(names, slices.Sorted(maps.Keys(c.services))...), func(name string) bool { return selects(c.services[name], pod.Labels) })
+	return name
 }
 
 // selects reports whether a label selector matches labels. An empty one matches nothing.
@@ -332,7 +323,6 @@ func (e *chartEditor) CRD(c chart.Installed, manifest []byte) error {
 	return eachObject(manifest, e.outside)
 }
 
-// Objects implements [chart.Editor].
 func (e *chartEditor) Objects(c chart.Installed, manifest []byte) ([]byte, error) {
 	var rendered, applied bytes.Buffer
 	e.from = "chart " + c.Chart
@@ -602,12 +592,8 @@ func (p *inPlace) enrol(ctx context.Context) error {
 	p.foreign = editor.found
 	progress := platform.NewDelayedReport(p.options.Report)
 	defer progress.Close()
-	p.app, err = inplace.Begin(ctx, p.cluster, p.applier.stamp(), p.namespace, p.foreign.workloads, marksOf(p.enrolment.Namespace), marksOf(p.enrolment.Pod), p.report(progress))
+	p.app, err = inplace.Begin(ctx, p.cluster, p.applier.stamp(), p.namespace, p.foreign.workloads, p.enrolment.Namespace, p.enrolment.Pod, p.report(progress))
 	return err
-}
-
-func marksOf(m mesh.Marks) inplace.Marks {
-	return inplace.Marks{Labels: m.Labels, Annotations: m.Annotations}
 }
 
 // restart replaces the pods by new ones, which the mesh takes in.

@@ -56,11 +56,11 @@ func newToken(dryRun bool) string {
 func (m manifests) all() ([]runtime.Object, error) {
 	objects := []runtime.Object{&corev1.Secret{ObjectMeta: m.meta(tokenName), StringData: map[string]string{tokenKey: m.token}}}
 	for _, s := range m.agentServices() {
-		of, err := m.objectsOf(s)
+		config, err := m.config(s)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, of...)
+		objects = append(objects, config, m.workload(s, m.servicePod(s)), m.service(s))
 	}
 	if !m.options.Outside {
 		objects = append(objects, m.loadJob())
@@ -68,24 +68,11 @@ func (m manifests) all() ([]runtime.Object, error) {
 	return objects, nil
 }
 
-// objectsOf are the objects of one service: configuration, Deployment and Service.
-func (m manifests) objectsOf(s app.Service) ([]runtime.Object, error) {
-	service := m.service(s)
-	config, err := m.config(s)
-	if err != nil {
-		return nil, err
-	}
-	return []runtime.Object{config, m.workload(s, m.servicePod(s)), service}, nil
-}
-
 func (m manifests) config(s app.Service) (*corev1.ConfigMap, error) {
 	instance := m.spec.Instance(s, func(service string) []string { return []string{fmt.Sprintf("http://%s:%d/", service, servicePort)} })
 	instance.Replica = m.changes(s)
 	text, err := json.MarshalIndent(instance, "", "  ")
-	if err != nil {
-		return nil, fmt.Errorf("configure service %s: %w", s.Name, err)
-	}
-	return &corev1.ConfigMap{ObjectMeta: m.meta(s.Name), Data: map[string]string{configKey: string(text) + "\n"}}, nil
+	return &corev1.ConfigMap{ObjectMeta: m.meta(s.Name), Data: map[string]string{configKey: string(text) + "\n"}}, hint.Prefix(err, "configure service %s", s.Name)
 }
 
 // service is the Service of s. The entry's Service is of the type that the load from outside needs, unless the load goes
@@ -135,7 +122,10 @@ func (m manifests) workload(s app.Service, pod corev1.PodSpec) *appsv1.Deploymen
 func (m manifests) servicePod(s app.Service) corev1.PodSpec {
 	c := m.container(appContainer, s.Memory, "serve", "--config", configDir+"/"+configKey, "--token-file", tokenDir+"/"+tokenKey,
 		"--listen", listenAny(servicePort), "--admin", listenAny(adminPort))
-	c.Ports = m.ports(s)
+	c.Ports = []corev1.ContainerPort{
+		{Name: portProtocols[m.spec.Protocol(s)].name, ContainerPort: servicePort, Protocol: corev1.ProtocolTCP},
+		{Name: "http-admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
+	}
 	c.ReadinessProbe = readyAt(adminPort)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "config", MountPath: configDir, ReadOnly: true}, tokenMount)
 	pod := restrictedPod(c)
@@ -145,13 +135,6 @@ func (m manifests) servicePod(s app.Service) corev1.PodSpec {
 }
 
 func listenAny(port int) string { return ":" + strconv.Itoa(port) }
-
-func (m manifests) ports(s app.Service) []corev1.ContainerPort {
-	return []corev1.ContainerPort{
-		{Name: portProtocols[m.spec.Protocol(s)].name, ContainerPort: servicePort, Protocol: corev1.ProtocolTCP},
-		{Name: "http-admin", ContainerPort: adminPort, Protocol: corev1.ProtocolTCP},
-	}
-}
 
 // loadJob is the Job of the load workers: one pod each, numbered by the completion index.
 func (m manifests) loadJob() *batchv1.Job {
@@ -398,7 +381,6 @@ func (a *applier) record(m cluster.Manifest) error {
 	return a.archive.manifest(m)
 }
 
-// wait waits until the objects are ready.
 func (a *applier) wait(ctx context.Context, refs ...cluster.Ref) error {
 	progress := platform.NewDelayedReport(a.options.Report)
 	defer progress.Close()

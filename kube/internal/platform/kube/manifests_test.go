@@ -93,7 +93,7 @@ func TestServicePorts(t *testing.T) {
 	for name, want := range map[string]portProtocol{"smiley": {"http", "http"}, "color": {"grpc", "grpc"}} {
 		s, _ := d.spec.Topology.Service(name)
 		port := d.manifests.service(s).Spec.Ports[0]
-		if port.Name != want.name || *port.AppProtocol != want.app || port.TargetPort.StrVal != d.manifests.ports(s)[0].Name {
+		if port.Name != want.name || *port.AppProtocol != want.app || port.TargetPort.StrVal != d.manifests.servicePod(s).Containers[0].Ports[0].Name {
 			t.Errorf("%s: %+v", name, port)
 		}
 	}

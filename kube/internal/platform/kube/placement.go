@@ -205,10 +205,8 @@ func Nodes(ctx context.Context, c *cluster.Cluster) ([]Node, error) {
 	if c.DryRun() {
 		return nil, nil
 	}
-	var list *corev1.NodeList
-	err := c.Retry(ctx, "list nodes", func(ctx context.Context) (err error) {
-		list, err = c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
-		return err
+	list, err := cluster.Retried(ctx, c, "list nodes", func(ctx context.Context) (*corev1.NodeList, error) {
+		return c.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
 	})
 	if apierrors.IsForbidden(err) {
 		return nil, nil
@@ -281,11 +279,8 @@ func (l nodeList) schedulable() (n int) {
 
 // nodeOf is the node of a pod, empty if unknown.
 func (l nodeList) nodeOf(pod *corev1.Pod) Node {
-	i := slices.IndexFunc(l, func(n Node) bool { return n.Name == pod.Spec.NodeName })
-	if i < 0 {
-		return Node{}
-	}
-	return l[i]
+	n, _ := lists.First(l, func(n Node) bool { return n.Name == pod.Spec.NodeName })
+	return n
 }
 
 func (l nodeList) addressesOf(pod *corev1.Pod) []string {

@@ -201,13 +201,9 @@ func (p *Platform) Prepare(ctx context.Context, meshes []mesh.Definition) (map[s
 }
 
 // homes are the namespaces of the meshes' control planes.
-func homes(meshes []mesh.Definition) (all []string) {
-	for _, m := range meshes {
-		if m.Kubernetes != nil && m.Kubernetes.Namespace != "" {
-			all = append(all, m.Kubernetes.Namespace)
-		}
-	}
-	return all
+func homes(meshes []mesh.Definition) []string {
+	installed := lists.Where(meshes, func(m mesh.Definition) bool { return m.Kubernetes != nil && m.Kubernetes.Namespace != "" })
+	return lists.Map(installed, func(m mesh.Definition) string { return m.Kubernetes.Namespace })
 }
 
 // holdAgain takes the Lease again if an earlier trial has lost it.

@@ -117,7 +117,6 @@ func (m *podMonitor) check(name string, generation int, pod *corev1.Pod, deleted
 	return m.lost
 }
 
-// Err implements [platform.Deployment.Broken].
 func (m *podMonitor) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -255,7 +254,6 @@ func conditionText(n *corev1.Node) string {
 	return ""
 }
 
-// Err implements [platform.Deployment.Broken].
 func (m *nodeMonitor) Err() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -346,18 +344,14 @@ func (v *visitors) follow(l *life, pod *corev1.Pod, s corev1.ContainerStatus, de
 	l.running = running
 }
 
-// Visitors implements [platform.Deployment.Visitors].
 func (v *visitors) Visitors(from, to time.Time) []platform.Visitor {
 	nodes := v.nodes()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var all []platform.Visitor
-	for _, one := range v.visits {
-		if slices.Contains(nodes, one.node) && one.Began.After(from) && one.Ended.Before(to) {
-			all = append(all, one.Visitor)
-		}
-	}
-	return all
+	during := lists.Where(v.visits, func(one visit) bool {
+		return slices.Contains(nodes, one.node) && one.Began.After(from) && one.Ended.Before(to)
+	})
+	return lists.Map(during, func(one visit) platform.Visitor { return one.Visitor })
 }
 
 // nodes are the nodes of the trial's pods.

@@ -43,7 +43,6 @@ type alternative struct {
 	count balance.Count
 }
 
-// RequestCounts implements [platform.Deployment.RequestCounts].
 func (rc *requestCounters) RequestCounts(ctx context.Context) ([]balance.Count, error) {
 	var applications []func(context.Context) []balance.Count
 	var sidecars []func(context.Context) []alternative
@@ -335,11 +334,9 @@ func (g *callGraph) destinations(ctx context.Context, pod *corev1.Pod, names []s
 		if err != nil {
 			continue
 		}
-		for _, name := range names {
-			if slices.ContainsFunc(values, func(v string) bool { return addressed(v, name, g.namespace) }) {
-				all = append(all, name)
-			}
-		}
+		all = append(all, lists.Where(names, func(name string) bool {
+			return slices.ContainsFunc(values, func(v string) bool { return addressed(v, name, g.namespace) })
+		})...)
 	}
 	return all
 }
@@ -358,13 +355,8 @@ func addressed(value, service, namespace string) bool {
 func (g *callGraph) text(calls []seenCall) string {
 	var lines []string
 	for _, s := range g.spec.Topology.Services {
-		var to []string
-		for _, c := range calls {
-			if c.caller == s.Name {
-				to = append(to, c.service)
-			}
-		}
-		if len(to) > 0 {
+		made := lists.Where(calls, func(c seenCall) bool { return c.caller == s.Name })
+		if to := lists.Map(made, func(c seenCall) string { return c.service }); len(to) > 0 {
 			lines = append(lines, fmt.Sprintf("{name: %s, calls: [%s]}", s.Name, strings.Join(to, ", ")))
 		}
 	}
@@ -390,7 +382,6 @@ func (t *trial) serviceAPI(pod *corev1.Pod) (api platform.ServiceAPI, close func
 // configurer changes the configuration of running services.
 type configurer struct{ pods *trialPods }
 
-// Configure implements [platform.Configurer].
 func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (undo []byte, err error) {
 	err = c.with(id, func(api platform.ServiceAPI) error {
 		undo, err = api.Configure(ctx, patch)
@@ -399,7 +390,6 @@ func (c *configurer) Configure(ctx context.Context, id string, patch []byte) (un
 	return undo, err
 }
 
-// Configuration implements [platform.Configurer].
 func (c *configurer) Configuration(ctx context.Context, id string) (config []byte, err error) {
 	err = c.with(id, func(api platform.ServiceAPI) error {
 		config, err = api.Configuration(ctx)

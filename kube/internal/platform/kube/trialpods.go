@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -103,18 +104,14 @@ func (p *trialPods) awaitDeleted(ctx context.Context, pod *corev1.Pod, grace tim
 
 // byUID is a pod of the trial, or nil if it is gone.
 func (p *trialPods) byUID(uid types.UID) *corev1.Pod {
-	for _, pod := range p.all() {
-		if pod.UID == uid {
-			return pod
-		}
-	}
-	return nil
+	pod, _ := lists.First(p.all(), func(pod *corev1.Pod) bool { return pod.UID == uid })
+	return pod
 }
 
 // awaitReplacement waits until a new pod in a slot is ready.
 func (p *trialPods) awaitReplacement(ctx context.Context, service string, number int) (pod *corev1.Pod, err error) {
 	err = wait.Within(ctx, replaceTimeout, pollInterval, func(context.Context) error {
-		if pod = p.current(service, number); pod == nil || !isReady(pod) {
+		if pod = p.current(service, number); pod == nil || !cluster.PodReady(pod) {
 			return errors.New("no replacement pod is ready")
 		}
 		return nil
@@ -130,12 +127,8 @@ func (p *trialPods) awaitReplacement(ctx context.Context, service string, number
 func (p *trialPods) current(service string, number int) *corev1.Pod {
 	pods := p.ofService(service)
 	name := p.slots.occupant(service, number)
-	for _, pod := range pods {
-		if pod.Name == name && pod.DeletionTimestamp == nil {
-			return pod
-		}
-	}
-	return nil
+	pod, _ := lists.First(pods, func(pod *corev1.Pod) bool { return pod.Name == name && pod.DeletionTimestamp == nil })
+	return pod
 }
 
 // ofService returns the pods of a service. Each has a slot afterwards.
@@ -284,24 +277,13 @@ func (s *podStore) all() []*corev1.Pod {
 
 // running are the running containers of a pod, including native sidecars (init containers with restart policy Always)
 // and ephemeral containers.
-func running(pod *corev1.Pod) (names []string) {
-	for _, s := range statuses(pod) {
-		if s.State.Running != nil {
-			names = append(names, s.Name)
-		}
-	}
-	return names
+func running(pod *corev1.Pod) []string {
+	are := lists.Where(statuses(pod), func(s corev1.ContainerStatus) bool { return s.State.Running != nil })
+	return lists.Map(are, func(s corev1.ContainerStatus) string { return s.Name })
 }
 
 func statuses(pod *corev1.Pod) []corev1.ContainerStatus {
 	return slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses)
-}
-
-// isReady reports whether a pod's condition Ready is true.
-func isReady(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // slots numbers the pods of each service. A pod that replaces one ended by a fault gets the number of that pod, so
@@ -426,10 +408,7 @@ func (r *podRecords) savePods() error {
 		}
 		fmt.Fprintf(&b, "---\n# %s\n%s", r.pods.name(pod), text)
 	}
-	if err := r.archive.Write(podsFile, []byte(b.String())); err != nil {
-		return fmt.Errorf("keep the pods: %w", err)
-	}
-	return nil
+	return hint.Prefix(r.archive.Write(podsFile, []byte(b.String())), "keep the pods")
 }
 
 // checkDigests refuses an image with another digest than platform.digests requires, and writes all digests.
@@ -447,10 +426,7 @@ func (r *podRecords) checkDigests() error {
 		}
 		b.Write(line)
 	}
-	if err := r.archive.Write(imagesFile, []byte(b.String())); err != nil {
-		return fmt.Errorf("keep the image digests: %w", err)
-	}
-	return nil
+	return hint.Prefix(r.archive.Write(imagesFile, []byte(b.String())), "keep the image digests")
 }
 
 // digests are the image digests of the trial's pods, including images of a mesh or a chart. A digest that

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/proc"
@@ -46,7 +47,6 @@ type verifier struct {
 	archive archive
 }
 
-// Verify implements [platform.Deployment.Verify].
 func (v *verifier) Verify(ctx context.Context, probe platform.Probe) (done platform.Verification, err error) {
 	if err := v.monitor.Err(); err != nil {
 		return done, fmt.Errorf("verify: %w", err)
@@ -133,16 +133,12 @@ func (v *verifier) checkContainers() check.Check {
 }
 
 // sidecars are the containers that the mesh injects into every pod.
-func (v *verifier) sidecars() (containers []string) {
+func (v *verifier) sidecars() []string {
 	if v.spec.Mesh.Kubernetes == nil {
 		return nil
 	}
-	for _, p := range v.spec.Mesh.Kubernetes.Proxies {
-		if p.In == mesh.InPod {
-			containers = append(containers, p.Container)
-		}
-	}
-	return containers
+	injected := lists.Where(v.spec.Mesh.Kubernetes.Proxies, func(p mesh.Proxy) bool { return p.In == mesh.InPod })
+	return lists.Map(injected, func(p mesh.Proxy) string { return p.Container })
 }
 
 // manifestOf is the manifest of a pod, before injection.
@@ -227,7 +223,6 @@ type prober struct {
 	probe platform.Probe // of the verification
 }
 
-// send sends the probes from one load source.
 func (p *prober) send(ctx context.Context) (load.Report, error) {
 	return p.sendFrom(ctx, probes, p.load.StartLoad)
 }
@@ -253,11 +248,7 @@ func (p *prober) reachAll(ctx context.Context) (int, error) {
 		}))
 	}
 	err := sending.Wait()
-	sum := 0
-	for _, n := range counts {
-		sum += n
-	}
-	return sum, err
+	return lists.Sum(counts, func(n int) int { return n }), err
 }
 
 // maxReplicas is the number of pods of the largest service, waypoint or gateway.
@@ -314,7 +305,6 @@ func (p *prober) accept(r load.Report) (ok bool, detail string) {
 	for _, counts := range []map[string]int64{r.Statuses, r.Errors} {
 		for _, name := range slices.Sorted(maps.Keys(counts)) {
 			if n := min(int(counts[name]), left); n > 0 && !success[load.StatusOf(name)] { // an error has no status
-
 				a.Failed[name] += n
 				left -= n
 			}
@@ -455,10 +445,7 @@ func (o *OutsideClient) Remove(ctx context.Context) error {
 	if o.worker != nil {
 		o.worker.forward.Close()
 	}
-	if err := o.applier.deleteNamespace(ctx, o.namespace); err != nil {
-		return fmt.Errorf("remove the pod outside the mesh: %w", err)
-	}
-	return nil
+	return hint.Prefix(o.applier.deleteNamespace(ctx, o.namespace), "remove the pod outside the mesh")
 }
 
 // shownLimits are named in a check.

@@ -79,7 +79,6 @@ type loadWorker struct {
 	client  *worker.Client
 }
 
-// LoadWorkers implements [platform.LoadWorkers].
 func (p *workerPool) LoadWorkers() int { return p.options.Workers }
 
 // connect finds the pod of each load worker and reads its clock, as a test of the connection.
@@ -140,10 +139,7 @@ func (t *trial) clockOf(ctx context.Context, node string, compare func(context.C
 
 func (p *workerPool) clock(ctx context.Context, i int) (ahead, unsure time.Duration, err error) {
 	ahead, unsure, err = p.workers[i].client.Clock(ctx)
-	if err != nil {
-		return 0, 0, fmt.Errorf("clock of load worker %d (pod %s/%s): %w", i, p.namespace, p.workers[i].pod, err)
-	}
-	return ahead, unsure, nil
+	return ahead, unsure, hint.Prefix(err, "clock of load worker %d (pod %s/%s)", i, p.namespace, p.workers[i].pod)
 }
 
 // StartLoad implements [platform.Running]. The command runs in the next load worker's pod, with the program of the same
@@ -154,7 +150,7 @@ func (p *workerPool) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 		p.cluster.Recorder().Kubectl(append([]string{"exec", "-i", "-n", p.namespace, "job/" + loadService, "--", program}, cmd.Args...)...)
 		return endedCommand(), nil
 	}
-	i, err := p.reserveNext()
+	i, err := p.reserve(nextWorker)
 	if err != nil {
 		return nil, fmt.Errorf("start the load generator: %w", err)
 	}
@@ -165,7 +161,7 @@ func (p *workerPool) StartLoad(ctx context.Context, cmd proc.Command) (platform.
 func (p *workerPool) starters() (all []starter) {
 	for i := range p.workers {
 		all = append(all, func(ctx context.Context, cmd proc.Command) (platform.Process, error) {
-			if err := p.reserve(i); err != nil {
+			if _, err := p.reserve(i); err != nil {
 				return nil, err
 			}
 			return p.start(ctx, i, cmd)
@@ -177,38 +173,29 @@ func (p *workerPool) starters() (all []starter) {
 // tasks implements loadSource: load workers are tasks of the cluster.
 func (p *workerPool) tasks() []platform.Task { return nil }
 
-// reserveNext reserves the next load worker, the first again after all commands have ended.
-func (p *workerPool) reserveNext() (i int, err error) {
-	lost := p.lost()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	switch {
-	case p.closed != nil:
-		return 0, p.closed
-	case lost != nil:
-		return 0, lost
-	case p.active == 0:
-		p.next = 0
-	}
-	if p.next >= len(p.workers) {
-		return 0, errors.New("every load worker is busy")
-	}
-	i = p.next
-	p.next++
-	p.active++
-	return i, nil
-}
+// nextWorker reserves the worker after the last one, and the first again after all commands have ended.
+const nextWorker = -1
 
-func (p *workerPool) reserve(i int) error {
+// reserve reserves a load worker, or [nextWorker].
+func (p *workerPool) reserve(i int) (int, error) {
 	lost := p.lost()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := cmp.Or(p.closed, lost); err != nil {
-		return err
+		return 0, err
 	}
-	p.active++
+	if p.active == 0 {
+		p.next = 0
+	}
+	if i == nextWorker {
+		i = p.next
+	}
+	if i >= len(p.workers) {
+		return 0, errors.New("every load worker is busy")
+	}
 	p.next = max(p.next, i+1)
-	return nil
+	p.active++
+	return i, nil
 }
 
 // start starts a command in a reserved load worker and releases the worker when the command has ended.
@@ -264,7 +251,8 @@ func (p *workerPool) send(ctx context.Context, w *loadWorker, cmd proc.Command) 
 	if err != nil {
 		return nil, err
 	}
-	c := newRemoteCommand(ctx, run, proc.Command{Path: program, Args: args, Env: cmd.Env})
+	c := &remoteCommand{run: run, command: proc.Command{Path: program, Args: args, Env: cmd.Env}, done: make(chan struct{})}
+	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed != nil {
@@ -362,18 +350,11 @@ type localProcess struct {
 }
 
 // StartLoad implements [platform.Running].
-func (l *localLoad) StartLoad(ctx context.Context, cmd proc.Command) (platform.Process, error) {
+func (l *localLoad) StartLoad(ctx context.Context, cmd proc.Command) (_ platform.Process, err error) {
 	if l.dryRun {
 		return endedCommand(), nil // kubectl has no command for it
 	}
-	p, err := l.start(ctx, cmd)
-	if err != nil {
-		return nil, fmt.Errorf("start the load generator: %w", err)
-	}
-	return p, nil
-}
-
-func (l *localLoad) start(ctx context.Context, cmd proc.Command) (*proc.Process, error) {
+	defer func() { err = hint.Prefix(err, "start the load generator") }()
 	lost := l.lost()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -402,10 +383,8 @@ func (l *localLoad) start(ctx context.Context, cmd proc.Command) (*proc.Process,
 	return p, nil
 }
 
-// starters implements loadSource.
 func (l *localLoad) starters() []starter { return []starter{l.StartLoad} }
 
-// tasks implements loadSource.
 func (l *localLoad) tasks() (tasks []platform.Task) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -419,14 +398,12 @@ func (l *localLoad) tasks() (tasks []platform.Task) {
 	return tasks
 }
 
-// stop implements loadSource.
 func (l *localLoad) stop(ctx context.Context) error {
 	l.mu.Lock()
 	l.closed = true
 	processes := slices.Clone(l.processes)
 	l.mu.Unlock()
-	failed := lists.Map(processes, func(p localProcess) error { return p.Stop(ctx, stopGrace) })
-	return errors.Join(failed...)
+	return errors.Join(lists.Map(processes, func(p localProcess) error { return p.Stop(ctx, stopGrace) })...)
 }
 
 const (
@@ -448,12 +425,6 @@ type remoteCommand struct {
 	err     error // set before done is closed
 }
 
-func newRemoteCommand(ctx context.Context, run *worker.Run, command proc.Command) *remoteCommand {
-	c := &remoteCommand{run: run, command: command, done: make(chan struct{})}
-	c.ctx, c.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
-	return c
-}
-
 // endedCommand is the command of a dry run.
 func endedCommand() *remoteCommand {
 	c := &remoteCommand{done: make(chan struct{})}
@@ -467,11 +438,7 @@ func (c *remoteCommand) follow(cmd proc.Command, logPath string) (err error) {
 	if err != nil {
 		return fmt.Errorf("keep the load generator's log: %w", err)
 	}
-	defer func() {
-		if closed := log.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("keep the load generator's log: %w", closed)
-		}
-	}()
+	defer func() { err = cmp.Or(err, hint.Prefix(log.Close(), "keep the load generator's log")) }()
 	errOut := io.MultiWriter(log, &c.tail)
 	out := cmd.Stdout
 	if out == nil {
@@ -522,20 +489,15 @@ func (c *remoteCommand) copyFiles(dir string) error {
 			return err
 		}
 		_, err = io.Copy(f, content)
-		if closed := f.Close(); err == nil {
-			err = closed
-		}
-		return err
+		return errors.Join(err, f.Close())
 	})
 }
 
-// Wait implements [platform.Process].
 func (c *remoteCommand) Wait() error {
 	<-c.done
 	return c.err
 }
 
-// Stop implements [platform.Process].
 func (c *remoteCommand) Stop(ctx context.Context, grace time.Duration) error {
 	select {
 	case <-c.done:
@@ -615,10 +577,7 @@ func (g GeneratorImage) Reference() string {
 // GeneratorImages are the images shipped with tare, by generator.
 func GeneratorImages() (map[string]GeneratorImage, error) {
 	var known map[string]GeneratorImage
-	if err := yaml.UnmarshalStrict(generatorImages, &known); err != nil {
-		return nil, fmt.Errorf("read the images of load generators: %w", err)
-	}
-	return known, nil
+	return known, hint.Prefix(yaml.UnmarshalStrict(generatorImages, &known), "read the images of load generators")
 }
 
 // In a load worker that runs a generator's image, tare-agent is copied to agentDir by the init container copyContainer.

@@ -32,11 +32,8 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 		return nil, err
 	}
 	out := bufio.NewWriter(to)
-	if first := record.Steps(); len(first) > 0 {
-		fmt.Fprintln(out, "# Before the first trial")
-		if err := writeSteps(out, first); err != nil {
-			return nil, err
-		}
+	if err := writeSteps(out, "# Before the first trial\n", record.Steps()); err != nil {
+		return nil, err
 	}
 	done := map[string]bool{}
 	for _, trial := range s.Plan.Trials {
@@ -56,8 +53,8 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 		if err != nil {
 			return nil, fmt.Errorf("trial %s: %w", trial.ID, err)
 		}
-		fmt.Fprintf(out, "# Trial %d of %d: treatment %s, block %d\n", trial.Ordinal, len(s.Plan.Trials), trial.Treatment, trial.Block)
-		if err := writeSteps(out, record.Steps()[before:]); err != nil {
+		title := fmt.Sprintf("# Trial %d of %d: treatment %s, block %d\n", trial.Ordinal, len(s.Plan.Trials), trial.Treatment, trial.Block)
+		if err := writeSteps(out, title, record.Steps()[before:]); err != nil {
 			return nil, err
 		}
 		fmt.Fprintf(out, "# The load's standard input: %s\n", load)
@@ -68,16 +65,18 @@ func recorded(ctx context.Context, s *session.Study, o session.Opening, to io.Wr
 			return nil, err
 		}
 	}
-	if last := record.Steps()[before:]; len(last) > 0 {
-		fmt.Fprintln(out, "# After the last trial")
-		if err := writeSteps(out, last); err != nil {
-			return nil, err
-		}
+	if err := writeSteps(out, "# After the last trial\n", record.Steps()[before:]); err != nil {
+		return nil, err
 	}
 	return record.Steps(), out.Flush()
 }
 
-func writeSteps(out io.Writer, steps []cluster.Step) error {
+// writeSteps writes steps below a title, or nothing without any.
+func writeSteps(out io.Writer, title string, steps []cluster.Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	fmt.Fprint(out, title)
 	var some cluster.Recorder
 	for _, step := range steps {
 		some.Add(step)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -86,10 +88,7 @@ func copied(ctx context.Context, p experiment.Platform, namespace string) (*mani
 		}
 		return nil, err
 	}
-	var objects []manifest.Object
-	for _, o := range found {
-		objects = append(objects, o.Object)
-	}
+	objects := lists.Map(found, func(o unstructured.Unstructured) manifest.Object { return o.Object })
 	set, err := manifest.New("namespace "+namespace, objects, true)
 	if err != nil {
 		return nil, err
@@ -106,8 +105,5 @@ func noteOthers(ctx context.Context, k *cluster.Cluster, namespace string, set *
 				Hint: "if the application needs it, use application: {manifests: …} with it"})
 		}
 	}
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("copy namespace %s: %w", namespace, err)
-	}
-	return nil
+	return hint.Prefix(ctx.Err(), "copy namespace %s", namespace)
 }

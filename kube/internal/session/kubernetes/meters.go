@@ -96,10 +96,8 @@ func nodesOfInterest(ctx context.Context, s MeterSource) (map[string]bool, error
 	if err != nil {
 		return nil, err
 	}
-	var pods *corev1.PodList
-	err = s.Retry(ctx, "list the pods of every namespace", func(ctx context.Context) (err error) {
-		pods, err = s.Typed().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
-		return err
+	pods, err := cluster.Retried(ctx, s.Cluster, "list the pods of every namespace", func(ctx context.Context) (*corev1.PodList, error) {
+		return s.Typed().CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	})
 	if cluster.IsForbidden(err) {
 		return nil, nil

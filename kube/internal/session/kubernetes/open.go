@@ -31,12 +31,8 @@ import (
 
 // Program returns the part of a session that needs the Kubernetes libraries.
 func Program() *session.Kubernetes {
+	open := func(ctx context.Context, o session.Opening) (*session.Opened, error) { return connected(ctx, o, nil) }
 	return &session.Kubernetes{Open: open, Generators: generatorsInImages, Copy: copied}
-}
-
-// open connects to the experiment's cluster for a run.
-func open(ctx context.Context, o session.Opening) (*session.Opened, error) {
-	return connected(ctx, o, nil)
 }
 
 // connected opens the platform. With a recorder nothing is done: the steps are recorded.
