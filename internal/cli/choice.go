@@ -14,7 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/outfile"
 )
 
-// choiceFlag is a flag with one of several values.
 type choiceFlag struct {
 	value *string
 	name  string // of the flag

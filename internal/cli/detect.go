@@ -40,7 +40,6 @@ func (o *detectOptions) register(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("from")
 }
 
-// asked reports whether any of the questions is asked.
 func (o *detectOptions) asked() bool { return o.detect != "" || o.within > 0 }
 
 // relative is the difference to detect. 0 means that none is asked for.

@@ -49,7 +49,6 @@ const halfWidth = 0.02
 
 var aaMetrics = []string{metric.CPUPerRequest + "/total", metric.Latency + "/p50", metric.Latency + "/p99"}
 
-// examiner examines what an experiment needs.
 type examiner struct{ *CommandLine }
 
 // againstItself runs the baseline of s against itself, and prints what differences are detectable.

@@ -158,7 +158,6 @@ func (p *pipe) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// code is the exit code of the command.
 func (s *streams) code(code int) int {
 	if s.gone.Load() {
 		return console.NoReader

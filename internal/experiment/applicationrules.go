@@ -37,7 +37,6 @@ func (v applicationRules) validate() {
 	v.own()
 }
 
-// program checks an application that is one program of the user.
 func (v applicationRules) program() {
 	refuse(v.validation, "application.", []string{"topology", "services", "chart", "manifests", "namespace", "entry"},
 		"remove it, or write command and url into the services", "the application is one program: application.command or application.url")
@@ -138,7 +137,6 @@ func (v applicationRules) chart(inline bool) {
 	}
 }
 
-// source checks an application from manifests or a namespace.
 func (v applicationRules) source() {
 	a := v.e.Application
 	if !a.Source.IsSet() {

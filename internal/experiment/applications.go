@@ -98,7 +98,6 @@ func (e *Experiment) defaultBaseline() Baseline {
 	return nil
 }
 
-// applicationChain is [chain] of an application.
 func (e *Experiment) applicationChain(name string) []string {
 	return chain(name, func(n string) string { return e.Applications[n].From })
 }
@@ -229,7 +228,6 @@ func applicationVariantRows() []fieldRow {
 	})
 }
 
-// ownRows are the fields of a program of the user.
 func ownRows(under string) []fieldRow {
 	return slices.Concat([]fieldRow{
 		{under + "command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},

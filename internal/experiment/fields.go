@@ -156,7 +156,6 @@ func factorRows(under string) []fieldRow {
 	return all
 }
 
-// resourceRows are the requests and limits of containers.
 func resourceRows(under string) []fieldRow {
 	cpu, memory := between(0.001, maxCores, "CPUs; 250m is a quarter of one"), between(minMemory, maxMemory, "bytes, or with a unit: 64MiB")
 	return []fieldRow{
@@ -327,7 +326,6 @@ func (c choice) check(value any) (message, hint string) {
 
 func (c choice) describe(s *jsonschema.Schema) { s.Enum = anys(c.names) }
 
-// pattern bounds the form of a text.
 type pattern struct {
 	what, hint string
 	form       *regexp.Regexp
@@ -361,7 +359,6 @@ func (form) check(any) (message, hint string) { return "", "" }
 
 func (f form) describe(s *jsonschema.Schema) { f(s) }
 
-// ratio bounds a part of a whole.
 var ratio = between(0, 1.0, "it is a ratio: 0.01 is 1 %")
 
 // limits describes the bounds of a number that package app checks.

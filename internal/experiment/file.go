@@ -306,7 +306,6 @@ func (v validation) report(path, hint, format string, args ...any) {
 	}
 }
 
-// local reports whether trials run on this machine.
 func (v validation) local() bool { return v.e.Platform.Kind == mesh.OnLocal }
 
 // definition returns a mesh's definition, if definitions are known.

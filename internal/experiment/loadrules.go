@@ -164,7 +164,6 @@ const (
 	maxRequestBytes = 8 << 20 // of all bodies
 )
 
-// requests checks the headers and kinds of requests.
 func (v loadRules) requests() {
 	if v.doc.Has("factors."+RequestSizeFactor) && exchanges(v.e) {
 		v.report("factors."+RequestSizeFactor, "remove one of the two", "exchange has the request")
@@ -292,7 +291,6 @@ func (v loadRules) requestProtocols() []string {
 // framing are the headers that depend on the body and the connection.
 var framing = []string{"content-length", "transfer-encoding", "connection", "keep-alive", "proxy-connection", "upgrade", "te", "trailer"}
 
-// headers checks the headers of a request, or of all requests.
 func (v loadRules) headers(path string, headers map[string]string) {
 	for _, name := range sortedKeys(headers) {
 		value := headers[name]
@@ -367,7 +365,6 @@ type WebSocket struct {
 	Message Body `yaml:"message,omitempty" json:"message,omitempty"`
 }
 
-// webSocket checks the messages of protocol websocket, and where it is used.
 func (v loadRules) webSocket() {
 	w := v.e.Load.WebSocket
 	if !slices.Contains(v.requestProtocols(), app.WebSocket) {

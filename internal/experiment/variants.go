@@ -154,7 +154,6 @@ func (e *Experiment) base(name string) string {
 	return names[len(names)-1]
 }
 
-// meshChain is [chain] of a mesh or variant.
 func (e *Experiment) meshChain(name string) []string {
 	return chain(name, func(n string) string { return e.Meshes[n].From })
 }

@@ -20,7 +20,6 @@ type series []float64
 // reduce makes one figure of a series. It is not ok if nothing is known.
 type reduce func(series) (float64, bool)
 
-// sampledResource is a quantity of sampled rows.
 type sampledResource struct {
 	name       string
 	scale      float64
@@ -36,7 +35,6 @@ var sampledResources = []sampledResource{
 // sampledMetrics rest on sampled figures.
 var sampledMetrics = metric.Sampled()
 
-// sampled is the state of computing the metrics of sampled figures.
 type sampled struct {
 	f *figures
 	*result.Sampled
@@ -297,7 +295,6 @@ func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (f
 	f.set(metric.Latency+"/"+part, mean)
 }
 
-// spectrumAt is the value of the spectrum's line at q.
 func spectrumAt(d result.Latency, q float64) (float64, bool) {
 	total := int64(0)
 	for _, b := range d.Buckets {
@@ -411,7 +408,6 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 	return (&sliced{record: r, rows: rows}).costs(), nil
 }
 
-// costs of the own slices.
 func (t *sliced) costs() SliceCosts {
 	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
 	for _, name := range slices.Concat(SliceParts, SpeedParts) {

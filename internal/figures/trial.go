@@ -215,7 +215,6 @@ func idleFigures(f *figures, r *result.Record) {
 	}
 }
 
-// idleMemory adds the resident memory before the load.
 func idleMemory(f *figures, r *result.Record) {
 	if !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.IdleRSS > 0 }) {
 		return // not read

@@ -186,23 +186,20 @@ func (t *Trial) Read(path string, o Options) ([]byte, error) {
 // ReadFile reads a file of up to maxFile bytes.
 func ReadFile(path string) ([]byte, error) {
 	b, err := regular.ReadFile(path, maxFile)
-	if err != nil {
-		return nil, fileError(path, err)
-	}
-	return b, nil
+	return b, fileError(path, err)
 }
 
 // openFile opens a file that is read in parts.
 func openFile(path string) (*regular.File, error) {
 	f, err := regular.Open(path, maxStream)
-	if err != nil {
-		return nil, fileError(path, err)
-	}
-	return f, nil
+	return f, fileError(path, err)
 }
 
-// fileError is a [FileError] with the cause and the hint of err.
+// fileError is a [FileError] with the cause and the hint of err, nil for nil.
 func fileError(path string, err error) error {
+	if err == nil {
+		return nil
+	}
 	e := &FileError{Path: path, Hinted: hint.Hinted{Err: err, Text: hint.Of(err)}}
 	if of, ok := errors.AsType[*fs.PathError](err); ok {
 		e.Err = of.Err

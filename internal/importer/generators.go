@@ -60,20 +60,15 @@ const searched = 1 << 20
 
 // programOf returns the generator that an output is of, "" if unknown.
 func programOf(b []byte) string {
-	for _, f := range formats {
-		if f.recordsOf(b) != nil {
-			return f.name
+	f, found := lists.First(formats, func(f format) bool { return f.recordsOf(b) != nil })
+	if !found {
+		begin, end := b[:min(len(b), searched)], b[max(0, len(b)-searched):]
+		marks := func(mark string) bool {
+			return bytes.Contains(begin, []byte(mark)) || bytes.Contains(end, []byte(mark))
 		}
+		f, _ = lists.First(formats, func(f format) bool { return slices.ContainsFunc(f.marks, marks) })
 	}
-	ends := [][]byte{b[:min(len(b), searched)], b[max(0, len(b)-searched):]}
-	for _, f := range formats {
-		for _, mark := range f.marks {
-			if bytes.Contains(ends[0], []byte(mark)) || bytes.Contains(ends[1], []byte(mark)) {
-				return f.name
-			}
-		}
-	}
-	return ""
+	return f.name
 }
 
 // foreign returns an error for an output of another program.
@@ -98,11 +93,8 @@ func plain(parse func(io.Reader) (generator.Outcome, error)) func(io.Reader, boo
 
 // formatOf returns the format of a generator. One without a name reads nothing.
 func formatOf(generator string) format {
-	i := slices.IndexFunc(formats, func(f format) bool { return f.name == generator })
-	if i < 0 {
-		return format{}
-	}
-	return formats[i]
+	f, _ := lists.First(formats, func(f format) bool { return f.name == generator })
+	return f
 }
 
 // read creates a trial from every file.
@@ -299,10 +291,7 @@ func (t *Trial) Take(outs []*Output) error {
 		return err
 	}
 	t.Record.Load, t.Latency, t.Connections = &l, log, l.Connections
-	t.logs, t.sent = len(outs), 0
-	for _, o := range outs {
-		t.sent += o.sent
-	}
+	t.logs, t.sent = len(outs), lists.Sum(outs, func(o *Output) float64 { return o.sent })
 	if t.Record.Started.IsZero() {
 		t.Record.Started, t.Record.Ended = l.Start, l.End
 	}

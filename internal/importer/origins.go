@@ -112,7 +112,6 @@ func (a *archive) add(trial, file string, read []byte, limit int64) error {
 	return a.copy(trial, file, a.buffer[:n])
 }
 
-// copy adds a whole file.
 func (a *archive) copy(trial, file string, b []byte) error {
 	sum := sha256.Sum256(b)
 	o := origin{Trial: trial, Path: file, Bytes: int64(len(b)), SHA256: hex.EncodeToString(sum[:]), Copied: path.Join(trial, filepath.Base(file))}

@@ -348,7 +348,6 @@ const (
 // MaxSocketMessages is the max number of messages that answer one.
 const MaxSocketMessages = 1_000_000
 
-// validateWebSocket adds the mistakes in a load over WebSocket.
 func (p *Profile) validateWebSocket(m *mistakes) {
 	if p.Protocol != ProtocolWebSocket {
 		m.refuse("webSocket", p.WebSocket != nil, "answers of a WebSocket with protocol %s", p.Protocol)

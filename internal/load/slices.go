@@ -109,7 +109,6 @@ func (p *Profile) Loaded() time.Duration {
 	return p.Slices.Loaded(p.Warmup, p.Warmup+p.Measure)
 }
 
-// validateSlices adds the mistakes in a load with slices.
 func (p *Profile) validateSlices(m *mistakes) {
 	s := p.Slices
 	if s == nil {

@@ -102,10 +102,8 @@ func ParseTarget(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// isEcho reports whether a target is an echo server, by its scheme.
 func isEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
 
-// isSocket reports whether a target is a WebSocket, by its scheme.
 func isSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == SchemeWSS }
 
 // Protocols the engine speaks, HTTP/1.1 also under other names that experiments give it.
@@ -126,7 +124,6 @@ var protocols = map[string]string{
 	ProtocolWebSocket: ProtocolWebSocket,
 }
 
-// mayHTTP2 reports whether the load may use HTTP/2.
 func (p *Profile) mayHTTP2() bool {
 	return p.Protocol == ProtocolHTTP2 || p.Protocol == ProtocolGRPC || p.Protocol == ProtocolAuto
 }

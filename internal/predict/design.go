@@ -129,11 +129,7 @@ func worstVariance(rates, places []float64) (worst float64) {
 			if !ok {
 				return math.Inf(1)
 			}
-			var variance float64
-			for i := range n {
-				variance += x[i] * k[i]
-			}
-			worst = max(worst, variance)
+			worst = max(worst, weighted(k, x))
 		}
 	}
 	return worst

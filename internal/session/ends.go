@@ -30,7 +30,6 @@ type Ending struct {
 	Input   string // file on standard input
 }
 
-// batch is the field batch of a file.
 func (e Ending) batch() (*experiment.Batch, error) {
 	b := &experiment.Batch{Input: e.Input}
 	if e.Prepare == "" {
@@ -159,7 +158,6 @@ func tryOnce(ctx context.Context, s *Study, limit time.Duration, flag string) (m
 	return max(leastSeries, (longest+step-1)/step*step), readings, nil
 }
 
-// command is a program in words.
 func command(p execution.Program) string {
 	return proc.Command{Path: p.Command[0], Args: p.Command[1:]}.String()
 }

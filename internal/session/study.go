@@ -109,7 +109,6 @@ func (s *Study) options() map[string]map[string]string {
 	return all
 }
 
-// provides lists the features of each mesh in the plan.
 func (s *Study) provides() map[string]mesh.Provides {
 	all := map[string]mesh.Provides{}
 	for _, t := range s.Plan.Treatments {

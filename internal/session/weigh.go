@@ -440,7 +440,6 @@ func (w *weighFile) addGateways(all []string, config string) error {
 	return nil
 }
 
-// namedProxy is a proxy that is any program, with the name of that program.
 type namedProxy struct {
 	experiment.OwnProxy
 	name string
@@ -575,7 +574,6 @@ func label(name string) string {
 	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
-// yaml renders the file with a heading.
 func (w *weighFile) yaml(path string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Written by tare weigh. To repeat it, perhaps with more blocks:\n#\n#     %s\n", Command(w.definitions, path))
@@ -587,7 +585,6 @@ func (w *weighFile) yaml(path string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// startHint is added to a failed start of the program.
 func startHint(err error, w *weighFile) error {
 	command := slices.Concat(w.Application.Command, w.Applications[plainVariant].Command)
 	if !strings.Contains(hint.Of(err), "${port}") || slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, "${port}") }) {

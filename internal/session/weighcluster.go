@@ -78,7 +78,6 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	return w, nil
 }
 
-// choose sets the options and charts of the meshes.
 func (w *weighFile) choose(o Weigh) error {
 	m := weighMesh{Version: o.Version}
 	if o.Charts != "" {

@@ -70,7 +70,6 @@ func (p *parser) comparison(c *Condition, first word) (err error) {
 	return err
 }
 
-// bounded reads a comparison and its value.
 func (p *parser) bounded(c *Condition, quantity subject) error {
 	w, err := p.next("a comparison", "one of >= <= == != > <")
 	if err != nil {
@@ -164,7 +163,6 @@ func (p *parser) word() word {
 	return w
 }
 
-// peek returns the next word without reading it.
 func (p *parser) peek() word {
 	ahead := *p
 	return ahead.word()
@@ -178,7 +176,6 @@ func (p *parser) next(expected, hint string) (word, error) {
 	return w, nil
 }
 
-// time reads a time.
 func (p *parser) time(expected, help string) (time.Duration, error) {
 	w, err := p.next(expected, help)
 	if err != nil {

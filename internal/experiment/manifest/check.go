@@ -73,7 +73,6 @@ func (s *Set) references(o Object, pod map[string]any) {
 	}
 }
 
-// referencesOf lists the objects that a pod names.
 func referencesOf(pod map[string]any) (all []reference) {
 	add := func(kind string, from map[string]any, field string) {
 		if from != nil {

@@ -62,7 +62,6 @@ const (
 // extensions of the files of a directory, as kubectl reads them.
 var extensions = []string{".yaml", ".yml", ".json"}
 
-// kustomizations are the names of kustomize's files.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
 // kustomized returns the directory of a kustomization, which path or a file in it names, or "" if it is none.

@@ -515,7 +515,6 @@ func (p ProxySettings) set() map[string]any {
 	return all
 }
 
-// proxyValues checks the places of the sidecars' settings.
 func (v *validation) proxyValues(k Kubernetes) {
 	const at = "kubernetes.proxyValues"
 	if len(k.ProxyValues.Paths) == 0 && k.ProxyValues.Release == "" {

@@ -82,7 +82,6 @@ func (m Marks) with(further Marks) Marks {
 	return all
 }
 
-// revisions checks the part of a definition for several versions at once.
 func (v *validation) revisions(r *Revisions) {
 	if r == nil {
 		return

@@ -44,7 +44,6 @@ func (v *validation) begin(at string, c Control) {
 	v.process = sampleControlContext(c, v.d.Local.Sidecar.Chosen(), maps.Clone(v.control))
 }
 
-// samples are data of the templates of a kind.
 func (v *validation) samples(data string) []any {
 	switch data {
 	case "control":
@@ -70,7 +69,6 @@ func (v *validation) samples(data string) []any {
 	return v.d.Kubernetes.sampleFronts()
 }
 
-// local checks the part for one machine.
 func (v *validation) local(l Local) {
 	s, counts := l.Sidecar, l.Verify.Counts()
 	v.oneOf("local.place", cmp.Or(l.Place, RoleSidecar), RoleSidecar, RoleGateway)
@@ -133,7 +131,6 @@ func (v *validation) option(path, name string) {
 	}
 }
 
-// cluster checks the part for clusters.
 func (v *validation) cluster(k Kubernetes) {
 	if k.Installable() && k.Version == "" {
 		v.report("kubernetes.version", "missing", "add the version that is installed by default")
@@ -441,7 +438,6 @@ func (v *validation) form(at, text, name string) {
 	}
 }
 
-// oneOf reports a value outside words.
 func (v *validation) oneOf(path, found string, words ...string) {
 	if slices.Contains(words, found) {
 		return

@@ -223,7 +223,6 @@ func bodyOf(j jsonCall) ([]byte, error) {
 	return []byte(body), err
 }
 
-// check finds mistakes in a request.
 func (f *file) check(c *Call) error {
 	if _, err := load.ParseTarget(c.URL); err != nil {
 		return f.fail("", "%v", err)

@@ -162,7 +162,6 @@ func (x *exchanger) whole(c *conn) bool {
 	return true
 }
 
-// ended handles the end of the stream.
 func (x *exchanger) ended(c *conn) {
 	if done, k := c.parser.EndOfStream(); !done {
 		x.broken(c, k)
@@ -171,7 +170,6 @@ func (x *exchanger) ended(c *conn) {
 	x.answered(c)
 }
 
-// answered handles a complete response.
 func (x *exchanger) answered(c *conn) {
 	status, k := c.parser.Status, x.expect.Check(c.parser.Status, c.parser.Body, &c.parser.Content)
 	// An answer to a request that is not yet written leaves the connection in doubt.
@@ -214,7 +212,6 @@ func (x *exchanger) fail(c *conn, k load.Failure) {
 	x.w.places.reopen(c)
 }
 
-// finish records the outcome of c's request.
 func (x *exchanger) finish(c *conn, k load.Failure, status int) {
 	if c.carries {
 		x.w.inFlight--

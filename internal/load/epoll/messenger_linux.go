@@ -24,7 +24,6 @@ func (m *messenger) upgrade(c *conn) {
 	m.flush(c)
 }
 
-// send sends the message of c's request.
 func (m *messenger) send(c *conn) {
 	c.messages.Begin()
 	if deadline := m.w.deadline(c); !c.waiting || c.deadline != deadline {
@@ -43,7 +42,6 @@ func (m *messenger) writeFailed(c *conn, k load.Failure) {
 	}
 }
 
-// event handles an event on c's socket.
 func (m *messenger) event(c *conn, writable, readable bool) {
 	generation := c.generation
 	if writable {
@@ -134,7 +132,6 @@ func (m *messenger) end(c *conn, k load.Failure) {
 	m.w.places.reopen(c)
 }
 
-// finish records the outcome of c's request.
 func (m *messenger) finish(c *conn, k load.Failure, status int) {
 	s, messages := c.messages, 0
 	if m.w.job.Profile.WebSocket.Messages > 1 {

@@ -36,7 +36,6 @@ type pool struct {
 // next is the request that is sent next.
 func (p *pool) next() *request { return &p.requests[p.cursor.Next()] }
 
-// waiting counts the requests that wait for a connection.
 func (p *pool) waiting() int { return p.queue.Size + p.again.Size }
 
 // nextPlace returns the place for a request: the connection that has been free for
@@ -74,7 +73,6 @@ type places struct {
 	nextRetry int64   // when the next backoff is over, ns from t0
 }
 
-// byIndex returns the place with an index.
 func (s *places) byIndex(index int32) *conn {
 	if int(index) < len(s.conns) {
 		return &s.conns[index]
@@ -90,7 +88,6 @@ func (s *places) add() *conn {
 	return c
 }
 
-// queued counts the requests that wait for a connection.
 func (s *places) queued() (n int) {
 	for i := range s.pools {
 		n += s.pools[i].waiting()

@@ -40,7 +40,6 @@ const secureChunk = 64 << 10
 // plainBuffer holds the content of any one record.
 const plainBuffer = 32 << 10
 
-// received is the result of a read.
 type received uint8
 
 const (
@@ -168,7 +167,6 @@ func (c *socket) fillTLS(b *buffers) bool {
 	}
 }
 
-// outgoing has the bytes that a connection sends.
 type outgoing interface {
 	Unsent() []byte
 	Sent(n int)
@@ -406,7 +404,6 @@ func errnoOf(err error) unix.Errno {
 	return unix.EIO
 }
 
-// failureOf names the error of a socket call.
 func failureOf(errno unix.Errno) load.Failure {
 	switch errno {
 	case 0:

@@ -60,7 +60,6 @@ func newSecure(config *tls.Config, wake func()) *secure {
 	return s
 }
 
-// run does the handshake and returns when it is over.
 func (s *secure) run() {
 	err := s.tls.Handshake()
 	s.shake.mu.Lock()
@@ -105,7 +104,6 @@ func (s *secure) keep() {
 	s.in = s.stash
 }
 
-// unsent reports whether records wait for the socket.
 func (s *secure) unsent() bool { return s.written < len(s.out) }
 
 // pipe is the net.Conn of crypto/tls, without a network.

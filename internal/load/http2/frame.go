@@ -44,7 +44,6 @@ const (
 	codeCancel   = 8
 )
 
-// frame is one frame that was received.
 type frame struct {
 	kind, flags byte
 	id          uint32
@@ -79,7 +78,6 @@ func (s *Session) Feed(b []byte, now int64) load.Failure {
 	return k
 }
 
-// incoming takes the frames of the server.
 type incoming struct{ session *Session }
 
 // frames handles the whole frames at the front of b, and returns their length in bytes.
@@ -347,7 +345,6 @@ func (s incoming) set(id uint16, value uint32) bool {
 	return true
 }
 
-// output collects the frames for the server.
 type output struct {
 	out     []byte
 	written int // bytes of out
@@ -369,7 +366,6 @@ func (o *output) headers(id uint32, flags byte, block []byte) {
 	}
 }
 
-// reset appends a RST_STREAM frame.
 func (o *output) reset(id uint32, code uint32) {
 	o.out = binary.BigEndian.AppendUint32(appendFrame(o.out, frameReset, 0, id, 4), code)
 }

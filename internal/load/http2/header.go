@@ -35,13 +35,11 @@ type headerReader struct {
 	versions *load.Versions // numbers the values of [load.VersionHeader], nil if they are not of interest
 }
 
-// reset prepares for a new connection.
 func (r *headerReader) reset() {
 	r.decoder = hpack.NewDecoder(defaultTable, r.field)
 	r.decoder.SetMaxStringLength(check.MaxHeader)
 }
 
-// field takes one decoded header field.
 func (r *headerReader) field(f hpack.HeaderField) {
 	h := &r.head
 	h.size += uint64(f.Size())
@@ -162,7 +160,6 @@ func (s incoming) takeBlock(id uint32, block []byte) load.Failure {
 	return load.FailureNone
 }
 
-// decode reads a whole block into r.head.
 func (r *headerReader) decode(block []byte) load.Failure {
 	r.head = head{grpc: -1, length: -1}
 	_, err := r.decoder.Write(block)

@@ -194,7 +194,6 @@ func (s *Session) open(r *Request) *Stream {
 	return st
 }
 
-// slot is the place of a stream's number.
 func (s *Session) slot(id uint32) *Stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
 
 // start frames the header block of a request, and its body as far as the windows allow.

@@ -162,7 +162,6 @@ func quantiles(h *hdrhistogram.Histogram, unit float64) load.Quantiles {
 	}
 }
 
-// version is the build's.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		return info.Main.Version

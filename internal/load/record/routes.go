@@ -6,14 +6,12 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 )
 
-// routeTotal counts the requests of one route.
 type routeTotal struct {
 	n, sum   int64                   // 2xx, and their service times, ns
 	failed   int64                   // all others
 	response *hdrhistogram.Histogram // 2xx, nil until the first
 }
 
-// finish counts the outcome of a request.
 func (t *routeTotal) finish(o *Outcome, class classIndex, response int64) {
 	if class != classOK {
 		t.failed++
@@ -62,7 +60,6 @@ func routesOf(paths []string, totals []routeTotal) map[string]*routeTotal {
 	return named
 }
 
-// routeTimes is the report of routes.
 func routeTimes(totals map[string]*routeTotal) (named map[string]load.RouteTimes) {
 	for path, t := range totals {
 		set(&named, path, t.times())

@@ -67,7 +67,6 @@ type Totals struct {
 	Spin         time.Duration    // in use at the end
 }
 
-// distributions encodes t's histograms.
 func (t *Totals) distributions() *load.Distributions {
 	d := &load.Distributions{}
 	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
@@ -157,7 +156,6 @@ func (t *Totals) add(w *Totals) {
 	}
 }
 
-// runCounts counts the requests of the whole run.
 type runCounts struct{ sent, unanswered, failed, retried int64 }
 
 func (w *runCounts) finish(o *Outcome) {
@@ -200,7 +198,6 @@ func (c *sliceCounts) due(intended int64) {
 	}
 }
 
-// finish counts the outcome of a request.
 func (c *sliceCounts) finish(o *Outcome, ok bool) {
 	if c.table == nil {
 		return

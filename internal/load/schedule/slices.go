@@ -46,7 +46,6 @@ func newSliced(p *load.Profile) *sliced {
 	return s
 }
 
-// reach implements [rateCurve].
 func (s *sliced) reach(x float64) float64 {
 	for len(s.left) > 0 && x >= s.left[0].to-rounding {
 		s.left = s.left[1:]

@@ -226,13 +226,8 @@ func (t *table) groups() []group {
 
 // nodes returns the machines of the newer header, in its order.
 func (h *heading) nodes() []string {
-	var names []string
-	for _, c := range h.columns {
-		if c.quantity == "allocatable cpu" {
-			names = append(names, c.what)
-		}
-	}
-	return names
+	machines := lists.Where(h.columns, func(c column) bool { return c.quantity == "allocatable cpu" })
+	return lists.Map(machines, func(c column) string { return c.what })
 }
 
 // life finds the first and last row with the component. It returns false if there is none.

@@ -314,23 +314,22 @@ func checkMeshes(s *importer.Study) {
 				shown = k
 			}
 		}
-		unmeshed := slices.ContainsFunc([]string{"unmeshed", "no-mesh", "none"}, func(n string) bool { return t.Mesh == n })
+		found := "no mesh that is known"
+		if shown >= 0 {
+			found = marks[shown].marker
+		}
+		message := fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found)
 		switch {
 		case shown < 0 && isExported(t.Files): // no component of any mesh
-		case claimed >= 0 && shown != claimed && !slices.ContainsFunc(t.Record.Sampled.Tasks, marks[claimed].is):
-			found := "no mesh that is known"
-			if shown >= 0 {
-				found = marks[shown].marker
-			}
-			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found),
-				"move the files to where they belong, or rename the directory")
-		case claimed >= 0 && shown >= 0 && shown < claimed && marks[claimed].claim == "istio":
-			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, marks[shown].marker),
-				"move the files to where they belong, or rename the directory")
-		case unmeshed && shown >= 0:
-			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], marks[shown].marker),
-				"move the files to where they belong, or rename the directory")
+			continue
+		case claimed >= 0 && shown != claimed && !slices.ContainsFunc(t.Record.Sampled.Tasks, marks[claimed].is),
+			claimed >= 0 && shown >= 0 && shown < claimed && marks[claimed].claim == "istio":
+		case slices.Contains([]string{"unmeshed", "no-mesh", "none"}, t.Mesh) && shown >= 0:
+			message = fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], found)
+		default:
+			continue
 		}
+		t.Invalidate("other-mesh", message, "move the files to where they belong, or rename the directory")
 	}
 }
 
