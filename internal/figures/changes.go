@@ -308,14 +308,7 @@ func changeParts(r *result.Record) (all []ChangeParts) {
 	return all
 }
 
-func count(known [3]bool) (n int) {
-	for _, is := range known {
-		if is {
-			n++
-		}
-	}
-	return n
-}
+func count(known [3]bool) int { return lists.Count(known[:], func(is bool) bool { return is }) }
 
 // contradicted reports whether instants are in no order, or after the end of the change.
 func contradicted(at [3]*float64, end float64) bool {

@@ -197,13 +197,7 @@ func publishedFilter(v series) (float64, bool) {
 
 func keep(v series, want func(x, mean, sd float64) bool) series {
 	mean, sd := moments(v)
-	var kept series
-	for _, x := range v {
-		if want(x, mean, sd) {
-			kept = append(kept, x)
-		}
-	}
-	return kept
+	return lists.Where(v, func(x float64) bool { return want(x, mean, sd) })
 }
 
 // moments are the mean and the population standard deviation.
@@ -296,10 +290,7 @@ func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (f
 }
 
 func spectrumAt(d result.Latency, q float64) (float64, bool) {
-	total := int64(0)
-	for _, b := range d.Buckets {
-		total += b.Count
-	}
+	total := lists.Sum(d.Buckets, func(b result.Bucket) int64 { return b.Count })
 	// A dozen equal steps up to the slowest request are too coarse.
 	if total == 0 || total != d.Count || len(d.Buckets) <= 24 {
 		return 0, false
@@ -357,12 +348,8 @@ func oneDistribution(f *figures, base string, ds []result.Latency) {
 
 // published is a quantile as its source printed it.
 func published(d result.Latency, q float64) (float64, bool) {
-	for _, p := range d.Quantiles {
-		if math.Abs(p.Q-q) < 1e-9 {
-			return p.MS, true
-		}
-	}
-	return 0, false
+	p, ok := lists.First(d.Quantiles, func(p result.Quantile) bool { return math.Abs(p.Q-q) < 1e-9 })
+	return p.MS, ok
 }
 
 // SliceCosts are the CPU of each own slice per answered request, µs, in their order.

@@ -37,11 +37,8 @@ type interval struct {
 
 // tick counts one worker's requests of one second, for the live line.
 type tick struct {
-	index     int
-	intended  int64
-	completed int64
-	errors    int64
-	latency   *hdrhistogram.Histogram // of the answers that came in this second
+	load.Progress
+	latency *hdrhistogram.Histogram // of the answers that came in this second
 }
 
 // Recorder is one worker's memory: no other thread touches it while load runs.
@@ -65,7 +62,7 @@ type Recorder struct {
 // Due counts a request that the schedule asks for at intended.
 func (r *Recorder) Due(intended int64) {
 	r.intervalAt(intended).outstanding++
-	r.live.intended++
+	r.live.Intended++
 	if r.InWindow(intended) {
 		r.Intended++
 		r.slices.due(intended)
@@ -116,7 +113,7 @@ func (r *Recorder) Finish(o *Outcome) {
 	case o.Status == 0:
 		r.lost[o.Kind]++
 	}
-	r.whole.finish(o)
+	r.finishWhole(o)
 	r.answers.finish(o, class == classOK)
 	counted := r.InWindow(o.End)
 	if r.slices.table != nil { // a slice has all of its requests, and the window leaves none over
@@ -129,13 +126,13 @@ func (r *Recorder) Finish(o *Outcome) {
 		r.backlog[1]++
 	}
 	if o.Status != 0 {
-		r.live.completed++
+		r.live.Completed++
 		if counted {
 			r.completed++
 		}
 	}
 	if class != classOK {
-		r.live.errors++
+		r.live.Errors++
 	}
 	put(r.live.latency, response)
 	if s.outstanding--; s.outstanding == 0 && s.closed {
@@ -251,7 +248,7 @@ func newInterval() *interval {
 
 // Publish hands over what happened since the last tick and begins the next.
 func (r *Recorder) Publish(index int) {
-	r.live.index = index
+	r.live.Second = index
 	r.ticks <- r.live
 	r.live = tick{}
 	select {
@@ -453,15 +450,15 @@ func (c *Collector) merge(s *interval) {
 }
 
 func (c *Collector) tick(t tick) {
-	p := c.pending[t.index]
+	p := c.pending[t.Second]
 	if p == nil {
-		p = &pendingTick{tick: tick{index: t.index, latency: newLive()}}
-		c.pending[t.index] = p
+		p = &pendingTick{tick: tick{Progress: load.Progress{Second: t.Second, Phase: phaseOf(c.profile, t.Second)}, latency: newLive()}}
+		c.pending[t.Second] = p
 	}
 	p.seen++
-	p.intended += t.intended
-	p.completed += t.completed
-	p.errors += t.errors
+	p.Intended += t.Intended
+	p.Completed += t.Completed
+	p.Errors += t.Errors
 	p.latency.Merge(t.latency)
 	t.latency.Reset()
 	select {
@@ -469,19 +466,12 @@ func (c *Collector) tick(t tick) {
 	default:
 	}
 	for c.pending[c.next] != nil && c.pending[c.next].seen >= c.workers {
-		c.emit(&c.pending[c.next].tick)
+		done := &c.pending[c.next].tick
+		done.P50MS, done.P99MS = float64(done.latency.ValueAtPercentile(50))/1e6, float64(done.latency.ValueAtPercentile(99))/1e6
+		c.progress(done.Progress)
 		delete(c.pending, c.next)
 		c.next++
 	}
-}
-
-func (c *Collector) emit(t *tick) {
-	c.progress(load.Progress{
-		Second: t.index, Phase: phaseOf(c.profile, t.index),
-		Intended: t.intended, Completed: t.completed, Errors: t.errors,
-		P50MS: float64(t.latency.ValueAtPercentile(50)) / 1e6,
-		P99MS: float64(t.latency.ValueAtPercentile(99)) / 1e6,
-	})
 }
 
 // phaseOf returns the phase at the beginning of a second.

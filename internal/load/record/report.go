@@ -112,7 +112,8 @@ func fill(r *load.Report, t *Totals) {
 	for _, c := range t.counters(r) {
 		*c[1] = *c[0]
 	}
-	r.Whole = &load.Whole{Sent: t.whole.sent, Unanswered: t.whole.unanswered, Failed: t.whole.failed, Retried: t.whole.retried, Connections: t.connect.TotalCount()}
+	r.Whole = new(t.whole)
+	r.Whole.Connections = t.connect.TotalCount()
 	r.CPUSeconds = t.processCPU.Seconds()
 	r.SpinUS = float64(t.Spin) / 1e3
 	r.Classes, r.Requests = map[load.Class]int64{}, 0
