@@ -324,14 +324,9 @@ func (f *loadFlags) answered(r *load.Report) error {
 	case slices.ContainsFunc(f.checkedGates, capacity.Bound.OfFailures):
 		return nil
 	}
-	var refused []load.Cause
-	for _, c := range r.Result.Failures {
-		for _, k := range neverAccepted {
-			if c.Cause == k.String() {
-				refused = append(refused, c)
-			}
-		}
-	}
+	refused := lists.Where(r.Result.Failures, func(c load.Cause) bool {
+		return slices.ContainsFunc(neverAccepted, func(k load.Failure) bool { return c.Cause == k.String() })
+	})
 	if refused != nil {
 		return fmt.Errorf("%s of %d requests; --gate 'errors < 1%%' would accept fewer than 1 %%", causes(refused), r.Requests)
 	}
@@ -360,15 +355,10 @@ func parseLoadGates(texts []string) ([]capacity.Bound, error) {
 func (f *loadFlags) gatesOf(r *load.Report) (checked []loadpage.Gate) {
 	figures := r.Figures()
 	for _, g := range f.checkedGates {
-		var text string
 		holds, value, undecided := g.Check(&figures)
-		switch {
-		case undecided != "":
+		text := fmt.Sprintf("gate %q %s: %s", g.Text, map[bool]string{true: "holds", false: "does not hold"}[holds], g.Value(value))
+		if undecided != "" {
 			text = fmt.Sprintf("gate %q cannot be decided: %s", g.Text, undecided)
-		case holds:
-			text = fmt.Sprintf("gate %q holds: %s", g.Text, g.Value(value))
-		default:
-			text = fmt.Sprintf("gate %q does not hold: %s", g.Text, g.Value(value))
 		}
 		checked = append(checked, loadpage.Gate{Text: text, Holds: holds, Undecided: undecided != ""})
 	}

@@ -243,13 +243,7 @@ func searchLines(p *plan.Plan) (lines []string) {
 
 // factorNames are the columns: the factors that the file names, in its order of fields.
 func factorNames(p *plan.Plan) []string {
-	var names []string
-	for _, f := range experiment.FactorNames() {
-		if _, ok := p.Treatments[0].Factors[f]; ok {
-			names = append(names, f)
-		}
-	}
-	return names
+	return lists.Where(experiment.FactorNames(), func(f string) bool { _, ok := p.Treatments[0].Factors[f]; return ok })
 }
 
 // against names the baseline of a treatment.

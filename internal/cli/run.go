@@ -345,14 +345,9 @@ func purpose(s *session.Study) string {
 	if words := strings.Join(strings.Fields(s.Experiment.Metadata.Description), " "); words != "" {
 		return words
 	}
-	var names []string
 	of := report.TreatmentNames(s.Plan.Treatments, s.Experiment.Metadata.Names)
-	for _, t := range s.Plan.Treatments {
-		if !t.Control && !t.Reference {
-			names = append(names, of[t.ID])
-		}
-	}
-	return "Compares " + printable.Listed(names, mostNamed)
+	compared := lists.Where(s.Plan.Treatments, func(t plan.Treatment) bool { return !t.Control && !t.Reference })
+	return "Compares " + printable.Listed(lists.Map(compared, func(t plan.Treatment) string { return of[t.ID] }), mostNamed)
 }
 
 // mostNamed is the max number of treatments in a sentence.

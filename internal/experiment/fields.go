@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -376,13 +377,7 @@ func levelList(s *jsonschema.Schema) {
 	s.MinItems, s.UniqueItems = new(uint64(1)), true
 }
 
-func anys(names []string) []any {
-	var out []any
-	for _, n := range names {
-		out = append(out, n)
-	}
-	return out
-}
+func anys(names []string) []any { return lists.Map(names, func(n string) any { return n }) }
 
 func num[T any](n T) json.Number { return json.Number(fmt.Sprint(n)) }
 

@@ -548,13 +548,11 @@ func (e *Experiment) Variant(name string) string {
 }
 
 // meshesWith lists the known meshes whose definitions have a property.
-func meshesWith(v validation, has func(mesh.Definition) bool) (names []string) {
-	for _, name := range v.names.Meshes {
-		if d, known := v.definition(name); known && has(d) {
-			names = append(names, name)
-		}
-	}
-	return names
+func meshesWith(v validation, has func(mesh.Definition) bool) []string {
+	return lists.Where(v.names.Meshes, func(name string) bool {
+		d, known := v.definition(name)
+		return known && has(d)
+	})
 }
 
 // meshNames are the names that the factor mesh may have: definitions, variants and sidecars of the file.

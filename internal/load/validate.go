@@ -48,11 +48,7 @@ func (m *mistakes) lacks(field, remedy, format string, args ...any) {
 
 // Validate returns every mistake in p. It wraps [errors.ErrUnsupported] where p needs what the engine does not support.
 func (p Profile) Validate() error {
-	var all []error
-	for _, m := range p.Mistakes() {
-		all = append(all, m)
-	}
-	return errors.Join(all...)
+	return errors.Join(lists.Map(p.Mistakes(), func(m *Mistake) error { return m })...)
 }
 
 // Mistakes are all mistakes in p. Defaults need not be filled in.

@@ -20,6 +20,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
@@ -212,10 +213,7 @@ func (s *Study) CheckSource() error {
 	if len(fatal) == 0 {
 		return nil
 	}
-	var all []error
-	for _, n := range fatal {
-		all = append(all, errors.New(printable.Line(n.String())))
-	}
+	all := lists.Map(fatal, func(n manifest.Note) error { return errors.New(printable.Line(n.String())) })
 	return hint.Usage(fmt.Errorf("pods of the application cannot start: %w", errors.Join(all...)), fatal[0].Hint)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -129,18 +130,12 @@ func (p *Program) namesWith(definitions map[string]mesh.Definition) experiment.N
 // Names returns the names that an experiment file may use.
 func (p *Program) Names() experiment.Names {
 	names := experiment.Names{
-		Meshes:     mesh.Names(),
-		Protocols:  app.Protocols(),
-		Topologies: app.Names(),
-	}
-	for _, one := range p.Platforms {
-		names.Platforms = append(names.Platforms, one.Name)
+		Meshes: mesh.Names(), Protocols: app.Protocols(), Topologies: app.Names(),
+		Platforms:  lists.Map(p.Platforms, func(one Platform) string { return one.Name }),
+		Generators: lists.Map(p.Generators, func(g generator.Generator) string { return g.Name() }),
 	}
 	for _, m := range ClusterMeters {
 		names.Meters = append(names.Meters, m.Name)
-	}
-	for _, g := range p.Generators {
-		names.Generators = append(names.Generators, g.Name())
 	}
 	return names
 }
@@ -156,12 +151,8 @@ func (p *Program) GeneratorsByName() map[string]generator.Generator {
 
 // platform returns a platform by name. The experiment file was checked against the same list.
 func (p *Program) platform(name string) Platform {
-	for _, one := range p.Platforms {
-		if one.Name == name {
-			return one
-		}
-	}
-	return Platform{}
+	one, _ := lists.First(p.Platforms, func(one Platform) bool { return one.Name == name })
+	return one
 }
 
 func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
@@ -270,19 +261,13 @@ func (s *Study) MissingPrograms(ctx context.Context) (all []error) {
 // fetchProgram finds a program by the name that a mesh definition gives it, and downloads it.
 func (p *Program) fetchProgram(ctx context.Context, name string) (path, version string, err error) {
 	found, err := fetch.Find(ctx, name, fetch.Options{Log: p.Note})
-	if err != nil {
-		return "", "", err
-	}
-	return found.Path, found.Version, nil
+	return found.Path, found.Version, err
 }
 
 // programOf finds a version of a program, and downloads it.
 func (p *Program) programOf(ctx context.Context, name, version string) (path, found string, err error) {
 	f, err := fetch.FindVersion(ctx, name, version, fetch.Options{Log: p.Note})
-	if err != nil {
-		return "", "", err
-	}
-	return f.Path, f.Version, nil
+	return f.Path, f.Version, err
 }
 
 // programAt finds a program at a path. Its version includes the start of its digest: two builds may print one version.

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -97,12 +98,9 @@ func (s *Study) generators() (map[string]generator.Generator, error) {
 }
 
 func used(p *plan.Plan, all map[string]generator.Generator) (used []generator.Generator) {
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return t.Levels.Generator == name }) {
-			used = append(used, all[name])
-		}
-	}
-	return used
+	levels := lists.Set(p.Treatments, func(t plan.Treatment) string { return t.Levels.Generator })
+	names := lists.Where(slices.Sorted(maps.Keys(all)), func(name string) bool { return levels[name] })
+	return lists.Map(names, func(name string) generator.Generator { return all[name] })
 }
 
 // newDir returns a directory for results that does not exist: a second run of one second has the suffix -2.

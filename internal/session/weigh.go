@@ -317,7 +317,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 			return nil, hint.Usage(fmt.Errorf("mesh %s needs a cluster", d.Name), "add --namespace NAME --entry SERVICE for an application on a cluster; `tare list meshes` has those that run on this machine")
 		}
 	}
-	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: repeated(minWeighBlocks), Control: true,
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: repeated(minWeighBlocks), Control: true, Meshes: map[string]weighMesh{},
 		Phases:  weighPhases{Warmup: experiment.Duration(weighWarmup), Measure: experiment.Duration(weighMeasure), Drain: experiment.Duration(weighDrain)},
 		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, 1)}, Connections: []int{o.Connections}, Protocol: []string{o.Protocol}}}
 	if o.Cold {
@@ -504,9 +504,6 @@ func knownFields(of string, command, fields []string, all bool) error {
 
 // addMesh adds a mesh under a name that no other mesh has.
 func (w *weighFile) addMesh(name string, m weighMesh) {
-	if w.Meshes == nil {
-		w.Meshes = map[string]weighMesh{}
-	}
 	name = freeName(name, func(name string) bool {
 		_, taken := w.Meshes[name]
 		return taken || slices.Contains(mesh.Names(), name)

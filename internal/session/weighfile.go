@@ -52,7 +52,7 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 	case slices.Equal(o.Meshes, []string{"none"}):
 		return nil, hint.Usage(errors.New("--mesh none is the baseline"), "name the mesh to compare with it, such as istio")
 	}
-	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: repeated(minWeighBlocks), Control: true,
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: repeated(minWeighBlocks), Control: true, Meshes: map[string]weighMesh{},
 		Platform:    weighPlatform{Kind: mesh.OnKubernetes, Kubeconfig: o.Kubeconfig, Context: o.Context, Image: o.Image},
 		Application: weighApplication{Namespace: o.Namespace, InPlace: o.InPlace, Entry: o.Entry},
 		Phases:      weighPhases{Warmup: experiment.Duration(weighClusterWarmup), Measure: experiment.Duration(weighClusterMeasure), Drain: experiment.Duration(weighDrain)},
@@ -84,7 +84,7 @@ func (o Weigh) fileOnCluster(args []string) (*weighFile, error) {
 }
 
 func (w *weighFile) choose(o Weigh) error {
-	m := weighMesh{Version: o.Version}
+	m := weighMesh{Version: o.Version, Options: map[string]string{}}
 	if o.Charts != "" {
 		abs, err := filepath.Abs(o.Charts)
 		if err != nil {
@@ -97,16 +97,10 @@ func (w *weighFile) choose(o Weigh) error {
 		if !ok || name == "" {
 			return hint.Usage(fmt.Errorf("--option %s is not name=value", text), "`tare list options` prints the options of each mesh")
 		}
-		if m.Options == nil {
-			m.Options = map[string]string{}
-		}
 		m.Options[name] = value
 	}
-	if m.Version == "" && m.Charts == "" && m.Options == nil {
+	if m.Version == "" && m.Charts == "" && len(m.Options) == 0 {
 		return nil
-	}
-	if w.Meshes == nil {
-		w.Meshes = map[string]weighMesh{}
 	}
 	for _, name := range w.Factors.Mesh {
 		of := w.Meshes[name]
@@ -128,7 +122,7 @@ func (w *weighFile) addVariant(o Weigh) error {
 	if !o.changesProgram() {
 		return nil
 	}
-	v := experiment.ApplicationVariant{From: plainVariant}
+	v := experiment.ApplicationVariant{From: plainVariant, Own: app.Own{Env: map[string]string{}}}
 	var parts []string
 	if o.Prefix != "" {
 		words, err := shellWords("--prefix", o.Prefix)
@@ -151,9 +145,6 @@ func (w *weighFile) addVariant(o Weigh) error {
 		name, value, ok := strings.Cut(text, "=")
 		if !ok || name == "" {
 			return hint.Usage(fmt.Errorf("--env %q is not NAME=value", text), "write --env NODE_OPTIONS='--require ./otel.js'")
-		}
-		if v.Env == nil {
-			v.Env = map[string]string{}
 		}
 		v.Env[name], parts = addressMark.ReplaceAllString(value, "$1$${$2}"), append(parts, label(name))
 	}
@@ -232,12 +223,13 @@ func (r Request) exchange() app.Exchange {
 
 // load returns the field load, and the level of the factor route for a request that is only a path.
 func (r Request) load(protocol string) (l weighLoad, route []string, err error) {
+	l.Headers = map[string]string{}
 	for _, line := range r.Headers {
 		name, value, ok := strings.Cut(line, ":")
 		if !ok {
 			return l, nil, hint.Usage(fmt.Errorf("--header %q is not of the form Name: value", line), "write -H 'Host: shop.example'")
 		}
-		l.header(name, strings.TrimSpace(value))
+		l.Headers[name] = strings.TrimSpace(value)
 	}
 	switch {
 	case protocol == app.TCP:
@@ -256,26 +248,11 @@ func (r Request) load(protocol string) (l weighLoad, route []string, err error) 
 		return l, nil, hint.Usage(errors.New("--method and --data are of HTTP"), "write load.requests in an experiment file, which has messages of gRPC, or load.webSocket")
 	}
 	l.Requests = []weighRequest{{Method: r.Method, Path: r.Path, Body: experiment.Body(r.Body)}}
-	if len(r.Body) > 0 && !json.Valid(r.Body) && !l.has("content-type") { // JSON has its own
-		l.header("Content-Type", "application/x-www-form-urlencoded") // as curl and tare load
+	typed := slices.ContainsFunc(slices.Collect(maps.Keys(l.Headers)), func(name string) bool { return strings.EqualFold(name, "content-type") })
+	if len(r.Body) > 0 && !json.Valid(r.Body) && !typed { // JSON has its own
+		l.Headers["Content-Type"] = "application/x-www-form-urlencoded" // as curl and tare load
 	}
 	return l, nil, nil
-}
-
-func (l *weighLoad) header(name, value string) {
-	if l.Headers == nil {
-		l.Headers = map[string]string{}
-	}
-	l.Headers[name] = value
-}
-
-func (l *weighLoad) has(header string) bool {
-	for name := range l.Headers {
-		if strings.EqualFold(name, header) {
-			return true
-		}
-	}
-	return false
 }
 
 // weighFlags are fields of the file of tare weigh, and the flags that set them. Longer names precede their prefixes.

@@ -152,18 +152,12 @@ func Code(err error) int {
 		return NoReader
 	case isExit:
 		return exit.Code
-	case isUsage, strings.HasPrefix(err.Error(), "unknown command "), isInvalidFile(err):
+	case isUsage, strings.HasPrefix(err.Error(), "unknown command "), errors.As(err, new(interface{ InvalidFile() })):
 		return BadUsage
 	case errors.Is(err, context.Canceled):
 		return Interrupted
 	}
 	return Failed
-}
-
-// isInvalidFile recognises mistakes in a file that the user wrote.
-func isInvalidFile(err error) bool {
-	var invalid interface{ InvalidFile() }
-	return errors.As(err, &invalid)
 }
 
 // printError writes "program: message", then the hint. Each mistake of a file has its own hint.

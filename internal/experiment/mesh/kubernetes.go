@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -339,7 +340,12 @@ func (d Definition) On(platform string) error {
 }
 
 func has(labels, want map[string]string) bool {
-	return Rule{PodLabel: want}.matches(Task{Labels: labels})
+	for label, value := range want {
+		if got, ok := labels[label]; !ok || !Match(value, got) {
+			return false
+		}
+	}
+	return true
 }
 
 // ruled reports whether the mesh has tasks in a plane.
@@ -506,11 +512,9 @@ func (c Condition) check(place map[string]any) (ok bool, state string) {
 }
 
 func (k Kubernetes) sampleFronts() []any {
-	var all []any
-	for _, kind := range []string{"ClusterIP", "NodePort", "LoadBalancer"} {
-		all = append(all, k.sampleEnrol(Way{Front: &Front{Service: "echo", Port: 8080, Protocol: "http1", ServiceType: kind}}))
-	}
-	return all
+	return lists.Map([]string{"ClusterIP", "NodePort", "LoadBalancer"}, func(kind string) any {
+		return k.sampleEnrol(Way{Front: &Front{Service: "echo", Port: 8080, Protocol: "http1", ServiceType: kind}})
+	})
 }
 
 func (g Gateway) mistakes(report func(field, message, hint string)) {

@@ -150,10 +150,8 @@ func (m *Moved) isNew(image, chosen string) bool {
 }
 
 // distinct are the images of all pods, each once.
-func distinct(pods map[string][]string) (all []string) {
-	for _, images := range pods {
-		all = append(all, images...)
-	}
+func distinct(pods map[string][]string) []string {
+	all := slices.Concat(slices.Collect(maps.Values(pods))...)
 	slices.Sort(all)
 	return slices.Compact(all)
 }

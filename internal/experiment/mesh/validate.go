@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -257,12 +258,8 @@ func (o Option) mistakes(report func(field, message, hint string)) {
 // mistakes reports a rule for every task, or for a plane that no rule may name: unattributed are tasks without a rule, and node
 // and foreign are not pods of a mesh.
 func (r Rule) mistakes(report func(field, message, hint string)) {
-	var names []string
-	for _, p := range metric.Planes() {
-		if p != metric.Unattributed && p != metric.Node && p != metric.Foreign {
-			names = append(names, string(p))
-		}
-	}
+	planes := lists.Where(metric.Planes(), func(p metric.Plane) bool { return p != metric.Unattributed && p != metric.Node && p != metric.Foreign })
+	names := lists.Map(planes, func(p metric.Plane) string { return string(p) })
 	switch {
 	case r.Plane == "":
 		report("plane", "no plane is given", "planes: "+strings.Join(names, ", "))
@@ -289,10 +286,9 @@ func (k Kubernetes) sampleInstalls() []any {
 }
 
 func (k Kubernetes) sampleEnrols() []any {
-	var all []any
-	for _, inside := range []bool{true, false} {
-		all = append(all, k.sampleEnrol(Way{LoadInside: inside, Services: []ServiceProtocol{{"web", "grpc"}}}))
-	}
+	all := lists.Map([]bool{true, false}, func(inside bool) any {
+		return k.sampleEnrol(Way{LoadInside: inside, Services: []ServiceProtocol{{"web", "grpc"}}})
+	})
 	return append(all, k.sampleFronts()...)
 }
 

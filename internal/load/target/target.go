@@ -14,7 +14,6 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -168,12 +167,7 @@ func (l Lookup) addresses(ctx context.Context, u *url.URL) ([]netip.AddrPort, er
 	if err != nil {
 		return nil, err
 	}
-	var addrs []netip.AddrPort
-	for _, addr := range found {
-		if a := netip.AddrPortFrom(addr.Unmap(), load.PortOf(u)); !slices.Contains(addrs, a) {
-			addrs = append(addrs, a)
-		}
-	}
+	addrs := lists.Add(nil, lists.Map(found, func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a.Unmap(), load.PortOf(u)) })...)
 	if len(addrs) == 0 {
 		return nil, &net.DNSError{Err: "no address", Name: u.Hostname(), IsNotFound: true}
 	}
