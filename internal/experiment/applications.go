@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -66,19 +65,13 @@ func (v ApplicationVariant) topology(name string) (app.Topology, error) {
 // ApplicationChanges describes an entry that comes from another in one line: "plain with env.A=1, prefix=strace -f".
 func (e *Experiment) ApplicationChanges(name string) string {
 	v := e.Applications[name]
-	var all []string
-	add := func(field, value string) {
-		if value != "" {
-			all = append(all, field+"="+value)
-		}
-	}
+	var all fieldWords
+	add := all.add
 	add("command", strings.Join(v.Command, " "))
 	add("url", v.URL)
 	add("dir", v.Dir)
 	add("ready", v.Ready)
-	for _, key := range slices.Sorted(maps.Keys(v.Env)) {
-		add("env."+key, v.Env[key])
-	}
+	all.addAll("env.", v.Env)
 	add("prefix", strings.Join(v.Prefix, " "))
 	for _, p := range v.Beside {
 		add("beside."+p.Name, strings.Join(p.Command, " "))

@@ -79,16 +79,14 @@ var fineProbe = ChangeProbe{Rate: 1000, Connections: 64}
 
 // asksForMilliseconds reports whether an expectation has a short limit for a time of changes.
 func asksForMilliseconds(e *Experiment) bool {
-	for _, text := range e.Expect {
+	return slices.ContainsFunc(e.Expect, func(text string) bool {
 		c, err := expect.Parse(text)
 		if err != nil {
-			continue // it is reported elsewhere
+			return false // it is reported elsewhere
 		}
-		if limit, about := c.BoundsTime(); about && limit < shortLimit {
-			return true
-		}
-	}
-	return false
+		limit, about := c.BoundsTime()
+		return about && limit < shortLimit
+	})
 }
 
 // coarse reports whether the load of a treatment has a lower rate than [fineProbe], or more connections.

@@ -450,11 +450,7 @@ func gatewayOf(e *Experiment, name string) *OwnProxy {
 // ChangedMeshes lists the meshes whose definitions this file changes, in order.
 func ChangedMeshes(e *Experiment) []string {
 	names := slices.Collect(maps.Keys(e.Meshes))
-	for _, name := range e.meshes() {
-		if besideItself(e, name) {
-			names = append(names, name)
-		}
-	}
+	names = append(names, lists.Where(e.meshes(), func(name string) bool { return besideItself(e, name) })...)
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -498,15 +494,26 @@ func chain(name string, from func(string) string) (names []string) {
 	}
 }
 
+// fieldWords are the fields of an entry that are not empty, each with its value.
+type fieldWords []string
+
+func (w *fieldWords) add(field, value string) {
+	if value != "" {
+		*w = append(*w, field+"="+value)
+	}
+}
+
+func (w *fieldWords) addAll(under string, values map[string]string) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		w.add(under+key, values[key])
+	}
+}
+
 // Variant describes a mesh's entry in one line: "envoy with options.accessLog=true".
 func (e *Experiment) Variant(name string) string {
 	o := e.Meshes[name]
-	var all []string
-	add := func(field, value string) {
-		if value != "" {
-			all = append(all, field+"="+value)
-		}
-	}
+	var all fieldWords
+	add := all.add
 	if o.Sidecar != nil {
 		add("sidecar", strings.Join(o.Sidecar.Command, " "))
 	}
@@ -522,19 +529,10 @@ func (e *Experiment) Variant(name string) string {
 		add("concurrency", fmt.Sprint(o.Concurrency))
 	}
 	add("image", o.Image)
-	requests, limits := o.Resources.Requests.quantities(), o.Resources.Limits.quantities()
-	for _, resource := range slices.Sorted(maps.Keys(requests)) {
-		add("resources.requests."+resource, requests[resource])
-	}
-	for _, resource := range slices.Sorted(maps.Keys(limits)) {
-		add("resources.limits."+resource, limits[resource])
-	}
-	for _, key := range slices.Sorted(maps.Keys(o.Options)) {
-		add("options."+key, string(o.Options[key]))
-	}
-	for _, key := range slices.Sorted(maps.Keys(o.Environment)) {
-		add("environment."+key, o.Environment[key])
-	}
+	all.addAll("resources.requests.", o.Resources.Requests.quantities())
+	all.addAll("resources.limits.", o.Resources.Limits.quantities())
+	all.addAll("options.", texts(o.Options))
+	all.addAll("environment.", o.Environment)
 	for _, release := range slices.Sorted(maps.Keys(o.Values)) {
 		for _, key := range slices.Sorted(maps.Keys(o.Values[release])) {
 			add("values."+release+"."+key, fmt.Sprint(o.Values[release][key]))
