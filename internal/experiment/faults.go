@@ -271,8 +271,7 @@ func (f Fault) Defaults() Fault {
 
 // FaultKindOf finds a kind by name.
 func FaultKindOf(name string) (FaultKind, bool) {
-	all := FaultKinds()
-	return lists.First(all, func(k FaultKind) bool { return k.Name == name })
+	return lists.First(FaultKinds(), func(k FaultKind) bool { return k.Name == name })
 }
 
 // faultReplicas reports replicas that the target has in no treatment.
@@ -328,13 +327,9 @@ func faultRows() []fieldRow {
 		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s, change.last_old.p50 < 100ms, change.failed_share(endpoint-removed) < 1%, start.through < 2s.", nil, nil},
 	}
 	for _, p := range faultParameters() {
-		var with []string
-		for _, k := range FaultKinds() {
-			if k.has(p.path) {
-				with = append(with, k.Name)
-			}
-		}
-		all = append(all, fieldRow{"faults[]." + p.path, strings.Join(with, ", ") + ": " + p.text + ".", p.otherwise, p.bounds})
+		with := lists.Where(FaultKinds(), func(k FaultKind) bool { return k.has(p.path) })
+		names := strings.Join(lists.Map(with, func(k FaultKind) string { return k.Name }), ", ")
+		all = append(all, fieldRow{"faults[]." + p.path, names + ": " + p.text + ".", p.otherwise, p.bounds})
 	}
 	return all
 }

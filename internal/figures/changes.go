@@ -422,22 +422,12 @@ func (p *HandPhase) measure(r *result.Record, seconds []expect.Second, from, to 
 
 // coresBetween is the CPU of a part's tasks between the outermost readings of each within two seconds of the measure phase.
 func coresBetween(r *result.Record, part metric.Part, from, to float64) (cores float64, known bool) {
-	for i := range r.Tasks {
-		t := &r.Tasks[i]
-		if !isOf(part, t) {
-			continue
-		}
-		var a, b *result.MemoryReading
-		for k := range t.Memory {
-			if m := &t.Memory[k]; m.CPU > 0 && m.Seconds >= from && m.Seconds <= to {
-				if b = m; a == nil {
-					a = m
-				}
-			}
-		}
-		if a == b {
+	for _, t := range tasksOf(r, part) {
+		within := lists.Where(t.Memory, func(m result.MemoryReading) bool { return m.CPU > 0 && m.Seconds >= from && m.Seconds <= to })
+		if len(within) < 2 {
 			return 0, false
 		}
+		a, b := within[0], within[len(within)-1]
 		cores, known = cores+float64(b.CPU-a.CPU)/1e9/(b.Seconds-a.Seconds), true
 	}
 	return cores, known

@@ -413,11 +413,7 @@ func New(low, high float64, seed uint64) *Search {
 		s.logs = append(s.logs, from+(to-from)*(float64(i)+0.5)/steps)
 	}
 	for range slopes {
-		row := make([]float64, steps)
-		for i := range row {
-			row[i] = 1
-		}
-		s.weight = append(s.weight, row)
+		s.weight = append(s.weight, slices.Repeat([]float64{1}, steps))
 	}
 	return s
 }

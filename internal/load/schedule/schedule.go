@@ -287,10 +287,7 @@ func Assign(weights []int, n int) []int {
 // the one with the highest value is visited and loses the sum of the weights. Targets of one weight
 // take turns, so that a step compares one of each weight.
 func byWeight(weights []int) []int {
-	var sum int
-	for _, w := range weights {
-		sum += w
-	}
+	sum := lists.Sum(weights, func(w int) int { return w })
 	if sum == len(weights) { // all are 1
 		order := make([]int, len(weights))
 		for i := range order {

@@ -75,7 +75,8 @@ type document struct {
 func (c *counts) add(d document) error {
 	switch {
 	case d.ResourceSpans != nil || d.Batches != nil:
-		return c.openTelemetry(append(d.ResourceSpans, d.Batches...))
+		c.openTelemetry(append(d.ResourceSpans, d.Batches...))
+		return nil
 	case bytes.HasPrefix(bytes.TrimSpace(d.Data), []byte("[")):
 		return c.jaeger(d.Data)
 	case d.Data != nil:
@@ -137,6 +138,13 @@ func (c *counts) edge(from, to string) *edge {
 		c.calls[e] = &edge{}
 	}
 	return c.calls[e]
+}
+
+func (c *counts) answersOf(service string) *sizes {
+	if c.answers[service] == nil {
+		c.answers[service] = &sizes{}
+	}
+	return c.answers[service]
 }
 
 // units are the requests, messages and jobs that a service worked on.

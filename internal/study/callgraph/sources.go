@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/scrape"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/predict"
@@ -78,10 +79,7 @@ func (c *counts) prometheus(data []byte) error {
 		switch {
 		case !counter: // a rate
 			c.perTime = true
-			var sum float64
-			for _, n := range numbers {
-				sum += n
-			}
+			sum := lists.Sum(numbers, func(n float64) float64 { return n })
 			m.add(requestsTotal, r.Metric, sum/float64(len(numbers)))
 		case len(numbers) > 1:
 			c.perTime = true
@@ -176,10 +174,7 @@ func (m *meshCounts) into(c *counts) {
 				continue
 			}
 			if strings.HasPrefix(name, responseBytes) {
-				if c.answers[to] == nil {
-					c.answers[to] = &sizes{}
-				}
-				c.answers[to].add(v, n)
+				c.answersOf(to).add(v, n)
 			} else if !outside {
 				c.edge(from, to).requests.add(v, n)
 			}
@@ -232,7 +227,6 @@ func (c *counts) jaeger(data []byte) error {
 	if err := json.Unmarshal(data, &traces); err != nil {
 		return fmt.Errorf("cannot be read as traces of Jaeger: %w", err)
 	}
-	var all []span
 	for _, t := range traces {
 		for _, s := range t.Spans {
 			x := span{trace: cmp.Or(s.TraceID, t.TraceID), id: s.SpanID, parent: s.Parent, service: t.Processes[s.ProcessID].ServiceName, start: s.Start, end: s.Start + s.Duration, tags: map[string]string{}}
@@ -246,10 +240,9 @@ func (c *counts) jaeger(data []byte) error {
 			}
 			x.client, x.server = x.tags["span.kind"] == "client", x.tags["span.kind"] == "server"
 			x.message = x.tags["span.kind"] == "consumer" || x.tags["span.kind"] == "producer"
-			all = append(all, x)
+			c.pending = append(c.pending, x)
 		}
 	}
-	c.pending = append(c.pending, all...)
 	return nil
 }
 
@@ -279,8 +272,7 @@ type attribute struct {
 	Value map[string]any `json:"value"`
 }
 
-func (c *counts) openTelemetry(resources []resourceSpans) error {
-	var all []span
+func (c *counts) openTelemetry(resources []resourceSpans) {
 	for _, r := range resources {
 		service := texts(r.Resource.Attributes)["service.name"]
 		for _, scope := range append(r.ScopeSpans, r.Earlier...) {
@@ -289,12 +281,10 @@ func (c *counts) openTelemetry(resources []resourceSpans) error {
 				x := span{trace: s.TraceID, id: s.SpanID, parent: s.Parent, service: service, start: number(s.Start), end: number(s.End), tags: texts(s.Attributes)}
 				x.client, x.server = kind == "3" || kind == "SPAN_KIND_CLIENT", kind == "2" || kind == "SPAN_KIND_SERVER"
 				x.message = slices.Contains([]string{"4", "5", "SPAN_KIND_PRODUCER", "SPAN_KIND_CONSUMER"}, kind)
-				all = append(all, x)
+				c.pending = append(c.pending, x)
 			}
 		}
 	}
-	c.pending = append(c.pending, all...)
-	return nil
 }
 
 func texts(attributes []attribute) map[string]string {
@@ -385,11 +375,8 @@ func (c *counts) spans(all []span) error {
 		if s.tags["rpc.system"] == "grpc" || s.tags["component"] == "grpc" || s.tags["component"] == "gRPC" {
 			c.grpc[s.service]++
 		}
-		if c.answers[s.service] == nil {
-			c.answers[s.service] = &sizes{}
-		}
 		if n := first(s.tags, "http.response.body.size", "http.response_content_length", "response_size"); n >= 0 {
-			c.answers[s.service].add(n, 1)
+			c.answersOf(s.service).add(n, 1)
 		}
 		arrivalFrom(s)
 		if parent == nil {

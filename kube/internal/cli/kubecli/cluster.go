@@ -124,11 +124,19 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		name string
 		text func(context.Context, *cluster.Cluster) (string, error)
 	}{
-		{"held by", holderText}, {"mark", markText}, {"other workloads", foreignText},
+		{"held by", holderText}, {"mark", markText},
+		{"other workloads", func(ctx context.Context, k *cluster.Cluster) (string, error) {
+			all, err := guard.New(k).Foreign(ctx)
+			return listed(all, err, "none", workloadLines)
+		}},
 		{"runs", func(ctx context.Context, k *cluster.Cluster) (string, error) { return leftoverText(ctx, k, namespace) }},
-		{"meshes", meshesText},
+		{"meshes", func(ctx context.Context, k *cluster.Cluster) (string, error) {
+			all, err := meshes.Installed(ctx, k)
+			return listed(all, err, "none installed by tare", meshLines)
+		}},
 		{"RBAC permissions", func(ctx context.Context, k *cluster.Cluster) (string, error) {
-			return permissionsText(ctx, k, namespace)
+			missing, err := rbac.Missing(ctx, k, namespace)
+			return listed(missing, err, "none missing", permissionLines)
 		}},
 	} {
 		text, err := part.text(ctx, k)
@@ -166,15 +174,15 @@ func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	return fmt.Sprintf("disposable, by %s on %s at %s, with %d other workloads\n", m.By, m.Host, m.Time.Format(time.RFC3339), len(m.Workloads)), nil
 }
 
-func foreignText(ctx context.Context, k *cluster.Cluster) (string, error) {
-	all, err := guard.New(k).Foreign(ctx)
+// listed are the lines of what is there, or that there is none.
+func listed[T any](all []T, err error, none string, lines func([]T) string) (string, error) {
 	switch {
 	case err != nil:
 		return "", err
 	case len(all) == 0:
-		return "none\n", nil
+		return none + "\n", nil
 	}
-	return workloadLines(all), nil
+	return lines(all), nil
 }
 
 func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
@@ -182,30 +190,13 @@ func leftoverText(ctx context.Context, k *cluster.Cluster, namespace string) (st
 	if _, ok := errors.AsType[*cluster.Unlisted](err); ok && len(all) > 0 {
 		return leftoverLines(all), err
 	}
-	if err != nil {
-		return "", err
-	}
-	if len(all) == 0 {
-		return "none\n", nil
-	}
-	return leftoverLines(all), nil
-}
-
-// meshesText lists the meshes that tare has installed.
-func meshesText(ctx context.Context, k *cluster.Cluster) (string, error) {
-	all, err := meshes.Installed(ctx, k)
-	if err != nil {
-		return "", err
-	}
-	if len(all) == 0 {
-		return "none installed by tare\n", nil
-	}
-	return fmt.Sprintf("%d\n", len(all)) + meshLines(all), nil
+	return listed(all, err, "none", leftoverLines)
 }
 
 // meshLines describes installed meshes, and how to uninstall the meshes of dead runs.
 func meshLines(all []meshes.Installation) string {
 	var b strings.Builder
+	fmt.Fprintf(&b, "%d\n", len(all))
 	for _, i := range all {
 		fmt.Fprintf(&b, "  mesh %s %s in namespace %s", i.Mesh, i.Version, i.Namespace)
 		if i.Abandoned() {
@@ -220,20 +211,13 @@ func meshLines(all []meshes.Installation) string {
 	return b.String()
 }
 
-func permissionsText(ctx context.Context, k *cluster.Cluster, namespace string) (string, error) {
-	missing, err := rbac.Missing(ctx, k, namespace)
-	if err != nil {
-		return "", err
-	}
-	if len(missing) == 0 {
-		return "none missing\n", nil
-	}
+func permissionLines(missing []rbac.Permission) string {
 	var b strings.Builder
 	b.WriteString("missing (`tare cluster rbac` prints the manifest that grants them)\n")
 	for _, r := range missing {
 		fmt.Fprintf(&b, "  %s %s: %s\n", strings.Join(r.Verbs, ", "), strings.Join(r.Resources, ", "), r.Without)
 	}
-	return b.String(), nil
+	return b.String()
 }
 
 func leftoverLines(all []leftover.Run) string { return strconv.Itoa(len(all)) + "\n" + runLines(all) }
@@ -471,15 +455,10 @@ one, and marks the cluster as disposable. The provider's own program deletes it.
   tare cluster create --with k3d --nodes 3 --dry-run`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			var p provider
-			for _, known := range providers {
-				if known.name == with {
-					p = known
-				}
-			}
+			p, known := lists.First(providers, func(p provider) bool { return p.name == with })
 			version = strings.TrimPrefix(version, "v")
 			switch {
-			case p.name == "":
+			case !known:
 				return hint.Usage(fmt.Errorf("--with %q is not a provider", with), "providers: "+strings.Join(names, ", "))
 			case f.options.Context != "":
 				return hint.Usage(errors.New("--context cannot be chosen"), "the provider names it")
