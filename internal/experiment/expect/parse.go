@@ -90,10 +90,8 @@ func (p *parser) bounded(c *Condition, quantity subject) error {
 }
 
 func (p *parser) subject(w word) (subject, error) {
-	for _, s := range slices.Concat(subjects, startSubjects) {
-		if s.name == w.text {
-			return s, nil
-		}
+	if s, known := lists.First(slices.Concat(subjects, startSubjects), func(s subject) bool { return s.name == w.text }); known {
+		return s, nil
 	}
 	if strings.HasPrefix(w.text, "status(") && strings.HasSuffix(w.text, ")") {
 		s, err := statusSubject(w.text)
@@ -311,13 +309,8 @@ var subjects = []subject{
 }
 
 func subjectNames() []string {
-	names := lists.Map(subjects, func(s subject) string { return s.name })
-	for _, s := range startSubjects {
-		names = append(names, s.name)
-	}
-	for _, s := range changeSubjects {
-		names = append(names, s.name)
-	}
+	names := lists.Map(slices.Concat(subjects, startSubjects), func(s subject) string { return s.name })
+	names = append(names, lists.Map(changeSubjects, func(s changeSubject) string { return s.name })...)
 	return append(names, "status(5xx)", "recovers")
 }
 
@@ -399,11 +392,7 @@ func statusSubject(name string) (subject, error) {
 
 func count(of func(Second) int64) func(Trial, []Second, bool) (float64, error) {
 	return func(_ Trial, in []Second, _ bool) (float64, error) {
-		n := int64(0)
-		for _, s := range in {
-			n += of(s)
-		}
-		return float64(n), nil
+		return float64(lists.Sum(in, of)), nil
 	}
 }
 
@@ -442,8 +431,7 @@ func most(part func(Start) float64) func(Trial, []Second, bool) (float64, error)
 		case len(t.Starts) == 0:
 			return 0, errors.New("the trial has no starts")
 		}
-		largest := lists.Most(t.Starts, part)
-		return largest, nil
+		return lists.Most(t.Starts, part), nil
 	}
 }
 

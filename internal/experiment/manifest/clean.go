@@ -259,12 +259,8 @@ func (s *Set) moved(v any, namespace string) any {
 
 // addressed matches NAME.NAMESPACE of a Service as a part of an address, or is nil if there is none to match.
 func (s *Set) addressed() *regexp.Regexp {
-	var names []string
-	for _, o := range s.Objects {
-		if o.kind() == "Service" {
-			names = append(names, regexp.QuoteMeta(o.name()))
-		}
-	}
+	services := lists.Where(s.Objects, func(o Object) bool { return o.kind() == "Service" })
+	names := lists.Map(services, func(o Object) string { return regexp.QuoteMeta(o.name()) })
 	if s.Namespace == "" || len(names) == 0 {
 		return nil
 	}
@@ -436,11 +432,7 @@ func (s *Set) addresses(o Object, pod map[string]any) {
 			values["env "+text(e, "name")] = text(e, "value")
 		}
 		for _, field := range []string{"command", "args"} {
-			list, _ := c[field].([]any)
-			for _, v := range list {
-				word, _ := v.(string)
-				values[field] += " " + word
-			}
+			values[field] = strings.Join(words(c, field), " ")
 		}
 		for _, where := range slices.Sorted(maps.Keys(values)) {
 			for _, host := range hostsOf(values[where]) {

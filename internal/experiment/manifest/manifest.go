@@ -211,6 +211,14 @@ func text(o map[string]any, path ...string) string {
 	return s
 }
 
+func words(o map[string]any, field string) []string {
+	list, _ := o[field].([]any)
+	return lists.Map(list, func(v any) string {
+		word, _ := v.(string)
+		return word
+	})
+}
+
 func mapping(o map[string]any, path ...string) map[string]any {
 	m, _ := valueAt(o, path...).(map[string]any)
 	return m
@@ -307,7 +315,11 @@ func readAt(path string) (objects []Object, err error) {
 		return nil, err
 	}
 	for _, file := range files {
-		found, err := readFile(file)
+		data, err := regular.ReadInput(file, maxFile)
+		if err != nil {
+			return nil, err
+		}
+		found, err := Parse(file, data)
 		if err != nil {
 			return nil, err
 		}
@@ -368,14 +380,6 @@ func filesAt(path string) (files []string, err error) {
 		return nil, fmt.Errorf("%s has more than %d files", path, maxFiles)
 	}
 	return files, nil
-}
-
-func readFile(path string) ([]Object, error) {
-	data, err := regular.ReadInput(path, maxFile)
-	if err != nil {
-		return nil, err
-	}
-	return Parse(path, data)
 }
 
 // Parse reads the objects of a YAML stream, and the items of Lists. name is the file in errors.
@@ -568,11 +572,7 @@ func (s *Set) configuration(pod map[string]any) (texts []string) {
 			texts = append(texts, text(e, "value"))
 		}
 		for _, field := range []string{"command", "args"} {
-			list, _ := c[field].([]any)
-			for _, v := range list {
-				word, _ := v.(string)
-				texts = append(texts, word)
-			}
+			texts = append(texts, words(c, field)...)
 		}
 	}
 	for _, r := range referencesOf(pod) {

@@ -267,8 +267,7 @@ func control(t Treatment, ids namer) Treatment {
 
 // reference is the reference proxy beside a baseline, under the same load.
 func reference(t Treatment, ids namer) Treatment {
-	factors := Factors{}
-	maps.Copy(factors, t.Factors)
+	factors := maps.Clone(t.Factors)
 	factors[experiment.MeshFactor] = experiment.ReferenceMesh
 	levels := t.Levels
 	levels.Mesh = experiment.ReferenceMesh

@@ -35,17 +35,19 @@ func (p *Plan) NotInterleaved() string {
 
 // AtOnce lists the treatments that are deployed at once, for each set of them.
 func (p *Plan) AtOnce() [][]Treatment {
-	groups, index := p.groups(), map[group]int{}
-	var all [][]Treatment
-	for _, t := range p.Treatments {
-		i, ok := index[groups[t.ID]]
-		if !ok {
-			i = len(all)
-			index[groups[t.ID]], all = i, append(all, nil)
-		}
-		all[i] = append(all[i], t)
+	groups := p.groups()
+	return together(p.Treatments, func(t Treatment) group { return groups[t.ID] })
+}
+
+// together has a list of the items of each key, in the order of their first.
+func together[T any, K comparable](all []T, of func(T) K) [][]T {
+	var keys []K
+	items := map[K][]T{}
+	for _, x := range all {
+		keys = lists.Add(keys, of(x))
+		items[of(x)] = append(items[of(x)], x)
 	}
-	return all
+	return lists.Map(keys, func(key K) []T { return items[key] })
 }
 
 // interleave puts the trials of each block into rounds, if the experiment's order requires it. A
@@ -336,16 +338,7 @@ func (p *Plan) keepTogether(order string) {
 
 // batch makes the trials of equal keys consecutive, in the order of their first trials.
 func batch[K comparable](p *Plan, of func(Trial) K) {
-	var keys []K
-	trials := map[K][]Trial{}
-	for _, t := range p.Trials {
-		keys = lists.Add(keys, of(t))
-		trials[of(t)] = append(trials[of(t)], t)
-	}
-	p.Trials = p.Trials[:0]
-	for _, key := range keys {
-		p.Trials = append(p.Trials, trials[key]...)
-	}
+	p.Trials = append(p.Trials[:0], slices.Concat(together(p.Trials, of)...)...)
 	for i := range p.Trials {
 		t := &p.Trials[i]
 		t.Ordinal = i + 1
