@@ -506,12 +506,9 @@ func (e *Experiment) protocols() []string {
 
 // otherGenerator returns a load generator of the experiment that is not tare's own, or "".
 func otherGenerator(e *Experiment) string {
-	for _, name := range append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator) {
-		if name != "tare" {
-			return name
-		}
-	}
-	return ""
+	all := append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator)
+	other, _ := lists.First(all, func(name string) bool { return name != "tare" })
+	return other
 }
 
 // exchanges reports whether a program that receives the load has its request.

@@ -228,11 +228,8 @@ func (v changeRules) excluded(d mesh.Definition, kind string) string {
 		return ""
 	}
 	without := d.Local.Changes[kind].Without
-	i := slices.IndexFunc(v.e.Changes.Kinds, func(k string) bool { return slices.Contains(without, k) })
-	if i < 0 {
-		return ""
-	}
-	return v.e.Changes.Kinds[i]
+	other, _ := lists.First(v.e.Changes.Kinds, func(k string) bool { return slices.Contains(without, k) })
+	return other
 }
 
 func (v changeRules) meshesThatChange(on, kind string) []string {

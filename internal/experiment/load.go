@@ -578,11 +578,8 @@ type Request struct {
 
 // Host is the header Host that the file sets: of all requests, or of the first that has one. Empty: none.
 func (l *Load) Host() string {
-	all := []map[string]string{l.Headers}
-	for i := range l.Requests {
-		all = append(all, l.Requests[i].Headers)
-	}
-	for _, headers := range all {
+	own := lists.Map(l.Requests, func(r Request) map[string]string { return r.Headers })
+	for _, headers := range append([]map[string]string{l.Headers}, own...) {
 		for name, value := range headers {
 			if strings.EqualFold(name, "host") {
 				return value

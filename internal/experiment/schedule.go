@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -75,8 +76,7 @@ func (v scheduleRules) blocks() {
 }
 
 func (v scheduleRules) order() {
-	switch {
-	case v.e.Order != "" || v.doc.Has("order"):
+	if v.e.Order != "" || v.doc.Has("order") {
 		v.check("order", v.e.Order, oneOf("order", orders...))
 	}
 	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {
@@ -420,21 +420,13 @@ func (e *Experiment) waits() Duration {
 	if err != nil {
 		return 0
 	}
-	var most time.Duration
-	for _, t := range all {
-		most = max(most, t.Waits())
-	}
-	return Duration(most)
+	return Duration(lists.Most(all, app.Topology.Waits))
 }
 
 // NotInterleaved returns why the trials are not interleaved by default, or "" if nothing forbids it.
 func (e *Experiment) NotInterleaved() string {
-	for _, r := range interleaving {
-		if r.has(e) {
-			return r.why
-		}
-	}
-	return ""
+	first, _ := lists.First(interleaving, func(o obstacle) bool { return o.has(e) })
+	return first.why
 }
 
 // ByNodeAgent reports whether node agents read the counters of a cluster, so that nothing waits for their refresh.
@@ -466,12 +458,8 @@ func (v scheduleRules) interleaved() {
 
 // refusal returns the first reason with a remedy why the trials cannot be interleaved, or "" if there is none.
 func refusal(e *Experiment) (why, hint string) {
-	for _, r := range interleaving {
-		if r.hint != "" && r.has(e) {
-			return r.why, r.hint
-		}
-	}
-	return "", ""
+	first, _ := lists.First(interleaving, func(o obstacle) bool { return o.hint != "" && o.has(e) })
+	return first.why, first.hint
 }
 
 // sideBySide refuses meshes that cannot be in one cluster at the same time.
