@@ -195,12 +195,8 @@ func changeCPU(f *figures, kind string, r *result.Record) {
 			return
 		}
 	}
-	proxies := 0
-	for _, t := range r.Tasks {
-		if t.Plane == metric.Data && !t.Ended { // another took the place of one that ended
-			proxies++
-		}
-	}
+	// Another took the place of one that ended.
+	proxies := lists.Count(r.Tasks, func(t result.TaskUsage) bool { return t.Plane == metric.Data && !t.Ended })
 	for _, plane := range []metric.Plane{metric.Control, metric.Data, metric.App} {
 		ns, known := above[plane]
 		if !known {

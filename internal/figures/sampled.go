@@ -176,12 +176,7 @@ func publishedFilter(v series) (float64, bool) {
 		}
 	}
 	if len(all) == 0 {
-		for _, x := range v {
-			if x == 0 {
-				return 0, true // never anything but nothing
-			}
-		}
-		return 0, false
+		return 0, slices.Contains(v, 0) // never anything but nothing
 	}
 	kept := all
 	if above := keep(all, func(x, mean, _ float64) bool { return x > mean }); 2*len(above) >= len(all) {

@@ -534,13 +534,7 @@ func (g Graph) Command(flow Flow, dir string) string {
 		sizes[name] = [2]float64{min(r[0], x), max(r[1], x)}
 	}
 	for _, s := range g.Services {
-		var total float64
-		for _, call := range flow.Calls {
-			if call.From == s.Name || call.To == s.Name {
-				total += call.Rate / float64(max(1, s.Replicas))
-			}
-		}
-		if total > 0 {
+		if total := flow.through(s); total > 0 {
 			low, high = min(low, total), max(high, total)
 		}
 	}

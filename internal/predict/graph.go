@@ -372,10 +372,7 @@ func (c *Costs) delay(g Graph, flow Flow, call Call, n int) (d delay, err error)
 	}
 	busier, calmer := max(rate(call.From), rate(call.To)), min(rate(call.From), rate(call.To))
 	if !c.has(inboundCPU) { // all calls pass the shared proxies
-		busier = 0
-		for _, x := range flow.Calls {
-			busier += x.Rate
-		}
+		busier = lists.Sum(flow.Calls, func(x Call) float64 { return x.Rate })
 		calmer = busier
 	}
 	src, err := c.find(withMesh(n), call, busier, busier*fresh)

@@ -262,11 +262,8 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b narrower) int { return cmp.Compare(a.left, b.left) })
-	for _, n := range all {
-		if n.left <= mostLeft {
-			steps = append(steps, n.Step)
-		}
-	}
+	worth := lists.Where(all, func(n narrower) bool { return n.left <= mostLeft })
+	steps = lists.Map(worth, func(n narrower) Step { return n.Step })
 	return slices.Concat(steps, calledStep(sources, forecasts), controlSteps(sources, forecasts))
 }
 
@@ -367,10 +364,7 @@ func (g *group) measuring(run *compare.Run, e *OutsideError) []string {
 	}
 	levels = append(levels, wanted)
 	slices.Sort(levels)
-	var words []string
-	for _, level := range slices.Compact(levels) {
-		words = append(words, e.Axis.words(level))
-	}
+	words := lists.Map(slices.Compact(levels), e.Axis.words)
 	return []string{fmt.Sprintf("factors.%s=[%s]", e.Axis.Name, strings.Join(words, ", "))}
 }
 
@@ -382,9 +376,7 @@ func (g *group) variant(run *compare.Run, e *OutsideError) []string {
 	name := fmt.Sprintf("%s-%s-%g", g.mesh, e.Axis.Name, e.At)
 	var meshes []string
 	for _, t := range run.Plan.Treatments {
-		if level := fmt.Sprint(t.Factors[experiment.MeshFactor]); !slices.Contains(meshes, level) {
-			meshes = append(meshes, level)
-		}
+		meshes = lists.Add(meshes, fmt.Sprint(t.Factors[experiment.MeshFactor]))
 	}
 	return []string{
 		fmt.Sprintf("meshes.%s={from: %s, options: {%s: %g}}", name, g.level, e.Axis.Name, e.At),

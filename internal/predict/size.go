@@ -459,14 +459,9 @@ func (c *Costs) shared(flow Flow) (all []proxy, refused []refusal) {
 		if !c.has(sharedCPU(kind)) {
 			continue
 		}
-		p := proxy{service: kind, shared: true, replicas: 1, scale: 1}
-		var passed []Call
-		for _, call := range flow.Calls {
-			if kind != mesh.RoleGateway || call.From == "" {
-				passed = append(passed, call)
-				p.rate += call.Rate
-			}
-		}
+		passed := lists.Where(flow.Calls, func(c Call) bool { return kind != mesh.RoleGateway || c.From == "" })
+		rate := lists.Sum(passed, func(c Call) float64 { return c.Rate })
+		p := proxy{service: kind, shared: true, replicas: 1, scale: 1, rate: rate}
 		for _, call := range passed {
 			share := call.Rate / p.rate
 			if err := cmp.Or(c.add(&p, call, sharedCPU(kind), p.rate, 0, share), c.add(&p, call, sharedMemory(kind), p.rate, 0, share)); err != nil {
