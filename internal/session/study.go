@@ -1,16 +1,13 @@
 // Package session carries out the use cases of tare, between the command line and the runner. The steps go in one
-// direction, and each has a file:
+// direction:
 //
-//   - parse.go: bytes to an experiment
-//   - resolve.go, references.go: what the file refers to: definitions of meshes, objects, requests, seed, order
-//   - validate.go: the mistakes of the file
-//   - expand.go: the plan of the experiment
-//   - open.go: generators, platform, results directory
-//   - run.go: the trials
+//   - parse.go: bytes to an experiment, its seed, order and mistakes, and its plan
+//   - references.go: what the file refers to: definitions of meshes, objects, requests
+//   - run.go: generators, platform and results directory, the trials, and what ends them
 //
-// A use case has a file of its own if it makes an experiment (ab.go, weigh.go, aa.go) or reads earlier runs (times.go,
-// detect.go, replay.go). A session has no flags and prints nothing: options come as structs, and lines for the user go to
-// [Program].Note.
+// study.go has the experiment between these steps, with what earlier runs tell of it. A use case that makes an experiment
+// has a file of its own (ab.go, weigh.go). A session has no flags and prints nothing: options come as structs, and lines for
+// the user go to [Program].Note.
 package session
 
 import (
