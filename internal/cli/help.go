@@ -216,12 +216,7 @@ func refuseUnknown(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
-	for _, sub := range cmd.Commands() {
-		if sub.IsAvailableCommand() {
-			names = append(names, sub.Name())
-		}
-	}
+	names := lists.Map(lists.Where(cmd.Commands(), (*cobra.Command).IsAvailableCommand), (*cobra.Command).Name)
 	return hint.Usage(fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath()), strict.DidYouMean(args[0], names))
 }
 

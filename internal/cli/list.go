@@ -236,11 +236,8 @@ func platformRows(p *session.Program) (rows [][]string) {
 	return lists.Map(p.Platforms, func(one session.Platform) []string { return []string{one.Name, one.Doc} })
 }
 
-func meterRows(*session.Program) (rows [][]string) {
-	for _, m := range session.ClusterMeters {
-		rows = append(rows, []string{m.Name, m.Doc})
-	}
-	return rows
+func meterRows(*session.Program) [][]string {
+	return lists.Map(session.ClusterMeters, func(m struct{ Name, Doc string }) []string { return []string{m.Name, m.Doc} })
 }
 
 func faultRows(*session.Program) (rows [][]string) {

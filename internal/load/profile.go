@@ -225,6 +225,23 @@ func (p *Profile) ForTarget(i int) Profile {
 	return q
 }
 
+// WithHeaders are default header fields, by name and value, and the headers of the profile. One of these replaces the default of
+// its name.
+func (p *Profile) WithHeaders(fields [][2]string) [][2]string {
+	defaults := len(fields)
+	for _, h := range p.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		value = strings.TrimSpace(value)
+		same := slices.IndexFunc(fields[:defaults], func(d [2]string) bool { return strings.EqualFold(d[0], name) })
+		if same >= 0 {
+			fields[same][1] = value
+		} else {
+			fields = append(fields, [2]string{name, value})
+		}
+	}
+	return fields
+}
+
 // BodyType is the default media type of a body, empty for a request of a file: its headers are
 // complete.
 func (p *Profile) BodyType() string {

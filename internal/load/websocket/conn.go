@@ -358,18 +358,10 @@ func BuildRequest(u *url.URL, p *load.Profile, body []byte) *Request {
 	if w := p.WebSocket; w != nil {
 		r.answer, r.answers = w.Answer, max(1, w.Messages)
 	}
-	fields := [][2]string{{"Host", u.Host}, {"User-Agent", "tare"}}
-	for _, h := range p.Headers {
-		name, value, _ := strings.Cut(h, ":")
-		value = strings.TrimSpace(value)
-		same := slices.IndexFunc(fields[:2], func(f [2]string) bool { return strings.EqualFold(f[0], name) })
-		if same >= 0 {
-			fields[same][1] = value
-		} else {
-			fields = append(fields, [2]string{name, value})
-		}
-		if strings.EqualFold(name, "Sec-WebSocket-Protocol") {
-			for s := range strings.SplitSeq(value, ",") {
+	fields := p.WithHeaders([][2]string{{"Host", u.Host}, {"User-Agent", "tare"}})
+	for _, f := range fields {
+		if strings.EqualFold(f[0], "Sec-WebSocket-Protocol") {
+			for s := range strings.SplitSeq(f[1], ",") {
 				r.protocols = append(r.protocols, strings.TrimSpace(s))
 			}
 		}
