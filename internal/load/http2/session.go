@@ -5,6 +5,7 @@ package http2
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
@@ -266,13 +267,7 @@ func (s *Session) end(st *Stream, k load.Failure, status int) {
 
 // forget takes st out of those with body left to be sent.
 func (s *Session) forget(st *Stream) {
-	left := s.pending[:0]
-	for _, other := range s.pending {
-		if other != st {
-			left = append(left, other)
-		}
-	}
-	s.pending, st.unsent = left, false
+	s.pending, st.unsent = slices.DeleteFunc(s.pending, func(other *Stream) bool { return other == st }), false
 }
 
 // Abandon ends every stream for what happened to the connection.

@@ -125,12 +125,7 @@ type Sample struct {
 
 // Add takes one request. The error names a class that does not exist.
 func (l *Log) Add(s Sample) error {
-	class := -1
-	for i, name := range classNames {
-		if name == s.Class {
-			class = i
-		}
-	}
+	class := slices.Index(classNames[:], s.Class)
 	if class < 0 {
 		return fmt.Errorf("add to interval log: there is no class %q", s.Class)
 	}
