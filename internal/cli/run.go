@@ -131,7 +131,6 @@ func (c runCommand) run(ctx context.Context, file string, o runOptions) error {
 // ExperimentOptions are the flags of every command that reads an experiment file.
 type ExperimentOptions struct{ session.Options }
 
-// Register adds the flags to a command.
 func (o *ExperimentOptions) Register(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringArrayVar(&o.Set, "set", nil, "override a field of the file, such as `blocks=3` or factors.rate=[100,200]; may be repeated")
@@ -334,7 +333,6 @@ type hinting struct {
 	o runOptions
 }
 
-// Event takes the next event.
 func (h hinting) Event(e result.Event) error {
 	e.Hint = h.o.inHints(e.Hint)
 	return h.View.Event(e)

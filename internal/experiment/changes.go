@@ -47,7 +47,6 @@ const (
 	changesProbe = "the load of tare over HTTP, gRPC or WebSocket shows which version served each answer"
 )
 
-// Changing reports whether changes are made.
 func (e *Experiment) Changing() bool { return e.Changes.Every > 0 }
 
 func (f *File) completeChanges() {
@@ -307,10 +306,8 @@ type PerSecond float64
 // String is the number with its unit.
 func (p PerSecond) String() string { return strconv.FormatFloat(float64(p), 'f', -1, 64) + "/s" }
 
-// Wants describes the text for messages.
 func (PerSecond) Wants() string { return "a number per second such as 2/s" }
 
-// UnmarshalScalar reads a number per second.
 func (p *PerSecond) UnmarshalScalar(text string) error {
 	number, _ := strings.CutSuffix(strings.TrimSpace(text), "/s")
 	f, err := strict.Number(strings.TrimSpace(number))
@@ -321,7 +318,6 @@ func (p *PerSecond) UnmarshalScalar(text string) error {
 	return nil
 }
 
-// MarshalYAML writes the number with its unit.
 func (p PerSecond) MarshalYAML() (any, error) { return p.String(), nil }
 
 // backgroundLevels are all levels of the parts of a background that treatments have.
@@ -449,7 +445,6 @@ func (v backgroundRules) validate() {
 	}
 }
 
-// pods checks the pods of background services.
 func (v backgroundRules) pods(levels backgroundLevels) {
 	at, least := v.place("pods", BackgroundPodsFactor), 0
 	for _, n := range levels.pods {

@@ -201,10 +201,8 @@ type Duration = app.Duration
 // Size is a number of bytes, written as a number or with a unit: 512, "1KiB", "1MB".
 type Size = app.Size
 
-// Wants describes the text for messages.
 func (Status) Wants() string { return "a status such as 200, 2xx or grpc-0" }
 
-// UnmarshalScalar reads a status.
 func (s *Status) UnmarshalScalar(text string) error {
 	if !load.IsStatus(text) {
 		return fmt.Errorf("found %.40q, expected %s", text, s.Wants())
@@ -229,7 +227,6 @@ func (r Rate) MarshalYAML() (any, error) {
 	return float64(r), nil
 }
 
-// Wants describes the text for messages.
 func (Rate) Wants() string { return "a number of requests per second, or max" }
 
 // UnmarshalScalar reads requests per second, or "max". A rate of 0 is refused:
@@ -256,10 +253,8 @@ type Share float64
 // String is the share in percent.
 func (s Share) String() string { return strconv.FormatFloat(100*float64(s), 'g', 6, 64) + "%" }
 
-// Wants describes the text for messages.
 func (Share) Wants() string { return "a share such as 2% or 0.02" }
 
-// UnmarshalScalar reads a share.
 func (s *Share) UnmarshalScalar(text string) error {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	f, err := strict.Number(strings.TrimSpace(number))
@@ -279,7 +274,6 @@ func (s *Share) UnmarshalScalar(text string) error {
 // MarshalYAML writes a percentage.
 func (s Share) MarshalYAML() (any, error) { return s.String(), nil }
 
-// UnmarshalYAML reads a share.
 func (s *Share) UnmarshalYAML(n *yaml.Node) error { return s.UnmarshalScalar(n.Value) }
 
 // Resources are requests and limits of each container of a plane, on a cluster.
@@ -332,10 +326,8 @@ type Cores float64
 // coresForm is the form of [Cores] in thousandths.
 const coresForm = `^[0-9]+m$`
 
-// Wants describes the text for messages.
 func (Cores) Wants() string { return "a number of CPUs such as 0.25 or 250m" }
 
-// UnmarshalScalar reads a number of CPUs.
 func (c *Cores) UnmarshalScalar(text string) error {
 	number, thousandths := strings.CutSuffix(text, "m")
 	n, err := strict.Number(number)

@@ -293,7 +293,6 @@ type NamedFactor struct {
 	Levels []Level
 }
 
-// Level is one level of a [NamedFactor].
 type Level struct {
 	// Value is the level in records and reports: a string, or a float64.
 	Value any
@@ -314,10 +313,8 @@ func (f Factors) Named() []NamedFactor {
 	return named
 }
 
-// Fields implements [strict.Table].
 func (Factors) Fields() []string { return FactorNames() }
 
-// Field implements [strict.Table].
 func (f *Factors) Field(name string) (value any, store func()) {
 	x, _ := row(name)
 	return field(f, name, x.list)
@@ -354,7 +351,6 @@ func (b Baseline) Differences(l Levels) (n int) {
 	return n
 }
 
-// Fields implements [strict.Table].
 func (Baseline) Fields() []string { return FactorNames() }
 
 // FactorNames lists every factor by its name in the file, in order.
@@ -362,7 +358,6 @@ func FactorNames() []string {
 	return lists.Map(Table, func(f Factor) string { return f.Name })
 }
 
-// Field implements [strict.Table].
 func (b *Baseline) Field(name string) (value any, store func()) {
 	x, _ := row(name)
 	return field(b, name, x.one)

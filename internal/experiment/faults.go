@@ -56,7 +56,6 @@ const (
 	ImpairNetworks Ability = "impair the network of a pod"
 )
 
-// Abilities lists every ability.
 func Abilities() []Ability {
 	return []Ability{EndTasks, SuspendTasks, ScaleServices, ChangeServices, ImpairNetworks}
 }
@@ -269,7 +268,6 @@ func (f Fault) Defaults() Fault {
 	return f
 }
 
-// FaultKindOf finds a kind by name.
 func FaultKindOf(name string) (FaultKind, bool) {
 	return lists.First(FaultKinds(), func(k FaultKind) bool { return k.Name == name })
 }
@@ -350,7 +348,6 @@ var (
 	trafficAndRestarts = append(slices.Clone(trafficChecks), Restarted)
 )
 
-// FaultKinds lists every kind of fault.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
 		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address", Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},

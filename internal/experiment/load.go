@@ -603,10 +603,8 @@ type Body string
 
 const base64Body = "base64:"
 
-// Wants describes the text for messages.
 func (Body) Wants() string { return "text, or base64: and the encoded bytes" }
 
-// UnmarshalScalar reads a body.
 func (b *Body) UnmarshalScalar(text string) error {
 	encoded, ok := strings.CutPrefix(text, base64Body)
 	if !ok {
@@ -629,7 +627,6 @@ func (b Body) MarshalText() ([]byte, error) {
 	return []byte(base64Body + base64.StdEncoding.EncodeToString([]byte(b))), nil
 }
 
-// UnmarshalText reads what MarshalText has written.
 func (b *Body) UnmarshalText(text []byte) error { return b.UnmarshalScalar(string(text)) }
 
 // WithSecrets replaces the placeholders of a header's value. No error contains a secret.

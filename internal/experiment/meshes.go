@@ -342,7 +342,6 @@ type Text string
 // UnmarshalScalar reads any scalar as it is written.
 func (t *Text) UnmarshalScalar(text string) error { *t = Text(text); return nil }
 
-// Wants describes the text for messages.
 func (Text) Wants() string { return "a text" }
 
 // Definition returns the definition of a mesh, with the changes of this file. all are the definitions by name. The error

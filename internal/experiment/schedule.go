@@ -247,7 +247,6 @@ func (b Blocks) MarshalYAML() (any, error) {
 	return plain(b), nil
 }
 
-// MarshalJSON writes the same as MarshalYAML.
 func (b Blocks) MarshalJSON() ([]byte, error) {
 	if b.Until == nil {
 		return json.Marshal(b.Max)
@@ -268,13 +267,11 @@ type Precision struct {
 
 func (p Precision) String() string { return p.text }
 
-// MarshalText writes what UnmarshalScalar reads.
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
 // precisionExample is a valid Precision for messages and help.
 const precisionExample = metric.CPUPerRequest + "/total ±2%"
 
-// Wants describes the text for messages.
 func (Precision) Wants() string {
 	return "a metric and half of a width, such as " + precisionExample
 }
@@ -489,7 +486,6 @@ type Batch struct {
 	Warmup int `yaml:"warmup,omitempty" json:"warmup,omitempty"`
 }
 
-// maxWarmup bounds [Batch.Warmup].
 const maxWarmup = 1000
 
 // completeBatch removes the phases that only a load has.

@@ -73,7 +73,6 @@ type Measured struct {
 	Limits map[string]Limit
 }
 
-// MeasureOptions are the options of [Measure].
 type Options struct {
 	// Published reduces samples and latencies as the project that published them.
 	Published bool

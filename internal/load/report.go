@@ -279,7 +279,6 @@ type RouteTimes struct {
 	ResponseMS Quantiles `json:"latency_ms,omitzero"`
 }
 
-// Figures returns the figures for bounds.
 func (r *Report) Figures() capacity.Figures {
 	f := capacity.Figures{Success: r.Result.Success, Answered: r.Rate, GeneratorOK: r.Generator.OK,
 		Intended: r.Intended, Completed: r.Completed, Growth: r.BacklogEnd - r.BacklogStart}
@@ -362,7 +361,6 @@ func LastReport(output []byte) (Report, error) {
 	return *r, nil
 }
 
-// NewLines reads lines from r.
 func NewLines(r io.Reader) *Lines {
 	l := &Lines{scan: bufio.NewScanner(r)}
 	l.scan.Buffer(nil, maxLine)
@@ -422,7 +420,6 @@ type Clock struct {
 	BoundUS float64 `json:"bound_us"`
 }
 
-// Ahead is c.AheadUS as a duration.
 func (c Clock) Ahead() time.Duration { return time.Duration(c.AheadUS * 1e3) }
 
 // ClockOf is a Clock by its figures as durations.
@@ -443,7 +440,6 @@ type Versions struct {
 // maxVersions bounds the values: a server may send any.
 const maxVersions = 1 << 16
 
-// NewVersions returns an empty numbering.
 func NewVersions() *Versions {
 	return &Versions{numbers: map[string]int32{}, Values: []string{""}}
 }

@@ -67,7 +67,6 @@ type source struct {
 	peak          float64 // MiB, of any sidecar
 }
 
-// Kind is a kind of cost.
 type Kind string
 
 // The kinds of costs, with the unit of their curves.

@@ -176,7 +176,6 @@ func (n *notices) post(line string) {
 	_ = n.view.Event(result.Event{Time: time.Now(), Kind: result.KindLog, Message: line})
 }
 
-// RunOptions are the options of [Run.Trials].
 type RunOptions struct {
 	View result.Sink // shows the events of the run
 	// Resume are arguments of the command that resumes the run, besides its directory.

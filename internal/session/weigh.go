@@ -97,7 +97,6 @@ func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*WeighStud
 	return w, p.Runs(w.Study.Experiment)
 }
 
-// Blocks is the number of blocks.
 func (w *WeighStudy) Blocks() int { return w.file.Blocks.Min }
 
 // Load describes the load: "at 100 requests/s on 4 connections".

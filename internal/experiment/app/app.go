@@ -46,7 +46,6 @@ type Source struct {
 	Objects *manifest.Set `yaml:"-" json:"-"`
 }
 
-// IsSet reports whether there is a source.
 func (s Source) IsSet() bool { return len(s.Manifests) > 0 || s.Namespace != "" }
 
 // Field returns the field of an experiment file that names the source.
@@ -206,7 +205,6 @@ func (t Topology) failures(service string, depth int) (statuses []string) {
 	return statuses
 }
 
-// Service finds a service by name.
 func (t Topology) Service(name string) (Service, bool) {
 	return lists.First(t.Services, func(s Service) bool { return s.Name == name })
 }
@@ -289,7 +287,6 @@ const (
 	WebSocket = "websocket"
 )
 
-// Protocols lists them all.
 func Protocols() []string { return []string{HTTP1, HTTP2, GRPC, TCP, WebSocket} }
 
 // GRPCMethod is the gRPC method of a service. Request and response are messages
@@ -385,13 +382,10 @@ func (d Duration) String() string {
 	return s
 }
 
-// MarshalText writes what UnmarshalScalar reads.
 func (d Duration) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
 func (d *Duration) UnmarshalText(text []byte) error { return d.UnmarshalScalar(string(text)) }
 
-// Wants describes the text for messages.
 func (Duration) Wants() string { return "a duration such as 30s, 1m30s or 250ms" }
 
 // UnmarshalScalar reads a duration with its unit. A bare 0 needs none.
@@ -429,7 +423,6 @@ func (s Size) String() string {
 	return strconv.FormatInt(int64(s), 10)
 }
 
-// MarshalYAML writes what UnmarshalScalar reads.
 func (s Size) MarshalYAML() (any, error) {
 	if text := s.String(); strings.HasSuffix(text, "B") {
 		return text, nil
@@ -437,7 +430,6 @@ func (s Size) MarshalYAML() (any, error) {
 	return int64(s), nil
 }
 
-// Wants describes the text for messages.
 func (Size) Wants() string { return "a size such as 512, 1KiB or 1MB" }
 
 // UnmarshalScalar reads a number of bytes, with a unit or without.

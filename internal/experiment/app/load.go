@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// Names lists the names of [Builtin].
 func Names() []string {
 	return lists.Map(Builtin(), func(t Topology) string { return t.Name })
 }

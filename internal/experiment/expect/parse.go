@@ -485,7 +485,6 @@ func changesOf(text string) (changes, bool) {
 	return found, true
 }
 
-// changed measures a condition about changes.
 func (c Condition) changed(t Trial) Outcome {
 	o := Outcome{Expect: c.Text, Unit: c.changes.unit}
 	n, failing, sum := 0, 0, 0

@@ -146,7 +146,6 @@ func (c Control) Render(ctx ControlContext) (args []string, config []byte, err e
 	return args, config, r.err(c.Name)
 }
 
-// Render executes a request's templates with ctx.
 func (r Request) Render(ctx any) (Request, error) {
 	var t rendering
 	done := Request{Method: r.Method, URL: t.text("url", r.URL, ctx), Body: t.text("body", r.Body, ctx), Header: map[string]string{}}

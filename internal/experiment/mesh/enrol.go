@@ -427,7 +427,6 @@ var setting = regexp.MustCompile(`\$\{[^}]*\}`)
 
 var proxySettings = []string{"image", "concurrency", "environment", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
-// Any reports whether anything is set.
 func (p ProxySettings) Any() bool { return len(p.set()) > 0 }
 
 // check refuses settings that have no place in the charts. The error has a hint.

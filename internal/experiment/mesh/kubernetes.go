@@ -91,7 +91,6 @@ const (
 // ProfileNames lists the names of profiles, the default first.
 func ProfileNames() []string { return []string{ProfileDev, ProfileHA} }
 
-// Option is an option of a mesh.
 type Option struct {
 	Default string `yaml:"default,omitempty" json:"default"`
 	Doc     string `yaml:"doc" json:"doc" required:"describe it"`
@@ -123,7 +122,6 @@ type Published struct {
 	Files []File `yaml:"files,omitempty" json:"files,omitempty"`
 }
 
-// File is a file to download.
 type File struct {
 	URL    string `yaml:"url" json:"url" form:"https"`
 	SHA256 string `yaml:"sha256" json:"sha256" form:"sha256"`
@@ -153,7 +151,6 @@ type Profile struct {
 	Values map[string]string `yaml:"values,omitempty" json:"values,omitempty" as:"values"`
 }
 
-// Workload is a workload of the mesh.
 type Workload struct {
 	Kind string `yaml:"kind" json:"kind" oneOf:"Deployment,StatefulSet,DaemonSet"` // Deployment, DaemonSet, StatefulSet
 	Name string `yaml:"name" json:"name" required:"add its name" as:"template"`

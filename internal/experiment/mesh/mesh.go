@@ -37,7 +37,6 @@ func (c CounterSource) problem() error {
 	return nil
 }
 
-// Definition is one mesh.
 type Definition struct {
 	Name        string   `yaml:"name" json:"name" required:"add name: my-mesh" form:"label"`
 	Description string   `yaml:"description" json:"description"`
@@ -184,7 +183,6 @@ const (
 	CountersNginx      = "nginx"
 )
 
-// CounterFormats lists the formats of counters.
 func CounterFormats() []string {
 	return []string{CountersEnvoy, CountersPrometheus, CountersHAProxy, CountersNginx}
 }

@@ -353,7 +353,6 @@ func trialID(ordinal int, treatment string, block int) string {
 // StopsAtWidth reports whether the number of blocks depends on the width of an interval.
 func (p *Plan) StopsAtWidth() bool { return p.Until != "" && p.Until != experiment.UntilValid }
 
-// ByID returns the treatments by their IDs.
 func (p *Plan) ByID() map[string]Treatment {
 	all := map[string]Treatment{}
 	for _, t := range p.Treatments {

@@ -255,7 +255,6 @@ type Probe struct {
 	Seconds   float64 `json:"seconds"`             // length of the probe, s
 }
 
-// Options of [Find].
 type Options struct {
 	Objective string  // as [ParseBounds] reads it
 	Limit     float64 // of the rate. 0: the rate of a closed loop and a quarter
@@ -426,7 +425,6 @@ func (s *Search) Next() float64 {
 	return s.quantile(s.rng.Float64())
 }
 
-// Observe takes the result of a probe.
 func (s *Search) Observe(rate float64, held bool) {
 	s.probes++
 	at, most := math.Log(rate), 0.0

@@ -52,7 +52,6 @@ func (e *Expectation) NewContent() Content {
 	return Content{}
 }
 
-// Reset prepares for the next answer.
 func (c *Content) Reset() { c.kept = c.kept[:0] }
 
 // Add checks the next part of the body.

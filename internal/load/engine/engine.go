@@ -40,7 +40,6 @@ type worker interface {
 // lead is the time between the choice of t0 and t0. Every worker wakes up and waits within it.
 const lead = 5 * time.Millisecond
 
-// engine is one load run.
 type engine struct {
 	*job.Job
 	host *host.Watch

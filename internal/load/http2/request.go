@@ -29,7 +29,6 @@ type Request struct {
 	ends                []int // of the messages in body that wait for answers, nil if none waits
 }
 
-// Spec is a request to be built.
 type Spec struct {
 	Into    *Request
 	URL     *url.URL

@@ -314,7 +314,6 @@ func WriteAnswers(w io.Writer, results []*Totals) error {
 	return out.Error()
 }
 
-// ReadAnswers reads what [WriteAnswers] wrote.
 func ReadAnswers(r io.Reader) (all []Answer, err error) {
 	in := csv.NewReader(bufio.NewReaderSize(r, 1<<20))
 	in.ReuseRecord, in.FieldsPerRecord = true, len(answerColumns)

@@ -378,7 +378,6 @@ func NewCollector(p *load.Profile, progress func(load.Progress)) *Collector {
 	}
 }
 
-// Recorder returns one worker's recorder.
 func (c *Collector) Recorder() Recorder {
 	from := int64(c.profile.Warmup)
 	t := newTotals()

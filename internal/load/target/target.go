@@ -391,7 +391,6 @@ type identity struct {
 	sessions tls.ClientSessionCache // nil: none is resumed
 }
 
-// newIdentity reads the certificate.
 func newIdentity(certFile, keyFile string) (*identity, error) {
 	i := &identity{certFile: certFile, keyFile: keyFile, files: [2]os.FileInfo{fileInfo(certFile), fileInfo(keyFile)}, sessions: tls.NewLRUClientSessionCache(0)}
 	var err error
@@ -408,7 +407,6 @@ func (i *identity) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, e
 	return &cert, nil
 }
 
-// Get implements [tls.ClientSessionCache].
 func (i *identity) Get(key string) (*tls.ClientSessionState, bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -450,7 +448,6 @@ func same(a, b os.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// Put implements [tls.ClientSessionCache].
 func (i *identity) Put(key string, s *tls.ClientSessionState) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

@@ -268,7 +268,6 @@ func (c *Conn) Reset() {
 // Outcome is the failure of a whole answer.
 func (c *Conn) Outcome() load.Failure { return c.flaw }
 
-// takeControl acts on a control frame.
 func (c *Conn) takeControl(op byte, payload []byte, now int64) (done bool, k load.Failure) {
 	switch op {
 	case opPing:

@@ -56,7 +56,6 @@ const (
 	Stderr = "stderr"
 )
 
-// stopRequest ends a run.
 type stopRequest struct {
 	Grace time.Duration `json:"grace"` // ns until it is killed
 }
@@ -253,7 +252,6 @@ func (s *Server) stop(w http.ResponseWriter, r *http.Request, of *run) {
 // may keep the output open.
 const outputDelay = 2 * time.Second
 
-// run is one started command.
 type run struct {
 	id     string
 	dir    string // working directory, which receives the result files

@@ -300,12 +300,10 @@ func labelsOf(names []string) map[string]string {
 // reporter keeps the first mistake of a topology.
 type reporter struct{ err error }
 
-// Report implements [app.Reporter].
 func (r *reporter) Report(_, message, advice string) {
 	if r.err == nil {
 		r.err = hint.New(advice, "%s", message)
 	}
 }
 
-// Sound implements [app.Reporter].
 func (r *reporter) Sound(string) bool { return r.err == nil }

@@ -35,7 +35,6 @@ import (
 // name is the name of the source, the format and the attribution.
 const name = "great-sidecar-debate"
 
-// Source imports sequences.
 func Source() importer.Source {
 	return importer.Source{Name: name, Doc: "sequences of the Great Sidecar Debate: {rate}-{run}-metrics.csv with wrk2 or oha logs", Read: read}
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Source imports runs.
 func Source() importer.Source {
 	return importer.Source{Name: "uds-core", Doc: "resource-usage.log with its vegeta results, one directory {rate}_{replicas} a run", Read: read}
 }
