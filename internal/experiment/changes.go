@@ -284,7 +284,7 @@ func changeRows() []fieldRow {
 	}
 }
 
-// Background is what a control plane knows and does besides: services that no request calls, changes of their endpoints, simulated
+// Background is the further work and knowledge of a control plane: services that no request calls, changes of their endpoints, simulated
 // proxies, and pods of simulated nodes. Each is a factor if it has several levels.
 type Background struct {
 	Services int       `yaml:"services,omitempty" json:"services,omitempty"`

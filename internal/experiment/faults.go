@@ -44,7 +44,7 @@ type FaultTarget struct {
 	Plane   string `yaml:"plane,omitempty" json:"plane,omitempty"`     // app (default), data or control
 }
 
-// Ability is what a platform must be able to do for a kind of fault.
+// Ability is an action that a kind of fault needs of a platform.
 type Ability string
 
 // Abilities that kinds of faults need.

@@ -302,7 +302,7 @@ func (o MeshOptions) Settings() mesh.Settings {
 	return mesh.Settings{Version: o.Version, Revision: o.Revision, Profile: o.Profile, Hub: o.Hub, Options: texts(o.Options), Values: o.Values, Proxy: o.proxy()}
 }
 
-// Combination is what a trial puts together. The definitions of applications and meshes have the data.
+// Combination has the parts of a trial. The definitions of applications and meshes have the data.
 type Combination struct {
 	Application app.Topology
 	Protocol    string // of the load

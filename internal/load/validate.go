@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
-// Mistake is what is wrong with one field of a profile.
+// Mistake is the error of one field of a profile.
 type Mistake struct {
 	Field string // by its name in JSON, with an index: expectStatus[0]
 	error

@@ -89,7 +89,7 @@ type Causes struct {
 	Curve      float64 `json:"curve"`      // the mean of the deployments that were measured, common to all sidecars, and what their form leaves open
 	Deployment float64 `json:"deployment"` // how much a new deployment deviates
 	Graph      float64 `json:"graph"`      // calls per request that were counted in a sample
-	// Range is from what is only bounded: CPU of sidecars below the measured rates, latency between sidecars with different rates.
+	// Range is from causes that are only bounded: CPU of sidecars below the measured rates, latency between sidecars with different rates.
 	Range float64 `json:"range"`
 	// Connections are unknown: the cost is between those at the fewest and at the most measured ones.
 	Connections float64 `json:"connections"`

@@ -25,7 +25,7 @@ import (
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 )
 
-// Program is what a program of tare has for its sessions: the variants of each kind, and a place for messages.
+// Program has the parts of a program of tare for its sessions: the variants of each kind, and a place for messages.
 type Program struct {
 	Version    string
 	Generators []generator.Generator

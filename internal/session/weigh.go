@@ -206,7 +206,7 @@ type weighFile struct {
 	Metadata    experiment.Metadata `yaml:"metadata"`
 	Platform    weighPlatform       `yaml:"platform,omitempty"`
 	Application weighApplication    `yaml:"application,omitempty"`
-	// Applications are the program as it is, and with what is measured.
+	// Applications are the program as it is, and with the measured addition.
 	Applications map[string]experiment.ApplicationVariant `yaml:"applications,omitempty"`
 	Meshes       map[string]weighMesh                     `yaml:"meshes,omitempty"`
 	Factors      weighFactors                             `yaml:"factors"`

@@ -25,7 +25,7 @@ type socket struct {
 	peerEnded bool    // the peer will send no more
 	deaf      bool    // the peer takes no more
 	drained   bool    // the last read took all that had arrived
-	stamped   bool    // what is received is only peeked, and then taken with its instant
+	stamped   bool    // received bytes are only peeked, and then taken with their instant
 	secure    *secure // nil: plaintext, or no socket
 }
 

@@ -352,7 +352,7 @@ func (w *window) add(n int64) bool {
 	return n > 0 && w.left <= maxWindow
 }
 
-// returns reports whether n bytes are part of what was sent.
+// returns reports whether n bytes are part of those sent.
 func (w *window) returns(n int64) bool { return n > 0 && w.left+n <= w.most }
 
 // moved is w after a change of the initial window by n bytes.

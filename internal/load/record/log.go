@@ -250,7 +250,7 @@ type Answer struct {
 	Event     Event
 }
 
-// Event is what the server did to a request or a connection.
+// Event is an act of the server on a request or a connection.
 type Event string
 
 const (

@@ -24,7 +24,7 @@ import (
 // MaxBytes bounds a file. Reading one takes some five times its size of memory. A thousand traces are as good as all of a day.
 const MaxBytes = 64 << 20
 
-// Application is what a file shows of an application.
+// Application is an application as a file shows it.
 type Application struct {
 	Graph predict.Graph
 	Rates map[string]float64 // requests/s from outside, by service, nil if the file has none

@@ -174,7 +174,7 @@ func markText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	return fmt.Sprintf("disposable, by %s on %s at %s, with %d other workloads\n", m.By, m.Host, m.Time.Format(time.RFC3339), len(m.Workloads)), nil
 }
 
-// listed are the lines of what is there, or that there is none.
+// listed are the lines of a list, or none if it is empty.
 func listed[T any](all []T, err error, none string, lines func([]T) string) (string, error) {
 	switch {
 	case err != nil:
