@@ -212,7 +212,6 @@ func (o *serveFlags) override(cmd *cobra.Command, i *app.Instance) {
 	i.Name = cmp.Or(i.Name, from.Name)
 }
 
-// failures returns an instance's errors, to be changed.
 func failures(i *app.Instance) *app.Errors {
 	if i.Errors == nil {
 		i.Errors = new(app.Errors)
@@ -250,7 +249,6 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 	return serveAll(ctx, out, instance.Name, ports, &ready)
 }
 
-// port is an address and its server.
 type port struct {
 	address string // empty: not served
 	serve   func(context.Context, net.Listener) error

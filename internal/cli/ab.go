@@ -201,7 +201,6 @@ func (c abCommand) study(ctx context.Context, o session.AB) (*session.Study, err
 	return c.program.AB(ctx, o)
 }
 
-// decidedIn is the exit code of the gates of a run.
 func (c abCommand) decidedIn(dir, undecided string) error {
 	a, err := analyse(dir, reportOptions{})
 	if err != nil {

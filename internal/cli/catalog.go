@@ -46,5 +46,4 @@ func reportFormats(o report.Options) []report.Format {
 	return append(report.Formats(o), pageFormat(), debate.Format())
 }
 
-// attributions are the classifications of tasks of published studies.
 func attributions() []mesh.Attribution { return []mesh.Attribution{debate.Attribution()} }

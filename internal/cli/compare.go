@@ -214,7 +214,6 @@ func (c comparer) noteGates(a *compare.Across, o compareOptions) {
 	}
 }
 
-// outcomeOfGates is the exit code of the gates.
 func outcomeOfGates(a *compare.Across, o compareOptions) error {
 	count := map[compare.Outcome]int{}
 	for _, g := range a.Gates {

@@ -113,11 +113,10 @@ func variantRows(s *session.Study) [][]string {
 
 func meshRows(*session.Program) [][]string { return rowsOf(mesh.Builtin()) }
 
-func rowsOf(all []mesh.Definition) (rows [][]string) {
-	for _, d := range all {
-		rows = append(rows, []string{d.Name, strings.Join(platformsOf(d), ", "), testedBy(d), Provides(d.Provides), protocolsFor(carries(d)), d.Description})
-	}
-	return rows
+func rowsOf(all []mesh.Definition) [][]string {
+	return lists.Map(all, func(d mesh.Definition) []string {
+		return []string{d.Name, strings.Join(platformsOf(d), ", "), testedBy(d), Provides(d.Provides), protocolsFor(carries(d)), d.Description}
+	})
 }
 
 // platformsOf lists the platforms of a mesh, with the version of its charts.
@@ -187,11 +186,10 @@ func Provides(p mesh.Provides) string {
 	return strings.Join(has, ", ")
 }
 
-func appRows(*session.Program) (rows [][]string) {
-	for _, t := range app.Builtin() {
-		rows = append(rows, []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), protocolsFor(func(p string) error { return t.Speaks(p) }), t.Description})
-	}
-	return rows
+func appRows(*session.Program) [][]string {
+	return lists.Map(app.Builtin(), func(t app.Topology) []string {
+		return []string{t.Name, strconv.Itoa(len(t.Services)), strconv.Itoa(t.Edges()), protocolsFor(func(p string) error { return t.Speaks(p) }), t.Description}
+	})
 }
 
 // protocolsFor lists the protocols that nothing refuses.
@@ -238,11 +236,8 @@ func platformRows(p *session.Program) (rows [][]string) {
 	return lists.Map(p.Platforms, func(one session.Platform) []string { return []string{one.Name, one.Doc} })
 }
 
-func meterRows(*session.Program) (rows [][]string) {
-	for _, m := range session.ClusterMeters {
-		rows = append(rows, []string{m.Name, m.Doc})
-	}
-	return rows
+func meterRows(*session.Program) [][]string {
+	return lists.Map(session.ClusterMeters, func(m struct{ Name, Doc string }) []string { return []string{m.Name, m.Doc} })
 }
 
 func faultRows(*session.Program) (rows [][]string) {

@@ -30,12 +30,8 @@ import (
 
 type loadFlags struct {
 	profile   load.Profile
-	rate      rateFlag
 	output    string
 	duration  durationFlag
-	warmup    secondsFlag
-	timeout   secondsFlag
-	seed      uint64
 	ramp      []string // segments of a rate that changes
 	tls       load.TLS
 	http2     bool
@@ -77,21 +73,21 @@ var loadGroups = []flagGroup{
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.profile.ExpectSize = -1 // any
-	f.duration.d, f.warmup, f.timeout = 10*time.Second, secondsFlag(time.Second), secondsFlag(load.DefaultTimeout)
-	flags.VarP(&f.rate, "rate", "r", "requests per second in total, such as 50, 50/s or 3000/m, or max for a closed loop (also -q)")
-	flags.VarP(&f.rate, aliasRate, "q", "same as --rate")
+	f.duration.d, f.profile.Warmup, f.profile.Timeout = 10*time.Second, time.Second, load.DefaultTimeout
+	flags.VarP((*rateFlag)(&f.profile.Rate), "rate", "r", "requests per second in total, such as 50, 50/s or 3000/m, or max for a closed loop (also -q)")
+	flags.VarP((*rateFlag)(&f.profile.Rate), aliasRate, "q", "same as --rate")
 	flags.VarP(&f.duration, "duration", "d", "length of the measurement, such as 30s, or 30 for seconds (also -z)")
 	flags.VarP(&f.duration, aliasDuration, "z", "same as --duration")
 	_, _ = flags.MarkHidden(aliasRate), flags.MarkHidden(aliasDuration) // both exist
 	flags.Int64VarP(&f.profile.Requests, "requests", "n", 0, "number of requests, instead of a duration")
 	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
 	flags.StringVar(&f.profile.Arrivals, "arrivals", load.Poisson, "arrival process: constant, poisson or uniform")
-	flags.VarP(&f.timeout, "timeout", "t", "timeout of a request, from its send")
+	flags.VarP((*secondsFlag)(&f.profile.Timeout), "timeout", "t", "timeout of a request, from its send")
 	flags.StringVar(&f.profile.Protocol, "protocol", "", "http1, http2, grpc, websocket, tcp, or auto: http2 if an https server offers it (default http1, or by URL)")
 	flags.BoolVar(&f.http2, "http2", false, "same as --protocol http2")
 	flags.IntVar(&f.profile.Streams, "streams", load.DefaultStreams, "concurrent streams per HTTP/2 connection")
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
-	flags.Var(&f.warmup, "warmup", "load before the measurement")
+	flags.Var((*secondsFlag)(&f.profile.Warmup), "warmup", "load before the measurement")
 	registerRequest(flags, &f.profile.Method, &f.data, &f.profile.Headers)
 	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, or JSON lines; - is standard input")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
@@ -101,7 +97,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringSliceVar(&f.profile.ExpectStatus, "expect-status", nil, "successful statuses: `200,3xx`, or grpc-0 to grpc-16 (default 2xx and grpc-0)")
 	flags.StringArrayVar(&f.profile.BodyHas, "expect-body", nil, "text that every body must contain, and of tcp:// the whole answer; may be repeated")
 	flags.StringArrayVar(&f.profile.JSONHas, "expect-json", nil, "`field` that every JSON answer must have, such as data.id; may be repeated")
-	flags.Uint64Var(&f.seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
+	flags.Uint64Var(&f.profile.Seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")
 	flags.StringArrayVar(&f.resolve, "resolve", nil, "use this address for a host, as curl: `host:port:address`; may be repeated")
 	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
@@ -204,7 +200,6 @@ func parseSeconds(text string) (time.Duration, error) {
 // build makes the profile, and every mistake is named.
 func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	p := f.profile
-	p.Warmup, p.Timeout = time.Duration(f.warmup), time.Duration(f.timeout)
 	var errs []error
 	for _, u := range urls {
 		if !strings.Contains(u, "://") {
@@ -213,9 +208,8 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 		p.Targets = append(p.Targets, u)
 	}
 	errs = append(errs, f.readSecrets(&p), f.speak(&p), f.readTargets(&p), f.refuseValues(), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
-	p.Rate = float64(f.rate)
 	errs = append(errs, f.vary(&p))
-	if p.Seed = f.seed; !f.changed("seed") {
+	if !f.changed("seed") {
 		p.Seed = uint64(rand.Uint32()) // a whole number in every reader of JSON
 	}
 	var err error
@@ -274,14 +268,12 @@ func (f *loadFlags) refuseValues() error {
 	for _, flag := range []struct {
 		name  string
 		wrong bool
-		must  string
 	}{
-		{"connections", f.profile.Connections == 0, "be above 0"}, {"requests", f.profile.Requests == 0, "be above 0"},
-		{"workers", f.profile.Workers == 0, "be above 0"}, {"streams", f.profile.Streams < 1, "be above 0"},
-		{"timeout", f.timeout == 0, "be above 0"},
+		{"connections", f.profile.Connections == 0}, {"requests", f.profile.Requests == 0},
+		{"workers", f.profile.Workers == 0}, {"streams", f.profile.Streams < 1}, {"timeout", f.profile.Timeout == 0},
 	} {
 		if f.changed(flag.name) && flag.wrong {
-			errs = append(errs, fmt.Errorf("--%s must %s", flag.name, flag.must))
+			errs = append(errs, fmt.Errorf("--%s must be above 0", flag.name))
 		}
 	}
 	for _, file := range []struct{ flag, path string }{

@@ -84,7 +84,6 @@ func (c *CommandLine) plot(dirs []string, o plotOptions) error {
 // Widths of figures, mm.
 const narrowest, widest = 60, 1000
 
-// drawing checks the flags.
 func (o plotOptions) drawing() (page.Drawing, error) {
 	d := page.Drawing{Figure: o.figure, Choices: map[string]string{}, Width: o.width / 25.4 * 96, Columns: 1, Theme: o.theme, NoTitle: o.noTitle}
 	if d.Width >= 500 {

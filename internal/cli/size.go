@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,22 +31,23 @@ import (
 )
 
 type sizeOptions struct {
-	from, headroom, format, prices string
-	objective, pods                string
-	namespace, prometheus          string
-	output                         outfile.File
-	totalRate                      float64
-	replicaCPU                     string
-	rate                           float64
-	connections, connectionRate    float64
-	requestSize, responseSize      string
-	options                        map[string]string
+	from                        []string // one results directory, or none
+	headroom, format, prices    string
+	objective, pods             string
+	namespace, prometheus       string
+	output                      outfile.File
+	totalRate                   float64
+	replicaCPU                  string
+	rate                        float64
+	connections, connectionRate float64
+	requestSize, responseSize   string
+	options                     map[string]string
 }
 
 func newSizeCommand(c *CommandLine) *cobra.Command {
 	o := sizeOptions{headroom: "30%", format: "text", replicaCPU: "1"}
-	names := report.Names(sizesForms())
-	names = lists.Add(names, report.Names(report.NeedsForms())...)
+	from := ""
+	names := lists.Add(report.Names(sizesForms()), report.Names(report.NeedsForms())...)
 	cmd := &cobra.Command{
 		Use:   "size --rate N [RUN]",
 		Short: "Say which requests and limits a proxy needs at a rate",
@@ -94,10 +94,12 @@ apply: tare changes nothing.`,
   tare size --from runs/istio-curve --namespace shop --prometheus http://localhost:9090 --format patch`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && o.from != "" {
-				return hint.Usage(fmt.Errorf("two runs are named: %s and %s", o.from, args[0]), "write one")
+			if len(args) > 0 && from != "" {
+				return hint.Usage(fmt.Errorf("two runs are named: %s and %s", from, args[0]), "write one")
 			}
-			o.from = cmp.Or(append(args, o.from)...)
+			if o.from = args; from != "" {
+				o.from = []string{from}
+			}
 			if err := o.ofNamespace(cmd.Flags()); err != nil {
 				return err
 			}
@@ -116,7 +118,7 @@ apply: tare changes nothing.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", "", "results `directory`; default: the newest run with several rates")
+	f.StringVar(&from, "from", "", "results `directory`; default: the newest run with several rates")
 	f.Float64Var(&o.rate, "rate", 0, "`requests` per second through one proxy")
 	f.Float64Var(&o.connections, "connections", 0, "`number` of connections through one proxy, if the run has several")
 	f.Float64Var(&o.connectionRate, "connection-rate", 0, "new `connections` per second through one proxy, if the run has several")
@@ -151,11 +153,7 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	if err != nil {
 		return report.Sizes{}, err
 	}
-	var dirs []string
-	if o.from != "" {
-		dirs = []string{o.from}
-	}
-	dirs, err = c.curves(dirs)
+	dirs, err := c.curves(o.from)
 	if err != nil {
 		return report.Sizes{}, err
 	}
@@ -361,11 +359,8 @@ func (c *CommandLine) needs(ctx context.Context, o sizeOptions) (report.Needs, e
 	if c.kubernetes == nil {
 		return none, session.ErrKubernetes
 	}
-	var dirs []string
-	if o.from != "" {
-		dirs = []string{o.from}
-	}
-	if dirs, err = c.curves(dirs); err != nil {
+	dirs, err := c.curves(o.from)
+	if err != nil {
 		return none, err
 	}
 	sources, closeAll, err := sourcesOf(dirs)

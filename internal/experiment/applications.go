@@ -2,10 +2,14 @@ package experiment
 
 import (
 	"cmp"
-	"maps"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -61,19 +65,13 @@ func (v ApplicationVariant) topology(name string) (app.Topology, error) {
 // ApplicationChanges describes an entry that comes from another in one line: "plain with env.A=1, prefix=strace -f".
 func (e *Experiment) ApplicationChanges(name string) string {
 	v := e.Applications[name]
-	var all []string
-	add := func(field, value string) {
-		if value != "" {
-			all = append(all, field+"="+value)
-		}
-	}
+	var all fieldWords
+	add := all.add
 	add("command", strings.Join(v.Command, " "))
 	add("url", v.URL)
 	add("dir", v.Dir)
 	add("ready", v.Ready)
-	for _, key := range slices.Sorted(maps.Keys(v.Env)) {
-		add("env."+key, v.Env[key])
-	}
+	all.addAll("env.", v.Env)
 	add("prefix", strings.Join(v.Prefix, " "))
 	for _, p := range v.Beside {
 		add("beside."+p.Name, strings.Join(p.Command, " "))
@@ -98,7 +96,6 @@ func (e *Experiment) defaultBaseline() Baseline {
 	return nil
 }
 
-// applicationChain is [chain] of an application.
 func (e *Experiment) applicationChain(name string) []string {
 	return chain(name, func(n string) string { return e.Applications[n].From })
 }
@@ -229,7 +226,6 @@ func applicationVariantRows() []fieldRow {
 	})
 }
 
-// ownRows are the fields of a program of the user.
 func ownRows(under string) []fieldRow {
 	return slices.Concat([]fieldRow{
 		{under + "command", "One's own program with its arguments, on this machine: the only service, app. ${port} is its port, also in the variable PORT.", nil, nil},
@@ -258,4 +254,348 @@ func besideRows(under string) []fieldRow {
 		{under + "beside[].command", "Program and arguments. ${port} is its port, ${app.port} the program's. With ${app.pid} it starts when the program answers, such as a profiler that attaches.", nil, nil},
 		{under + "beside[].env", "Environment variables, added to those of tare.", nil, nil},
 	}
+}
+
+type applicationRules struct{ validation }
+
+func (v applicationRules) validate() {
+	if v.doc.Has("factors.application") && (v.local() || len(v.e.Applications) == 0 || !v.e.foreign()) {
+		v.conflicts()
+		return
+	}
+	inline := len(v.e.Application.Services) > 0 || v.doc.Has("application.services")
+	v.source()
+	switch {
+	case v.e.Application.Source.IsSet() && !inline:
+		return // source has the reason
+	case v.e.Application.IsOwn():
+		v.program()
+	case inline && v.e.Application.Topology != "":
+		v.report("application.topology", "remove one of the two", "both a topology and services are written")
+	case inline:
+		v.e.inline().Validate(v.doc, "application.")
+	default:
+		v.topology()
+	}
+	v.onlyOwn()
+	v.chart(inline)
+	v.own()
+}
+
+func (v applicationRules) program() {
+	refuse(v.validation, "application.", []string{"topology", "services", "chart", "manifests", "namespace", "entry"},
+		"remove it, or write command and url into the services", "the application is one program: application.command or application.url")
+	v.e.inline().Validate(inEntry{v.doc, "application"}, "application.")
+}
+
+// onlyOwn reports fields of a program without its command.
+func (v applicationRules) onlyOwn() {
+	if !v.e.Application.IsOwn() {
+		refuse(v.validation, "application.", []string{"env", "dir", "ready", "tls", "prefix", "beside"}, "add command: [PROGRAM, ARGUMENT, …], or remove it", "it needs a command")
+	}
+}
+
+// own checks what programs of the user need of the experiment.
+func (v applicationRules) own() {
+	t := v.e.inline()
+	replicas := LevelsOf[int](v.e.Factors, "replicas")
+	for i, s := range t.Services {
+		if !s.IsOwn() {
+			continue
+		}
+		path := fmt.Sprintf("application.services[%d]", i)
+		if v.e.Application.IsOwn() {
+			path = "application"
+		}
+		v.onThisMachine(path)
+		for j, n := range replicas {
+			if n > 1 && (s.URL != "" || len(s.Calls) > 0) {
+				v.report(fmt.Sprintf("factors.replicas[%d]", j), "remove it, or write replicas: 1", "%s", ownReplicas(s))
+			}
+		}
+		for _, c := range s.Calls {
+			if callee, ok := t.Service(c.Service); ok && callee.Replicas > 1 {
+				v.report(path, "write replicas: 1 at "+callee.Name, "%s", ownReplicas(s))
+			}
+		}
+	}
+}
+
+// onThisMachine reports a program of the user on a cluster.
+func (v applicationRules) onThisMachine(path string) {
+	if !v.local() {
+		v.report(path, "write platform: {kind: local}", "one's own program runs on this machine, and the platform is %s", v.e.Platform.Kind)
+	}
+}
+
+// ownReplicas is the reason why a service or its callees cannot have several replicas.
+func ownReplicas(s app.Service) string {
+	if s.URL != "" {
+		return s.Name + " is one running program"
+	}
+	return s.Name + " has one address for each service that it calls, so without a mesh it would call one replica only"
+}
+
+// conflicts reports an application beside the factor that selects it.
+func (v applicationRules) conflicts() {
+	refuse(v.validation, "application.", []string{"topology", "services", "entry", "chart", "manifests", "namespace", "command", "url"},
+		"remove one of the two", "factors.application selects the application")
+}
+
+// topology checks that the named topology exists. The services of a file are in the experiment once it was read.
+func (v applicationRules) topology() {
+	name := v.e.Application.Topology
+	if !v.doc.Sound("application.topology") {
+		return
+	}
+	if app.IsFile(name) {
+		v.report("application.topology", "", "a recorded experiment has the services themselves")
+		return
+	}
+	t, err := app.Load(name)
+	if err != nil {
+		v.report("application.topology", strict.DidYouMean(name, v.names.topologies()), "unknown topology %q", clip(name))
+		return
+	}
+	if entry := v.e.Application.Entry; entry != "" {
+		if _, ok := t.Service(entry); !ok {
+			v.report("application.entry", "", "the topology has no service %q", clip(entry))
+		}
+	}
+}
+
+// chart checks that the platform can install the chart.
+func (v applicationRules) chart(inline bool) {
+	c := v.e.Application.Chart
+	switch {
+	case c == nil:
+		return
+	case v.local():
+		v.report("application", "write platform: {kind: kubernetes}", "a chart needs a cluster, and the platform is local")
+	case !inline && v.doc.Has("application.chart"):
+		v.report("application.chart", "list the names of the chart's Services in application.services", "the services of the chart are missing")
+	}
+	for i, n := range LevelsOf[int](v.e.Factors, "replicas") {
+		if n > 1 && c.Replicas == "" {
+			v.report("factors.replicas", "write the name of the chart's value in application.chart.replicas", "level %d: the chart has no value for %d replicas", i, n)
+		}
+	}
+}
+
+func (v applicationRules) source() {
+	a := v.e.Application
+	if !a.Source.IsSet() {
+		return
+	}
+	at := a.Source.Field()
+	for _, field := range []string{"topology", "chart", "command", "url"} {
+		if path := "application." + field; v.doc.Has(path) {
+			v.report(path, "remove one of the two", "both %s and %s are written", at, path)
+		}
+	}
+	switch {
+	case len(a.Manifests) > 0 && a.Namespace != "":
+		v.report("application.namespace", "remove one of the two", "both manifests and a namespace are written")
+	case v.local():
+		v.report(at, "write platform: {kind: kubernetes}", "Kubernetes objects need a cluster, and the platform is local")
+	}
+	v.inPlace()
+	if slices.Contains(a.Manifests, "") {
+		v.report(at, "name a file or a directory", "a path is empty")
+	}
+	for i, n := range LevelsOf[int](v.e.Factors, "replicas") {
+		if n > 1 {
+			v.report(fmt.Sprintf("factors.replicas[%d]", i), "remove it", "the objects have the numbers of replicas")
+		}
+	}
+	v.entryOfSource()
+}
+
+// inPlace refuses settings that an application of others must not suffer, or that tare could not put back.
+func (v applicationRules) inPlace() {
+	const at = "application.inPlace"
+	switch {
+	case !v.e.Application.InPlace:
+	case v.e.Application.Namespace == "":
+		v.report(at, "write namespace: NAME", "only an application that runs in a namespace can be measured in place")
+	case v.e.Outside() || v.e.Gateway():
+		v.report(at, "remove load.from and load.entry", "a load from outside needs other Services and routes than those of the application")
+	case len(v.e.Faults) > 0:
+		v.report(at, "remove the faults, or inPlace", "faults would hit an application that others use")
+	}
+}
+
+// entryOfSource checks that the load has a Service to go to.
+func (v applicationRules) entryOfSource() {
+	a := v.e.Application
+	names := lists.Map(a.Services, func(s app.Service) string { return s.Name })
+	entry := slices.IndexFunc(a.Services, func(s app.Service) bool { return s.Name == a.Entry })
+	switch {
+	case a.Entry == "" && a.Objects == nil && len(names) == 0: // unknown here
+	case a.Entry == "":
+		v.report("application.entry", "write entry: NAME, the Service that receives the load", "there are several Services or none: %s", clip(strings.Join(names, ", ")))
+	case entry < 0:
+		v.report("application.entry", strict.DidYouMean(a.Entry, names), "there is no Service %q with pods and a TCP port", clip(a.Entry))
+	case a.Services[entry].Protocol == app.TCP:
+		v.report("application.entry", "choose a Service of HTTP or gRPC; if it is one, write services: [{name: "+a.Entry+", protocol: http1}]",
+			"the port of Service %s is of plain TCP, which the load does not know", clip(a.Entry))
+	}
+}
+
+// ErrNoObjects reports that the objects of an application were not read.
+var ErrNoObjects = errors.New("the objects of the application were not read")
+
+// Topologies returns the applications under test: one for each level of the factor, or the only one without it.
+func (e *Experiment) Topologies() ([]app.Topology, error) {
+	names := e.applications()
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []app.Topology
+	var failed []error
+	for _, name := range names {
+		t, err := e.TopologyOf(Levels{Application: name})
+		all = append(all, t)
+		failed = append(failed, err)
+	}
+	return all, errors.Join(failed...)
+}
+
+// TopologyOf returns the application under test of a treatment, complete. It cannot fail for a valid experiment.
+func (e *Experiment) TopologyOf(l Levels) (app.Topology, error) {
+	if v, entry := e.Applications[l.Application]; entry && v.Topology != "" {
+		return v.topology(l.Application)
+	} else if entry && e.foreign() {
+		t, err := e.Topology()
+		t.Changes = e.ApplicationVariant(l.Application).ObjectChanges
+		return t, err
+	} else if entry {
+		return ownTopology(l.Application, e.ApplicationVariant(l.Application).Own), nil
+	}
+	if l.Application != "" {
+		return app.Load(l.Application)
+	}
+	return e.Topology()
+}
+
+// Topology returns the experiment's application if it is not a factor.
+func (e *Experiment) Topology() (app.Topology, error) {
+	if len(e.Application.Services) == 0 && !e.Application.IsOwn() && !e.Application.Source.IsSet() {
+		t, err := app.Load(e.Application.Topology)
+		if err == nil && e.Application.Entry != "" {
+			t.Entry = e.Application.Entry
+		}
+		return t, err
+	}
+	return e.inline().Default(), nil
+}
+
+// foreign reports whether others' objects run the services.
+func (e *Experiment) foreign() bool {
+	return e.Application.Chart != nil || e.Application.Source.IsSet()
+}
+
+func (e *Experiment) applications() []string { return LevelsOf[string](e.Factors, ApplicationFactor) }
+
+func (e *Experiment) meshes() []string { return LevelsOf[string](e.Factors, "mesh") }
+
+// protocols lists the levels of the factor protocol, or its default.
+func (e *Experiment) protocols() []string {
+	return levelsOr(e, "protocol", DefaultLevels().Protocol)
+}
+
+// otherGenerator returns a load generator of the experiment that is not tare's own, or "".
+func otherGenerator(e *Experiment) string {
+	all := append(LevelsOf[string](e.Factors, "generator"), e.Load.Generator)
+	other, _ := lists.First(all, func(name string) bool { return name != "tare" })
+	return other
+}
+
+// exchanges reports whether a program that receives the load has its request.
+func exchanges(e *Experiment) bool {
+	all, _ := e.Topologies() // errors are reported elsewhere
+	return slices.ContainsFunc(all, func(t app.Topology) bool {
+		entry, ok := t.Service(t.EntryName())
+		return ok && entry.Exchange.Send != ""
+	})
+}
+
+func serviceRows(names Names) []fieldRow {
+	const service, call = "application.services[].", "application.services[].calls[]."
+	return slices.Concat([]fieldRow{
+		{service + "name", "DNS label.", nil, form(label{}.describe)},
+		{service + "replicas", "Replicas; 0: the factor replicas.", 0, serviceLimit("replicas")},
+		{service + "protocol", "Protocol it speaks; default: the factor protocol.", nil, enum(app.Protocols()...)},
+		{service + "port", "Port of its Service, in a chart, manifests or a namespace; default: found, or chart.port.", 0, limits(0, 65535)},
+		{service + "command", "One's own program with its arguments, on this machine. ${port}, ${host} and, of a service in calls, ${api.url}, ${api.host} and ${api.port} are addresses.", nil, nil},
+		{service + "url", "Address of a running program, instead of a command: http://127.0.0.1:8080.", nil, nil},
+		{service + "env", "Environment variables of the command. It also has PORT and, of a service api in calls, API_URL, API_HOST and API_PORT.", nil, nil},
+		{service + "dir", "Working directory of the command; default: the directory of the file.", nil, nil},
+		{service + "ready", "Path that is answered with 2xx or 3xx once the program serves; default: any answer at /.", nil, nil},
+	}, besideRows(service), []fieldRow{
+		{service + "responseSize", "Bytes of the answer: a size, or a distribution such as uniform(1KiB, 4KiB); default: the factor responseSize.", nil, nil},
+		{service + "status", "Status of every answer.", 200, serviceLimit("status")},
+		{service + "time", "Wait before the answer: a time, or a distribution such as lognormal(10ms, 0.5).", nil, nil},
+		{service + "delay", "Additional wait.", nil, nil},
+		{service + "cpu", "CPU time to burn for each request, at most 10s.", nil, nil},
+		{service + "memory", "Memory to hold.", nil, nil},
+		{service + "errors", "Deliberate failures.", nil, nil},
+		{service + "errors.ratio", "Share of answers.", nil, serviceLimit("errors.ratio")},
+		{service + "errors.status", "Status of these answers.", 500, serviceLimit("errors.status")},
+		{service + "rateLimit", "Served requests per second, others get 429; 0: no limit.", 0, serviceLimit("rateLimit")},
+		{service + "failedCallStatus", "Status after a failed call.", 502, serviceLimit("failedCallStatus")},
+		{service + "redirects", "Paths answered with 301, and their targets.", nil, nil},
+		{service + "calls", "Calls before the answer, in order.", nil, nil},
+		{call + "service", "Service that is called; left out: a step that only waits.", nil, nil},
+		{call + "protocol", "Protocol of the call; left out: the callee's.", nil, enum(app.HTTP1, app.HTTP2, app.GRPC)},
+		{call + "path", "Path asked for over HTTP.", "/", form(func(s *jsonschema.Schema) { s.Pattern = "^/" })},
+		{call + "alongside", "Runs in parallel with the call before.", false, nil},
+		{call + "wait", "Wait before the call: a time or distribution.", nil, nil},
+		{call + "probability", "Probability of the call.", 1, serviceLimit("probability")},
+		{call + "requestSize", "Bytes of the body: a size or distribution.", nil, nil},
+		{call + "headers", "Additional headers; trace headers are forwarded anyway.", nil, nil},
+		{call + "timeout", "Timeout of an attempt; 0: none.", 0, nil},
+		{call + "retries", "Retries of a failed call.", 0, serviceLimit("retries")},
+		{call + "newConnection", "Opens a connection for each call.", false, nil},
+		{call + "followRedirects", "Follows redirects; otherwise a redirect is a failed call.", false, nil},
+	})
+}
+
+// spreadSchema is the form of a distribution.
+func spreadSchema(t reflect.Type) *jsonschema.Schema {
+	switch t {
+	case reflect.TypeFor[app.Times]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string", Pattern: spreadPattern(timeForm)}, {Type: "integer", Enum: []any{0}}}}
+	case reflect.TypeFor[app.Sizes]():
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{
+			{Type: "string", Pattern: spreadPattern(sizeForm)}, {Type: "integer", Minimum: "0", Maximum: num(app.MaxSize)}}}
+	}
+	return nil
+}
+
+// serviceLimit describes the bounds that package app checks.
+func serviceLimit(field string) form {
+	l := app.Limits[field]
+	return func(s *jsonschema.Schema) {
+		if l.OrZero {
+			s.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: num(l.Low), Maximum: num(l.High)}, {Type: "integer", Enum: []any{0}}}
+			s.Type = ""
+			return
+		}
+		s.Minimum, s.Maximum = num(l.Low), num(l.High)
+	}
+}
+
+// The forms in which times, sizes and their distributions are written.
+const (
+	timeForm = `[+]?(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+|0`
+	sizeForm = `[0-9]+(\.[0-9]+)? ?(B|kB|KB|MB|GB|KiB|MiB|GiB)?`
+)
+
+// spreadPattern is the form of a distribution over quantities of a form.
+func spreadPattern(quantity string) string {
+	q := ` *(` + quantity + `) *`
+	weighed := q + `(: *[0-9.eE+-]+ *)?`
+	return `^(` + quantity + `|uniform\(` + q + `,` + q + `\)|exponential\(` + q + `\)|lognormal\(` + q + `, *[0-9.eE+-]+ *\)|buckets\(` +
+		weighed + `(,` + weighed + `)*\))$`
 }

@@ -51,7 +51,6 @@ func (l *RateLevel) ShortForm() (any, func()) {
 	return r, func() { *l = RateLevel{Rate: *r} }
 }
 
-// Wants describes the text for messages.
 func (RateLevel) Wants() string { return Rate(0).Wants() }
 
 const objectivePrefix = "max with "

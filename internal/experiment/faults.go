@@ -44,7 +44,7 @@ type FaultTarget struct {
 	Plane   string `yaml:"plane,omitempty" json:"plane,omitempty"`     // app (default), data or control
 }
 
-// Ability is what a platform must be able to do for a kind of fault.
+// Ability is an action that a kind of fault needs of a platform.
 type Ability string
 
 // Abilities that kinds of faults need.
@@ -56,7 +56,6 @@ const (
 	ImpairNetworks Ability = "impair the network of a pod"
 )
 
-// Abilities lists every ability.
 func Abilities() []Ability {
 	return []Ability{EndTasks, SuspendTasks, ScaleServices, ChangeServices, ImpairNetworks}
 }
@@ -269,10 +268,8 @@ func (f Fault) Defaults() Fault {
 	return f
 }
 
-// FaultKindOf finds a kind by name.
 func FaultKindOf(name string) (FaultKind, bool) {
-	all := FaultKinds()
-	return lists.First(all, func(k FaultKind) bool { return k.Name == name })
+	return lists.First(FaultKinds(), func(k FaultKind) bool { return k.Name == name })
 }
 
 // faultReplicas reports replicas that the target has in no treatment.
@@ -328,13 +325,9 @@ func faultRows() []fieldRow {
 		{"expect", "Expectations: success_ratio >= 0.999 during fault, p99 < 250ms after 5s, status(5xx) == 0, recovers within 3s, change.last_old.p50 < 100ms, change.failed_share(endpoint-removed) < 1%, start.through < 2s.", nil, nil},
 	}
 	for _, p := range faultParameters() {
-		var with []string
-		for _, k := range FaultKinds() {
-			if k.has(p.path) {
-				with = append(with, k.Name)
-			}
-		}
-		all = append(all, fieldRow{"faults[]." + p.path, strings.Join(with, ", ") + ": " + p.text + ".", p.otherwise, p.bounds})
+		with := lists.Where(FaultKinds(), func(k FaultKind) bool { return k.has(p.path) })
+		names := strings.Join(lists.Map(with, func(k FaultKind) string { return k.Name }), ", ")
+		all = append(all, fieldRow{"faults[]." + p.path, names + ": " + p.text + ".", p.otherwise, p.bounds})
 	}
 	return all
 }
@@ -355,7 +348,6 @@ var (
 	trafficAndRestarts = append(slices.Clone(trafficChecks), Restarted)
 )
 
-// FaultKinds lists every kind of fault.
 func FaultKinds() []FaultKind {
 	return []FaultKind{
 		{Name: "kill", Doc: "SIGKILL; healed by starting it again at its address", Ability: EndTasks, Suspends: trafficAndRestarts, Recovery: reconnectTime},

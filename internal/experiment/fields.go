@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/base/jsonschema"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -156,7 +157,6 @@ func factorRows(under string) []fieldRow {
 	return all
 }
 
-// resourceRows are the requests and limits of containers.
 func resourceRows(under string) []fieldRow {
 	cpu, memory := between(0.001, maxCores, "CPUs; 250m is a quarter of one"), between(minMemory, maxMemory, "bytes, or with a unit: 64MiB")
 	return []fieldRow{
@@ -327,7 +327,6 @@ func (c choice) check(value any) (message, hint string) {
 
 func (c choice) describe(s *jsonschema.Schema) { s.Enum = anys(c.names) }
 
-// pattern bounds the form of a text.
 type pattern struct {
 	what, hint string
 	form       *regexp.Regexp
@@ -361,7 +360,6 @@ func (form) check(any) (message, hint string) { return "", "" }
 
 func (f form) describe(s *jsonschema.Schema) { f(s) }
 
-// ratio bounds a part of a whole.
 var ratio = between(0, 1.0, "it is a ratio: 0.01 is 1 %")
 
 // limits describes the bounds of a number that package app checks.
@@ -379,13 +377,7 @@ func levelList(s *jsonschema.Schema) {
 	s.MinItems, s.UniqueItems = new(uint64(1)), true
 }
 
-func anys(names []string) []any {
-	var out []any
-	for _, n := range names {
-		out = append(out, n)
-	}
-	return out
-}
+func anys(names []string) []any { return lists.Map(names, func(n string) any { return n }) }
 
 func num[T any](n T) json.Number { return json.Number(fmt.Sprint(n)) }
 

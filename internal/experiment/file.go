@@ -3,6 +3,7 @@ package experiment
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -49,6 +50,11 @@ func Parse(name string, data []byte, names Names, overrides ...string) (*Experim
 	if err != nil {
 		return nil, err
 	}
+	return f.valid(names)
+}
+
+// valid returns the experiment, completed, unless the file has a mistake.
+func (f *File) valid(names Names) (*Experiment, error) {
 	f.Complete()
 	if err := f.Validate(names); err != nil {
 		return nil, err
@@ -66,11 +72,7 @@ func ReadRecord(path string) (*Experiment, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.Complete()
-	if err := f.Validate(Names{}); err != nil {
-		return nil, err
-	}
-	return f.Experiment, nil
+	return f.valid(Names{})
 }
 
 // DecodeRecord is [Decode] for the experiment file of a results directory, which another version may have written: unknown
@@ -243,10 +245,7 @@ func (e *Experiment) YAML() ([]byte, error) {
 	var b bytes.Buffer
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
-	if err := enc.Encode(e); err != nil {
-		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
-	}
-	if err := enc.Close(); err != nil {
+	if err := errors.Join(enc.Encode(e), enc.Close()); err != nil {
 		return nil, fmt.Errorf("render experiment %s: %w", e.Metadata.Name, err)
 	}
 	return b.Bytes(), nil
@@ -306,7 +305,6 @@ func (v validation) report(path, hint, format string, args ...any) {
 	}
 }
 
-// local reports whether trials run on this machine.
 func (v validation) local() bool { return v.e.Platform.Kind == mesh.OnLocal }
 
 // definition returns a mesh's definition, if definitions are known.

@@ -81,7 +81,6 @@ func (v platformRules) access() {
 	}
 }
 
-// images checks the images of load generators.
 func (v platformRules) images() {
 	for _, name := range sortedKeys(v.e.Platform.Images) {
 		path, i := "platform.images."+name, v.e.Platform.Images[name]

@@ -195,12 +195,8 @@ func changeCPU(f *figures, kind string, r *result.Record) {
 			return
 		}
 	}
-	proxies := 0
-	for _, t := range r.Tasks {
-		if t.Plane == metric.Data && !t.Ended { // another took the place of one that ended
-			proxies++
-		}
-	}
+	// Another took the place of one that ended.
+	proxies := lists.Count(r.Tasks, func(t result.TaskUsage) bool { return t.Plane == metric.Data && !t.Ended })
 	for _, plane := range []metric.Plane{metric.Control, metric.Data, metric.App} {
 		ns, known := above[plane]
 		if !known {
@@ -308,14 +304,7 @@ func changeParts(r *result.Record) (all []ChangeParts) {
 	return all
 }
 
-func count(known [3]bool) (n int) {
-	for _, is := range known {
-		if is {
-			n++
-		}
-	}
-	return n
-}
+func count(known [3]bool) int { return lists.Count(known[:], func(is bool) bool { return is }) }
 
 // contradicted reports whether instants are in no order, or after the end of the change.
 func contradicted(at [3]*float64, end float64) bool {
@@ -429,22 +418,12 @@ func (p *HandPhase) measure(r *result.Record, seconds []expect.Second, from, to 
 
 // coresBetween is the CPU of a part's tasks between the outermost readings of each within two seconds of the measure phase.
 func coresBetween(r *result.Record, part metric.Part, from, to float64) (cores float64, known bool) {
-	for i := range r.Tasks {
-		t := &r.Tasks[i]
-		if !isOf(part, t) {
-			continue
-		}
-		var a, b *result.MemoryReading
-		for k := range t.Memory {
-			if m := &t.Memory[k]; m.CPU > 0 && m.Seconds >= from && m.Seconds <= to {
-				if b = m; a == nil {
-					a = m
-				}
-			}
-		}
-		if a == b {
+	for _, t := range tasksOf(r, part) {
+		within := lists.Where(t.Memory, func(m result.MemoryReading) bool { return m.CPU > 0 && m.Seconds >= from && m.Seconds <= to })
+		if len(within) < 2 {
 			return 0, false
 		}
+		a, b := within[0], within[len(within)-1]
 		cores, known = cores+float64(b.CPU-a.CPU)/1e9/(b.Seconds-a.Seconds), true
 	}
 	return cores, known

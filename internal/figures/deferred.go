@@ -98,7 +98,6 @@ func (all uses) or(other uses) uses {
 	return all
 }
 
-// cores is the rate of a task.
 func (all uses) cores(id string) float64 {
 	if u := all[id]; u.NS > 0 {
 		return float64(u.CPU) / float64(u.NS)

@@ -20,7 +20,6 @@ type series []float64
 // reduce makes one figure of a series. It is not ok if nothing is known.
 type reduce func(series) (float64, bool)
 
-// sampledResource is a quantity of sampled rows.
 type sampledResource struct {
 	name       string
 	scale      float64
@@ -36,7 +35,6 @@ var sampledResources = []sampledResource{
 // sampledMetrics rest on sampled figures.
 var sampledMetrics = metric.Sampled()
 
-// sampled is the state of computing the metrics of sampled figures.
 type sampled struct {
 	f *figures
 	*result.Sampled
@@ -178,12 +176,7 @@ func publishedFilter(v series) (float64, bool) {
 		}
 	}
 	if len(all) == 0 {
-		for _, x := range v {
-			if x == 0 {
-				return 0, true // never anything but nothing
-			}
-		}
-		return 0, false
+		return 0, slices.Contains(v, 0) // never anything but nothing
 	}
 	kept := all
 	if above := keep(all, func(x, mean, _ float64) bool { return x > mean }); 2*len(above) >= len(all) {
@@ -199,13 +192,7 @@ func publishedFilter(v series) (float64, bool) {
 
 func keep(v series, want func(x, mean, sd float64) bool) series {
 	mean, sd := moments(v)
-	var kept series
-	for _, x := range v {
-		if want(x, mean, sd) {
-			kept = append(kept, x)
-		}
-	}
-	return kept
+	return lists.Where(v, func(x float64) bool { return want(x, mean, sd) })
 }
 
 // moments are the mean and the population standard deviation.
@@ -297,12 +284,8 @@ func podMean(f *figures, l *result.Load, part string, of func(result.Latency) (f
 	f.set(metric.Latency+"/"+part, mean)
 }
 
-// spectrumAt is the value of the spectrum's line at q.
 func spectrumAt(d result.Latency, q float64) (float64, bool) {
-	total := int64(0)
-	for _, b := range d.Buckets {
-		total += b.Count
-	}
+	total := lists.Sum(d.Buckets, func(b result.Bucket) int64 { return b.Count })
 	// A dozen equal steps up to the slowest request are too coarse.
 	if total == 0 || total != d.Count || len(d.Buckets) <= 24 {
 		return 0, false
@@ -360,12 +343,8 @@ func oneDistribution(f *figures, base string, ds []result.Latency) {
 
 // published is a quantile as its source printed it.
 func published(d result.Latency, q float64) (float64, bool) {
-	for _, p := range d.Quantiles {
-		if math.Abs(p.Q-q) < 1e-9 {
-			return p.MS, true
-		}
-	}
-	return 0, false
+	p, ok := lists.First(d.Quantiles, func(p result.Quantile) bool { return math.Abs(p.Q-q) < 1e-9 })
+	return p.MS, ok
 }
 
 // SliceCosts are the CPU of each own slice per answered request, µs, in their order.
@@ -411,7 +390,6 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 	return (&sliced{record: r, rows: rows}).costs(), nil
 }
 
-// costs of the own slices.
 func (t *sliced) costs() SliceCosts {
 	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
 	for _, name := range slices.Concat(SliceParts, SpeedParts) {

@@ -1,6 +1,7 @@
 package figures
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -84,16 +85,12 @@ func trendFigures(f *figures, r *result.Record, path string, confidence float64)
 // MemoryCourse adds up the resident memory of a part's tasks, MiB, by the seconds of the measure phase. Its times are the
 // readings of the task that has fewest. It is empty if one of them has none.
 func MemoryCourse(r *result.Record, p metric.Part) (course [][2]float64) {
-	var of []*result.TaskUsage
-	var fewest []result.MemoryReading
-	for i := range r.Tasks {
-		if t := &r.Tasks[i]; isOf(p, t) {
-			if of = append(of, t); len(of) == 1 || len(t.Memory) < len(fewest) {
-				fewest = t.Memory
-			}
-		}
+	of := tasksOf(r, p)
+	if len(of) == 0 {
+		return nil
 	}
-	for _, m := range fewest {
+	fewest := slices.MinFunc(of, func(a, b *result.TaskUsage) int { return cmp.Compare(len(a.Memory), len(b.Memory)) })
+	for _, m := range fewest.Memory {
 		sum := lists.Sum(of, func(t *result.TaskUsage) float64 { return memoryAt(t, m.Seconds) })
 		course = append(course, [2]float64{math.Round(m.Seconds*100) / 100, sum / mib})
 	}
@@ -183,12 +180,7 @@ func latencyCourse(windows []window, percentile float64) (course [][2]float64) {
 
 // cpuCourse is the CPU time of a part's tasks per answer in each window, µs. It is empty if the CPU of one of them is unknown.
 func cpuCourse(r *result.Record, p metric.Part, windows []window, seconds float64) (course [][2]float64) {
-	var of []*result.TaskUsage
-	for i := range r.Tasks {
-		if t := &r.Tasks[i]; isOf(p, t) {
-			of = append(of, t)
-		}
-	}
+	of := tasksOf(r, p)
 	for i := range windows {
 		w := &windows[i]
 		if w.answers == 0 || of == nil {
@@ -233,8 +225,14 @@ func cpuAt(t *result.TaskUsage, second float64) (ns float64, ok bool) {
 	return 0, false
 }
 
-func isOf(p metric.Part, t *result.TaskUsage) bool {
-	return slices.ContainsFunc(p.Planes, func(plane metric.Plane) bool { return t.Plane == plane && t.Missing == "" })
+// tasksOf are the tasks of a part that were read.
+func tasksOf(r *result.Record, p metric.Part) (of []*result.TaskUsage) {
+	for i := range r.Tasks {
+		if t := &r.Tasks[i]; t.Missing == "" && slices.Contains(p.Planes, t.Plane) {
+			of = append(of, t)
+		}
+	}
+	return of
 }
 
 // growthReadings is the least number of readings that a slope is taken from.

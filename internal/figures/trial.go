@@ -83,12 +83,8 @@ func loadFigures(f *figures, l *result.Load) float64 {
 	if c := l.Capacity; c != nil && c.Open == "" && c.Rate > 0 {
 		f.set(metric.Capacity, c.Rate)
 	}
-	ended := int64(0)
-	for _, n := range l.Classes {
-		ended += n
-	}
-	if ended > 0 {
-		f.set(metric.ErrorRatio, float64(ended-l.Classes["2xx"])/float64(ended))
+	if ended, lost := CountEnded(l); ended > 0 {
+		f.set(metric.ErrorRatio, float64(lost)/float64(ended))
 	}
 	return seconds
 }
@@ -215,7 +211,6 @@ func idleFigures(f *figures, r *result.Record) {
 	}
 }
 
-// idleMemory adds the resident memory before the load.
 func idleMemory(f *figures, r *result.Record) {
 	if !slices.ContainsFunc(r.Tasks, func(t result.TaskUsage) bool { return t.IdleRSS > 0 }) {
 		return // not read

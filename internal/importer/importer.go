@@ -8,16 +8,35 @@
 package importer
 
 import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/tare-mesh/tare/internal/base/lists"
+	"github.com/tare-mesh/tare/internal/base/printable"
+	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 )
@@ -182,4 +201,344 @@ func Number(s string) (float64, error) {
 		return 0, fmt.Errorf("%.40q is %w", s, errNumber)
 	}
 	return v, nil
+}
+
+// baselineNames are the names of directories and files that are baselines.
+var baselineNames = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "baseline", "base", "old", "before"}
+
+// expand builds the plan of the trials: treatments by mesh and then rate, trials
+// in run order. A block is the ordinal of a trial in its treatment. The runs
+// were not interleaved, so trials are not paired within blocks.
+func (s *Study) expand() (*plan.Plan, []string) {
+	p := &plan.Plan{Schema: result.PlanSchema, Experiment: s.Name}
+	factors := s.factors()
+	byID := map[string]int{}
+	of := make([]string, len(s.Trials))
+	for i := range s.Trials {
+		t := s.treatment(&s.Trials[i], factors)
+		of[i] = t.ID
+		if _, ok := byID[t.ID]; !ok {
+			byID[t.ID] = len(p.Treatments)
+			p.Treatments = append(p.Treatments, t)
+		}
+	}
+	slices.SortStableFunc(p.Treatments, s.order)
+	baselines(p.Treatments)
+	runs := map[string]int{}
+	for i, id := range of {
+		runs[id]++
+		p.Blocks = max(p.Blocks, runs[id])
+		p.Trials = append(p.Trials, plan.Trial{ID: fmt.Sprintf("%03d-%s-b%d", i+1, id, runs[id]), Ordinal: i + 1, Block: runs[id], Treatment: id})
+	}
+	return p, of
+}
+
+// factor is a factor of the table that studies can have.
+type factor struct {
+	name string
+	// known reports whether a trial has a level.
+	known func(*Trial) bool
+	// always: the factor is named even if it has one level.
+	always bool
+}
+
+var allFactors = []factor{
+	{experiment.ApplicationFactor, func(t *Trial) bool { return t.Application != "" }, true},
+	{experiment.MeshFactor, func(t *Trial) bool { return t.Application == "" }, true},
+	{experiment.RateFactor, func(t *Trial) bool { return t.RateKnown }, true},
+	{experiment.ConnectionsFactor, func(t *Trial) bool { return t.Connections > 0 }, false},
+	{experiment.ReplicasFactor, func(t *Trial) bool { return t.Replicas > 0 }, true},
+}
+
+// factors returns the factors in which trials differ, and those always named.
+func (s *Study) factors() []factor {
+	var named []factor
+	for _, f := range allFactors {
+		levels := map[any]bool{}
+		for i := range s.Trials {
+			// An unreadable run has only its name.
+			if v, ok := f.level(&s.Trials[i]); ok && (f.always || s.Trials[i].Record.Error == "") {
+				levels[v.Value] = true
+			}
+		}
+		if len(levels) > 1 || f.always && len(levels) > 0 {
+			named = append(named, f)
+		}
+	}
+	return named
+}
+
+func (s *Study) treatment(t *Trial, factors []factor) plan.Treatment {
+	out := plan.Treatment{Factors: plan.Factors{}, Levels: experiment.DefaultLevels()}
+	var words []string
+	for _, f := range factors {
+		v, ok := f.level(t)
+		if !ok {
+			continue
+		}
+		out.Factors[f.name] = v.Value
+		v.Apply(&out.Levels)
+		words = append(words, safe(v.Token))
+	}
+	out.ID = strings.Join(words, "-")
+	return out
+}
+
+// level is the trial's level of the factor. It is not ok if it has none.
+func (f factor) level(t *Trial) (experiment.Level, bool) {
+	if !f.known(t) {
+		return experiment.Level{}, false
+	}
+	return experiment.LevelOf(f.name, experiment.Levels{Application: t.Application, Mesh: t.Mesh, Rate: t.Rate, Connections: t.Connections, Replicas: t.Replicas})
+}
+
+// safe converts a word for use in a file name.
+func safe(word string) string {
+	word = printable.Plain(word, "-_.", '-')
+	word = strings.Trim(word[:min(len(word), 80)], ".-")
+	return cmp.Or(word, "mesh")
+}
+
+// order sorts by mesh in the order of the paths, then by the numbers.
+func (s *Study) order(a, b plan.Treatment) int {
+	place := func(t plan.Treatment) int { return slices.Index(s.Meshes, t.Levels.Mesh) }
+	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Levels.Rate, b.Levels.Rate),
+		cmp.Compare(a.Levels.Replicas, b.Levels.Replicas), cmp.Compare(a.Levels.Connections, b.Levels.Connections))
+}
+
+// baselines sets each treatment's baseline: the otherwise equal treatment
+// without a mesh, if any. Of programs that end it is the first, unless another is named as one.
+func baselines(treatments []plan.Treatment) {
+	if treatments[0].Levels.Application != "" {
+		base := max(0, slices.IndexFunc(treatments, func(t plan.Treatment) bool { return slices.Contains(baselineNames, t.ID) }))
+		for i := range treatments {
+			if i != base {
+				treatments[i].Baseline = treatments[base].ID
+			}
+		}
+		return
+	}
+	for i := range treatments {
+		t := &treatments[i]
+		if slices.Contains(baselineNames, t.Levels.Mesh) {
+			continue
+		}
+		for _, b := range treatments {
+			want := t.Levels
+			want.Mesh = b.Levels.Mesh
+			if slices.Contains(baselineNames, b.Levels.Mesh) && b.Levels == want {
+				t.Baseline = b.ID
+				break
+			}
+		}
+	}
+}
+
+// Platform is the platform in the experiment file of an import. No experiment
+// with it can run.
+const Platform = "import"
+
+// Write creates the results directory of s. Its environment is the importing
+// machine, on which nothing was measured. After an error no directory remains.
+func Write(dir string, s *Study, env result.Environment) error {
+	if len(s.Trials) == 0 {
+		return errors.New("write import: there is no trial")
+	}
+	p, of := s.expand()
+	head, err := s.experiment(p)
+	if err != nil {
+		return fmt.Errorf("write import: %w", err)
+	}
+	env.Platform = Platform
+	d, err := result.CreateBulk(dir, head, p, env)
+	if err != nil {
+		return err
+	}
+	factors := map[string]plan.Factors{}
+	for _, t := range p.Treatments {
+		factors[t.ID] = t.Factors
+	}
+	var group errgroup.Group
+	group.SetLimit(8) // most of the time is file system wait
+	group.Go(routine.Guarded(func() error { return s.keep(d, p) }))
+	for i := range s.Trials {
+		group.Go(routine.Guarded(func() error {
+			r := s.Trials[i].Record
+			r.Factors = factors[of[i]]
+			return d.Trial(p.Trials[i], r, s.Trials[i].Latency)
+		}))
+	}
+	if err := group.Wait(); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	if err := d.Finish(); err != nil {
+		return errors.Join(err, d.Discard())
+	}
+	return d.Close()
+}
+
+// header is the experiment file of an import: the trials as far as their source
+// describes them. It is for reading: no platform runs it.
+type header struct {
+	APIVersion string              `yaml:"apiVersion"`
+	Kind       string              `yaml:"kind"`
+	Metadata   experiment.Metadata `yaml:"metadata"`
+	Platform   struct {
+		Kind string `yaml:"kind"`
+	} `yaml:"platform"`
+	Import struct {
+		Source string `yaml:"source"`
+		Files  int    `yaml:"files"`
+	} `yaml:"import"`
+	Factors    map[string][]any `yaml:"factors"`
+	Blocks     int              `yaml:"blocks"`
+	Baseline   map[string]any   `yaml:"baseline,omitempty"`
+	Confidence float64          `yaml:"confidence"`
+}
+
+func (s *Study) experiment(p *plan.Plan) ([]byte, error) {
+	h := header{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Blocks: p.Blocks, Confidence: 0.95, Factors: map[string][]any{}}
+	h.Metadata = experiment.Metadata{Name: s.Name, Description: s.Description}
+	h.Platform.Kind = Platform
+	h.Import.Source = s.Source
+	for i := range s.Trials {
+		h.Import.Files += len(s.Trials[i].Files)
+	}
+	for _, t := range p.Treatments {
+		for name, level := range t.Factors {
+			h.Factors[name] = lists.Add(h.Factors[name], level)
+		}
+		switch base := t.Levels.Application; {
+		case base != "" && t.Baseline == "":
+			h.Baseline = map[string]any{experiment.ApplicationFactor: base}
+		case base == "" && slices.Contains(baselineNames, t.Levels.Mesh):
+			h.Baseline = map[string]any{experiment.MeshFactor: t.Levels.Mesh}
+		}
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Made by tare import on %s. It describes the import and cannot be run.\n", time.Now().UTC().Format(time.DateOnly))
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := errors.Join(enc.Encode(h), enc.Close()); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// origin is the source file of a figure.
+type origin struct {
+	Trial string `json:"trial"`
+	Path  string `json:"path"`
+	Bytes int64  `json:"bytes"`
+	// SHA256 is absent for the file of a failed trial that cannot be read, or that is too large.
+	SHA256 string `json:"sha256,omitempty"`
+	// Copied is its name in originals.tar. It is absent if the file was too large to be copied.
+	Copied string `json:"copied,omitempty"`
+}
+
+// Names within the results directory of an import.
+const (
+	originsFile   = result.OriginsFile
+	originalsFile = result.OriginalsFile
+)
+
+// maxCopy is the max size of a copied file. For larger files only the checksum
+// is stored.
+const maxCopy = 1 << 20
+
+// keep archives the files of the trials: whole files up to 1 MiB, and the
+// checksums of all files.
+func (s *Study) keep(d *result.Bulk, p *plan.Plan) error {
+	f, err := d.Create(originalsFile)
+	if err != nil {
+		return fmt.Errorf("keep the imported files: %w", err)
+	}
+	buffered := bufio.NewWriterSize(f, 256<<10)
+	a := archive{tar: tar.NewWriter(buffered)}
+	private := false
+	for i := range s.Trials {
+		limit, failed := int64(maxStream), s.Trials[i].Record.Error != ""
+		if failed { // reading up to a stream's limit would take minutes
+			limit = maxFile
+		}
+		for _, path := range s.Trials[i].Files {
+			if info, err := os.Lstat(path); err == nil && info.Mode().Perm()&0o004 == 0 {
+				private = true
+			}
+			err := a.add(p.Trials[i].ID, path, s.Trials[i].originals[path], limit)
+			if _, bad := errors.AsType[*FileError](err); bad && failed {
+				a.origins = append(a.origins, origin{Trial: p.Trials[i].ID, Path: path})
+				continue
+			}
+			if err != nil {
+				return errors.Join(fmt.Errorf("keep %s: %w", path, err), f.Close())
+			}
+		}
+	}
+	b, err := json.MarshalIndent(a.origins, "", "  ")
+	if private { // others could not read each of the originals
+		err = errors.Join(err, f.Chmod(0o600))
+	}
+	if err = errors.Join(err, a.tar.Close(), buffered.Flush(), f.Close()); err == nil {
+		err = d.Write(originsFile, append(b, '\n'))
+	}
+	if err != nil {
+		return fmt.Errorf("keep the imported files: %w", err)
+	}
+	return nil
+}
+
+// archive is the archive of an import's originals while it is written.
+type archive struct {
+	tar     *tar.Writer
+	origins []origin
+	buffer  []byte // up to maxCopy bytes and one more
+}
+
+// add adds a file. read is its content. Nil means that add reads the file, of at most limit bytes.
+func (a *archive) add(trial, file string, read []byte, limit int64) error {
+	if read != nil {
+		return a.copy(trial, file, read)
+	}
+	if a.buffer == nil {
+		a.buffer = make([]byte, maxCopy+1)
+	}
+	f, err := regular.Open(file, limit)
+	if err != nil {
+		return fileError(file, err)
+	}
+	defer f.Close()
+	n, err := io.ReadFull(f, a.buffer)
+	switch {
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
+	case err != nil:
+		return err
+	default:
+		return a.name(trial, file, f)
+	}
+	return a.copy(trial, file, a.buffer[:n])
+}
+
+func (a *archive) copy(trial, file string, b []byte) error {
+	sum := sha256.Sum256(b)
+	o := origin{Trial: trial, Path: file, Bytes: int64(len(b)), SHA256: hex.EncodeToString(sum[:]), Copied: path.Join(trial, filepath.Base(file))}
+	a.origins = append(a.origins, o)
+	if err := a.tar.WriteHeader(&tar.Header{Name: o.Copied, Mode: 0o644, Size: int64(len(b))}); err != nil {
+		return err
+	}
+	_, err := a.tar.Write(b)
+	return err
+}
+
+// name adds the checksum of a file too large to be copied. The buffer contains
+// its beginning.
+func (a *archive) name(trial, file string, rest io.Reader) error {
+	hash := sha256.New()
+	_, _ = hash.Write(a.buffer) // cannot fail
+	n, err := io.Copy(hash, rest)
+	if err != nil {
+		return err
+	}
+	a.origins = append(a.origins, origin{Trial: trial, Path: file, Bytes: n + int64(len(a.buffer)), SHA256: hex.EncodeToString(hash.Sum(nil))})
+	return nil
 }

@@ -373,11 +373,12 @@ func parseError(path string, b []byte, err error) error {
 	e := &FileError{Path: path, Line: 1, Hinted: hint.Hinted{Err: err, Text: cmp.Or(hint.Of(err), "the file was damaged or cut off: restore it, or leave this run out")}}
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError
+	to := func(offset int64) int { return Lines(b[:min(len(b), int(max(offset, 0)))]) }
 	switch {
 	case errors.As(err, &syntax):
-		e.Line = Lines(b[:min(len(b), int(max(syntax.Offset, 0)))])
+		e.Line = to(syntax.Offset)
 	case errors.As(err, &kind):
-		e.Line = Lines(b[:min(len(b), int(max(kind.Offset, 0)))])
+		e.Line = to(kind.Offset)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		e.Line = Lines(b)
 	case strings.Contains(err.Error(), "line "):
@@ -393,18 +394,7 @@ func (o *Output) add(oc generator.Outcome, f format) error {
 	if err := oc.Impossible(); err != nil {
 		return err
 	}
-	if oc.AskedRate != nil {
-		o.Rate = *oc.AskedRate
-	}
-	if oc.Connections != nil {
-		o.connections = *oc.Connections
-	}
-	if oc.BytesIn != nil {
-		o.bytesIn = *oc.BytesIn
-	}
-	if oc.BytesOut != nil {
-		o.bytesOut = *oc.BytesOut
-	}
+	o.Rate, o.connections, o.bytesIn, o.bytesOut = known(oc.AskedRate), known(oc.Connections), known(oc.BytesIn), known(oc.BytesOut)
 	for kind, n := range oc.Errors {
 		if n < 0 {
 			return fmt.Errorf("%d of error %.40q", n, kind)
@@ -436,6 +426,14 @@ func (o *Output) add(oc generator.Outcome, f format) error {
 		o.warn("source-note", n, "")
 	}
 	return nil
+}
+
+// known is a figure of the source, 0 if it is unknown.
+func known[T int | int64 | float64](figure *T) (n T) {
+	if figure != nil {
+		n = *figure
+	}
+	return n
 }
 
 // distribution uses the response times of the source, else its service times.
@@ -481,12 +479,7 @@ func (o *Output) count(oc generator.Outcome) error {
 	if o.tried == 0 {
 		return errors.New("it has no request")
 	}
-	most := o.tried
-	for _, n := range []*int64{oc.Requests, oc.AllRequests} {
-		if n != nil {
-			most = max(most, *n)
-		}
-	}
+	most := max(o.tried, known(oc.Requests), known(oc.AllRequests))
 	wrk := o.generator == "wrk2" || o.generator == "wrk"
 	switch {
 	case wrk && oc.Rate == nil:
@@ -536,8 +529,8 @@ func (o *Output) answers(oc generator.Outcome) error {
 		o.classes["2xx"], o.requests = *oc.OK, *oc.OK+oc.Slow
 		if oc.NotOK != nil {
 			o.classes["status"] = *oc.NotOK
-			o.requests += *oc.NotOK
 		}
+		o.requests += known(oc.NotOK)
 	case oc.Requests != nil:
 		o.requests = max(0, *oc.Requests-sum(o.errors))
 		o.warn("source-note", "the output has no statuses: failed responses are unknown", "", metric.ErrorRatio)

@@ -271,7 +271,6 @@ func (r *Report) Note(format string, args ...any) {
 	r.Warn(format, args...)
 }
 
-// Warn adds a warning.
 func (r *Report) Warn(format string, args ...any) {
 	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
 }

@@ -5,12 +5,18 @@ package load
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Arrival processes of the open loop.
@@ -219,6 +225,23 @@ func (p *Profile) ForTarget(i int) Profile {
 	return q
 }
 
+// WithHeaders are default header fields, by name and value, and the headers of the profile. One of these replaces the default of
+// its name.
+func (p *Profile) WithHeaders(fields [][2]string) [][2]string {
+	defaults := len(fields)
+	for _, h := range p.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		value = strings.TrimSpace(value)
+		same := slices.IndexFunc(fields[:defaults], func(d [2]string) bool { return strings.EqualFold(d[0], name) })
+		if same >= 0 {
+			fields[same][1] = value
+		} else {
+			fields = append(fields, [2]string{name, value})
+		}
+	}
+	return fields
+}
+
 // BodyType is the default media type of a body, empty for a request of a file: its headers are
 // complete.
 func (p *Profile) BodyType() string {
@@ -348,7 +371,6 @@ const (
 // MaxSocketMessages is the max number of messages that answer one.
 const MaxSocketMessages = 1_000_000
 
-// validateWebSocket adds the mistakes in a load over WebSocket.
 func (p *Profile) validateWebSocket(m *mistakes) {
 	if p.Protocol != ProtocolWebSocket {
 		m.refuse("webSocket", p.WebSocket != nil, "answers of a WebSocket with protocol %s", p.Protocol)
@@ -384,3 +406,243 @@ func CloseFailure(code uint16) Failure {
 	}
 	return FailureCloseOther
 }
+
+// Protocol tcp: a request is a number of bytes, and its answer is known: the same bytes, or others.
+
+// schemeTCP and schemeTLS are the schemes of a target of protocol tcp, plain and over TLS.
+const (
+	SchemeTCP = "tcp"
+	SchemeTLS = "tls"
+)
+
+// PortOf is the port u is to be connected to.
+func PortOf(u *url.URL) uint16 {
+	if s := u.Port(); s != "" {
+		port, _ := strconv.ParseUint(s, 10, 16) // parseTarget has seen to it
+		return uint16(port)
+	}
+	if u.Scheme == "https" || u.Scheme == SchemeWSS {
+		return 443
+	}
+	return 80
+}
+
+// Paths lists the paths of the targets, each once, and which of them each target has: of
+// calls their names. One path for all yields no paths.
+func (p *Profile) Paths() (paths []string, of []int) {
+	index := map[string]int{}
+	for i, raw := range p.Targets {
+		path := raw
+		if u, err := url.Parse(raw); err == nil {
+			path = u.EscapedPath()
+		}
+		if i < len(p.Calls) {
+			path = cmp.Or(p.Calls[i].Name, cmp.Or(p.Calls[i].Method, p.Method, http.MethodGet)+" "+cmp.Or(path, "/"))
+		}
+		if _, ok := index[path]; !ok {
+			index[path] = len(paths)
+			paths = append(paths, path)
+		}
+		of = append(of, index[path])
+	}
+	if len(paths) <= 1 {
+		paths = nil
+	}
+	return paths, of
+}
+
+// Origins lists the origins of the targets, each once, and which of them each target has.
+// Requests of one origin share its connections.
+func (p *Profile) Origins() (origins []string, of []int) {
+	index := map[string]int{}
+	for _, raw := range p.Targets {
+		origin, _ := SplitOrigin(raw)
+		origin = strings.ToLower(origin)
+		if _, ok := index[origin]; !ok {
+			index[origin] = len(origins)
+			origins = append(origins, origin)
+		}
+		of = append(of, index[origin])
+	}
+	return origins, of
+}
+
+// SplitOrigin divides a URL into scheme, host and port, and all that follows.
+func SplitOrigin(raw string) (origin, rest string) {
+	begin := max(0, strings.Index(raw, "://")+len("://"))
+	if i := strings.IndexAny(raw[min(begin, len(raw)):], "/?#"); i >= 0 {
+		return raw[:begin+i], raw[begin+i:]
+	}
+	return raw, ""
+}
+
+// ParseTarget checks one URL of a profile without looking up its host.
+func ParseTarget(raw string) (*url.URL, error) {
+	u, err := printable.ParseURL(raw)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("target: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https" && !isEcho(u) && !isSocket(u):
+		return nil, fmt.Errorf("target %q does not begin with http:// or https://, ws:// or wss://, nor with tcp:// or tls:// for an echo", printable.URL(raw))
+	case u.Hostname() == "":
+		return nil, fmt.Errorf("target %q names no host", printable.URL(raw))
+	case u.User != nil:
+		return nil, fmt.Errorf("target %s: credentials in a URL: %w", u.Redacted(), errors.ErrUnsupported)
+	}
+	if port := u.Port(); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return nil, fmt.Errorf("target %q: port %s is not between 1 and 65535", printable.URL(raw), port)
+		}
+	}
+	return u, nil
+}
+
+func isEcho(u *url.URL) bool { return u.Scheme == SchemeTCP || u.Scheme == SchemeTLS }
+
+func isSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == SchemeWSS }
+
+// Protocols the engine speaks, HTTP/1.1 also under other names that experiments give it.
+const (
+	ProtocolHTTP1 = "http1"
+	ProtocolHTTP2 = "http2"
+	ProtocolGRPC  = "grpc"
+	ProtocolTCP   = "tcp"
+	ProtocolAuto  = "auto"
+
+	ProtocolWebSocket = "websocket"
+)
+
+// protocols by every name a profile may give them.
+var protocols = map[string]string{
+	"": ProtocolHTTP1, ProtocolHTTP1: ProtocolHTTP1, "http/1.1": ProtocolHTTP1, "http": ProtocolHTTP1,
+	ProtocolHTTP2: ProtocolHTTP2, ProtocolGRPC: ProtocolGRPC, ProtocolTCP: ProtocolTCP, ProtocolAuto: ProtocolAuto,
+	ProtocolWebSocket: ProtocolWebSocket,
+}
+
+func (p *Profile) mayHTTP2() bool {
+	return p.Protocol == ProtocolHTTP2 || p.Protocol == ProtocolGRPC || p.Protocol == ProtocolAuto
+}
+
+// Slices divides the time of several loads that take turns. All of them have the same table, and
+// each has arrivals only in its own slices. The load then moves from one to the next without a
+// message between them.
+type Slices struct {
+	Length time.Duration `json:"length"` // of a slice. Slice i begins at i·Length
+	// Guard is the end of each slice, in which no request is intended. Answers arrive in
+	// it, and counters are read near its end.
+	Guard time.Duration `json:"guard"`
+	// Owners of the slices, from the start of the schedule. Nobody sends after the last.
+	Owners Owners `json:"owners"`
+	Own    int    `json:"own"` // the owner that this load is
+}
+
+// Owners are numbers of loads, by slice. Their text has a digit for each, 0 to 9 and a to z.
+type Owners []int
+
+// MaxOwners is the number of digits.
+const MaxOwners = 36
+
+const ownerDigits = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+// MarshalText writes the digits.
+func (o Owners) MarshalText() ([]byte, error) {
+	text := make([]byte, len(o))
+	for i, n := range o {
+		if n < 0 || n >= MaxOwners {
+			return nil, fmt.Errorf("owner %d of slice %d is not between 0 and %d", n, i, MaxOwners-1)
+		}
+		text[i] = ownerDigits[n]
+	}
+	return text, nil
+}
+
+// UnmarshalText reads the digits.
+func (o *Owners) UnmarshalText(text []byte) error {
+	*o = make(Owners, len(text))
+	for i, c := range text {
+		n := strings.IndexByte(ownerDigits, c)
+		if n < 0 {
+			return fmt.Errorf("owner %q of slice %d is not a digit or small letter", c, i)
+		}
+		(*o)[i] = n
+	}
+	return nil
+}
+
+// MaxSlices bounds a table: more than a day of slices of a tenth of a second.
+const MaxSlices = 1 << 20
+
+// readLead is the part of the guard between the reading of counters and the end of the slice. A
+// reading that is late by no more precedes the first request of the next slice.
+const readLead = 4
+
+// Edge returns the instant between slices i-1 and i at which counters are read.
+func (s *Slices) Edge(i int) time.Duration {
+	return time.Duration(i)*s.Length - s.Guard/readLead
+}
+
+// Index returns the slice of an instant, in ns from the start of the schedule.
+func (s *Slices) Index(at int64) int { return int(at / int64(s.Length)) }
+
+// Loaded returns the time between two instants in which this load sends, without guards.
+func (s *Slices) Loaded(from, to time.Duration) time.Duration {
+	var sum time.Duration
+	for i := int(from / s.Length); i < len(s.Owners) && time.Duration(i)*s.Length < to; i++ {
+		if s.Owners[i] != s.Own {
+			continue
+		}
+		begin := time.Duration(i) * s.Length
+		sum += max(0, min(to, begin+s.Length-s.Guard)-max(from, begin))
+	}
+	return sum
+}
+
+// SliceCount counts the requests of one slice, by their intended start.
+type SliceCount struct {
+	Slice      int   `json:"slice"` // from the start of the schedule
+	Intended   int64 `json:"intended"`
+	Answered   int64 `json:"answered"` // with any status, at any time
+	OK         int64 `json:"ok"`
+	Overrun    int64 `json:"overrun"`    // ended after the reading at the end of the next slice
+	ResponseNS int64 `json:"responseNS"` // sum over OK, from the intended start
+	LastEnd    int64 `json:"lastEnd"`    // when the last of them ended, ns from the start of the schedule, 0 if none did
+}
+
+// Add adds the counts of another worker for the same slice.
+func (n *SliceCount) Add(w *SliceCount) {
+	n.Intended += w.Intended
+	n.Answered += w.Answered
+	n.OK += w.OK
+	n.Overrun += w.Overrun
+	n.ResponseNS += w.ResponseNS
+	n.LastEnd = max(n.LastEnd, w.LastEnd)
+}
+
+// Loaded returns the part of the measure window in which the load sends: all of it, without slices.
+func (p *Profile) Loaded() time.Duration {
+	if p.Slices == nil {
+		return p.Measure
+	}
+	return p.Slices.Loaded(p.Warmup, p.Warmup+p.Measure)
+}
+
+func (p *Profile) validateSlices(m *mistakes) {
+	s := p.Slices
+	if s == nil {
+		return
+	}
+	m.refuse("slices", p.Rate == 0, "slices need a rate: a closed loop has no schedule to share")
+	m.refuse("slices", p.Requests > 0, "a number of requests and slices exclude each other")
+	if s.Length < time.Millisecond || s.Length > MaxDuration {
+		m.refuse("slices", true, "slices of %v are not between 1ms and %v", s.Length, MaxDuration)
+		return
+	}
+	m.refuse("slices", s.Guard < 0 || s.Guard >= s.Length, "a guard of %v does not fit a slice of %v", s.Guard, s.Length)
+	m.refuse("slices", len(s.Owners) == 0 || len(s.Owners) > MaxSlices, "%d slices are not between 1 and %d", len(s.Owners), MaxSlices)
+	m.refuse("slices", p.Warmup%s.Length != 0 || p.Measure%s.Length != 0, "warm-up %v and measure window %v are not whole slices of %v", p.Warmup, p.Measure, s.Length)
+	m.refuse("slices", s.End() < p.Warmup+p.Measure, "%d slices of %v end before the measure window does", len(s.Owners), s.Length)
+	m.refuse("slices", p.Loaded() == 0, "owner %d has no slice in the measure window", s.Own)
+}
+
+// End returns the end of the table.
+func (s *Slices) End() time.Duration { return time.Duration(len(s.Owners)) * s.Length }

@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/lists"
 )
 
-// Mistake is what is wrong with one field of a profile.
+// Mistake is the error of one field of a profile.
 type Mistake struct {
 	Field string // by its name in JSON, with an index: expectStatus[0]
 	error
@@ -29,7 +29,6 @@ func (m *Mistake) Is(target error) bool { return m.unsupported && target == erro
 
 type mistakes []*Mistake
 
-// add adds an error, unless it is nil.
 func (m *mistakes) add(field string, err error) {
 	if err != nil {
 		*m = append(*m, &Mistake{Field: field, error: err})
@@ -49,11 +48,7 @@ func (m *mistakes) lacks(field, remedy, format string, args ...any) {
 
 // Validate returns every mistake in p. It wraps [errors.ErrUnsupported] where p needs what the engine does not support.
 func (p Profile) Validate() error {
-	var all []error
-	for _, m := range p.Mistakes() {
-		all = append(all, m)
-	}
-	return errors.Join(all...)
+	return errors.Join(lists.Map(p.Mistakes(), func(m *Mistake) error { return m })...)
 }
 
 // Mistakes are all mistakes in p. Defaults need not be filled in.
@@ -104,7 +99,6 @@ func (p Profile) Mistakes() []*Mistake {
 	return m
 }
 
-// validateBounds adds the numbers and times that are too small or too large.
 func (p *Profile) validateBounds(m *mistakes) {
 	for _, n := range []struct {
 		field, unit  string
@@ -136,7 +130,6 @@ func (p *Profile) validateBounds(m *mistakes) {
 // decimal is a number without an exponent.
 func decimal(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-// validateArrivals adds the mistakes in arrivals, rates and shares.
 func (p *Profile) validateArrivals(m *mistakes) {
 	m.refuse("arrivals", !slices.Contains([]string{Constant, Poisson, Uniform}, p.Arrivals),
 		"arrivals %q are none of %s, %s, %s", p.Arrivals, Constant, Poisson, Uniform)
@@ -161,7 +154,6 @@ func (p *Profile) validateArrivals(m *mistakes) {
 	}
 }
 
-// validateHTTP2 adds the mistakes in a load over HTTP/2.
 func (p *Profile) validateHTTP2(m *mistakes) {
 	for i, raw := range p.Targets {
 		if u, err := ParseTarget(raw); err == nil { // else named already
@@ -189,7 +181,6 @@ const (
 	maxMessageBytes = 256 << 20
 )
 
-// validateMessages adds the mistakes in the messages of gRPC calls.
 func (p *Profile) validateMessages(m *mistakes) {
 	bytes := lists.Sum(p.Messages, func(message []byte) int { return len(message) })
 	m.refuse("messages", len(p.Messages) > 0 && p.Protocol != ProtocolGRPC, "messages need protocol grpc, not %s", p.Protocol)
@@ -221,7 +212,6 @@ func (m *mistakes) headers(field string, headers []string) {
 	}
 }
 
-// validateSchemes adds the targets whose scheme belongs to another protocol.
 func (p *Profile) validateSchemes(m *mistakes) {
 	for _, raw := range p.Targets {
 		u, err := ParseTarget(raw)
@@ -237,7 +227,6 @@ func (p *Profile) validateSchemes(m *mistakes) {
 	}
 }
 
-// validateChecks adds the mistakes in checks of answers.
 func (p *Profile) validateChecks(m *mistakes) {
 	for i, text := range p.ExpectStatus {
 		field := fmt.Sprintf("expectStatus[%d]", i)

@@ -140,7 +140,6 @@ type controlRun struct {
 	controlMeasured
 }
 
-// run returns the trials of a results directory.
 func (c *controlPlane) run(dir string) *controlRun {
 	i := slices.IndexFunc(c.runs, func(r *controlRun) bool { return r.dir == dir })
 	if i < 0 {

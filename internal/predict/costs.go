@@ -12,6 +12,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -66,7 +67,6 @@ type source struct {
 	peak          float64 // MiB, of any sidecar
 }
 
-// Kind is a kind of cost.
 type Kind string
 
 // The kinds of costs, with the unit of their curves.
@@ -220,7 +220,7 @@ type side struct {
 }
 
 // sidecarsOf returns the sidecars of the service first, and then the sidecars of the load.
-func sidecarsOf(r *result.Record) (all []side) {
+func sidecarsOf(r *result.Record) []side {
 	in, out := side{cpu: inboundCPU, memory: inboundMemory}, side{cpu: outboundCPU, memory: outboundMemory}
 	for _, t := range r.Tasks {
 		if t.Plane != metric.Data || t.Role != mesh.RoleSidecar || t.Missing != "" || t.Ended {
@@ -232,12 +232,7 @@ func sidecarsOf(r *result.Record) (all []side) {
 			in.tasks = append(in.tasks, t)
 		}
 	}
-	for _, s := range []side{in, out} {
-		if len(s.tasks) > 0 {
-			all = append(all, s)
-		}
-	}
-	return all
+	return lists.Where([]side{in, out}, func(s side) bool { return len(s.tasks) > 0 })
 }
 
 // costsFor returns the costs of a mesh, new ones for the first trial with it. Costs with the same control plane share it.
@@ -255,20 +250,17 @@ func costsFor(all *[]*Costs, p place, control string, confidence float64) *Costs
 	return c
 }
 
-// hasCurves reports whether a source has a curve.
 func (c *Costs) hasCurves() bool {
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return len(s.curves) > 0 })
 }
 
 // sourceOf returns the source of a run and a protocol, a new one for its first trial.
 func sourceOf(all *[]*source, dir, protocol string) *source {
-	for _, s := range *all {
-		if s.dir == dir && s.protocol == protocol {
-			return s
-		}
+	s, known := lists.First(*all, func(s *source) bool { return s.dir == dir && s.protocol == protocol })
+	if !known {
+		s = newSource(dir, protocol)
+		*all = append(*all, s)
 	}
-	s := newSource(dir, protocol)
-	*all = append(*all, s)
 	return s
 }
 
@@ -396,7 +388,6 @@ func deviations(points []Point) map[string]float64 {
 // calledMemory is the memory of a sidecar with inbound calls, over the number of services that it calls.
 var calledMemory = quantity{Memory, "called services"}
 
-// calledAxes is the axis of its curve.
 var calledAxes = []string{"services that a sidecar calls"}
 
 // AssumedCalled is half of the most memory of a called service, MiB, where no run has it. Envoy 1.40 had 0.24 to 0.42 MiB

@@ -241,13 +241,8 @@ func (c *Curve) reason() string {
 // predicted returns for each block the mean squared error, as a share, of the form fitted to the others.
 func (c *Curve) predicted(f form, blocks [][]Point) (errs []float64, ok bool) {
 	for left := range blocks {
-		var others []Point
-		for i, b := range blocks {
-			if i != left {
-				others = append(others, b...)
-			}
-		}
-		k, ok := c.fitTo(f, others)
+		others := slices.Delete(slices.Clone(blocks), left, left+1)
+		k, ok := c.fitTo(f, slices.Concat(others...))
 		if !ok {
 			return nil, false
 		}
@@ -349,11 +344,7 @@ func (c *Curve) fitVariance(f form, weights []float64) float64 {
 	if !ok {
 		return 0
 	}
-	var sum float64
-	for i, w := range weights {
-		sum += w * k[i]
-	}
-	return sum * c.Noise * c.Noise * float64(len(c.fits)) // the points are of all deployments
+	return weighted(k, weights) * c.Noise * c.Noise * float64(len(c.fits)) // the points are of all deployments
 }
 
 // variance is the sum of estimates of two kinds: from deviations of blocks, and from deviations of trials in blocks, which
@@ -438,12 +429,9 @@ func weighted(factors, weights []float64) (sum float64) {
 }
 
 // parts are the terms of a form at a level of each axis.
-func (c *Curve) parts(f form, at []float64) (parts []float64) {
+func (c *Curve) parts(f form, at []float64) []float64 {
 	shares := c.shares(at)
-	for _, t := range f.terms {
-		parts = append(parts, t(shares))
-	}
-	return parts
+	return lists.Map(f.terms, func(t term) float64 { return t(shares) })
 }
 
 // shares are levels as shares of the highest of their axis.
@@ -504,7 +492,6 @@ func grouped(points []Point) (blocks [][]Point) {
 	return blocks
 }
 
-// placesOf counts the combinations of levels.
 func placesOf(points []Point) int {
 	places := lists.Set(points, func(p Point) string { return fmt.Sprint(p.At) })
 	return len(places)

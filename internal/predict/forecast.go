@@ -89,7 +89,7 @@ type Causes struct {
 	Curve      float64 `json:"curve"`      // the mean of the deployments that were measured, common to all sidecars, and what their form leaves open
 	Deployment float64 `json:"deployment"` // how much a new deployment deviates
 	Graph      float64 `json:"graph"`      // calls per request that were counted in a sample
-	// Range is from what is only bounded: CPU of sidecars below the measured rates, latency between sidecars with different rates.
+	// Range is from causes that are only bounded: CPU of sidecars below the measured rates, latency between sidecars with different rates.
 	Range float64 `json:"range"`
 	// Connections are unknown: the cost is between those at the fewest and at the most measured ones.
 	Connections float64 `json:"connections"`
@@ -248,20 +248,12 @@ func (c *Costs) sidecar(g Graph, flow Flow, service int) (p proxy, refused []ref
 		if total > 0 {
 			weight = x.Rate / total
 		}
-		err := c.add(&p, x.Call, x.cpu, p.rate, 0, weight)
-		if err == nil {
-			err = c.addMemory(&p, x.Call, x.memory, weight)
-		}
-		refuse(x, err)
+		refuse(x, cmp.Or(c.add(&p, x.Call, x.cpu, p.rate, 0, weight), c.addMemory(&p, x.Call, x.memory, weight)))
 	}
 	for _, direction := range []quantity{inboundCPU, outboundCPU} { // what new connections add
 		if x, ok := fresh[direction]; ok {
 			for _, q := range []quantity{x.cpu, x.memory} {
-				err := c.add(&p, x.Call, q, p.rate, x.Rate/p.replicas, 1)
-				if err == nil {
-					err = c.add(&p, x.Call, q, p.rate, 0, -1)
-				}
-				refuse(x, err)
+				refuse(x, cmp.Or(c.add(&p, x.Call, q, p.rate, x.Rate/p.replicas, 1), c.add(&p, x.Call, q, p.rate, 0, -1)))
 			}
 		}
 	}
@@ -405,7 +397,6 @@ func (e estimator) newAmount(estimate, curve float64, deployment variance, graph
 	return Amount{estimate, max(0, estimate-all), estimate + all, c}
 }
 
-// mean is the mean of a part's cost over deployments.
 func mean(x part) float64 {
 	sum := lists.Sum(x.curve.fits, func(k []float64) float64 { return x.curve.value(x.curve.form, k, x.at) })
 	return sum / float64(len(x.curve.fits))
@@ -430,15 +421,15 @@ func spread(parts []part, sum func(value func(part) float64) float64) (ofMean, o
 		mean  float64
 		costs map[int]float64
 	}
-	values := map[*Curve]map[string]known{}
+	type reading struct {
+		curve *Curve
+		at    string
+	}
+	values := map[reading]known{}
 	dirs := map[string]map[int]int{} // number of parts with each block
 	for _, x := range parts {
-		if values[x.curve] == nil {
-			values[x.curve] = map[string]known{}
-		}
-		key := fmt.Sprint(x.at)
-		if _, ok := values[x.curve][key]; !ok {
-			values[x.curve][key] = known{mean(x), x.curve.costs(x.at)}
+		if at := (reading{x.curve, fmt.Sprint(x.at)}); values[at].costs == nil {
+			values[at] = known{mean(x), x.curve.costs(x.at)}
 		}
 		if dirs[x.source.dir] == nil {
 			dirs[x.source.dir] = map[int]int{}
@@ -448,17 +439,14 @@ func spread(parts []part, sum func(value func(part) float64) float64) (ofMean, o
 		}
 	}
 	for dir, blocks := range dirs {
-		most := 0
-		for _, n := range blocks {
-			most = max(most, n)
-		}
+		most := slices.Max(slices.Collect(maps.Values(blocks)))
 		var sums []float64
 		for _, b := range slices.Sorted(maps.Keys(blocks)) {
 			if blocks[b] < most {
 				continue
 			}
 			sums = append(sums, sum(func(x part) float64 {
-				v := values[x.curve][fmt.Sprint(x.at)]
+				v := values[reading{x.curve, fmt.Sprint(x.at)}]
 				if x.source.dir == dir {
 					return v.costs[b]
 				}
@@ -546,13 +534,7 @@ func (g Graph) Command(flow Flow, dir string) string {
 		sizes[name] = [2]float64{min(r[0], x), max(r[1], x)}
 	}
 	for _, s := range g.Services {
-		var total float64
-		for _, call := range flow.Calls {
-			if call.From == s.Name || call.To == s.Name {
-				total += call.Rate / float64(max(1, s.Replicas))
-			}
-		}
-		if total > 0 {
+		if total := flow.through(s); total > 0 {
 			low, high = min(low, total), max(high, total)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -212,13 +213,10 @@ func nearest(trials []limitedTrial, want []float64) (place []float64) {
 }
 
 // limitedOnes returns the groups with limits that differ from g in them alone.
-func limitedOnes(g *group, all []*group) (with []*group) {
-	for _, other := range all {
-		if other.unlimited == g.unlimited && other.limits != (experiment.Amounts{}) && g.limits == (experiment.Amounts{}) && len(other.trials) > 0 {
-			with = append(with, other)
-		}
-	}
-	return with
+func limitedOnes(g *group, all []*group) []*group {
+	return lists.Where(all, func(other *group) bool {
+		return other.unlimited == g.unlimited && other.limits != (experiment.Amounts{}) && g.limits == (experiment.Amounts{}) && len(other.trials) > 0
+	})
 }
 
 // hasFree reports whether a group has limits, and another has the same treatments without.

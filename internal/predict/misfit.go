@@ -15,7 +15,7 @@ type fit struct {
 	blocks []int
 	agreed []float64 // mean deviation of the blocks at each place, as a logarithm
 
-	misfit, pure         float64 // sums of squares: of the agreed deviations, and of what is left in blocks
+	misfit, pure         float64 // sums of squares: of the agreed deviations, and of the rest in blocks
 	misfitFree, pureFree float64 // their degrees of freedom
 }
 

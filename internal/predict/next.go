@@ -2,16 +2,19 @@ package predict
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -259,11 +262,8 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b narrower) int { return cmp.Compare(a.left, b.left) })
-	for _, n := range all {
-		if n.left <= mostLeft {
-			steps = append(steps, n.Step)
-		}
-	}
+	worth := lists.Where(all, func(n narrower) bool { return n.left <= mostLeft })
+	steps = lists.Map(worth, func(n narrower) Step { return n.Step })
 	return slices.Concat(steps, calledStep(sources, forecasts), controlSteps(sources, forecasts))
 }
 
@@ -288,3 +288,339 @@ func (c Causes) half() float64 {
 
 // milli are thousandths of a core, as Kubernetes writes them.
 func milli(cores float64) string { return fmt.Sprintf("%.0fm", cores*1000) }
+
+// OutsideError is a level that the run of a curve did not measure.
+type OutsideError struct {
+	Axis Axis
+	At   float64
+	Set  []string // changes of the experiment that measure it, nil if unknown
+}
+
+func (e *OutsideError) Error() string { return e.Axis.outside(e.At, e.At) }
+
+// Changes are the changes of the experiment that measure the level, nil if unknown.
+func (e *OutsideError) Changes() []string { return e.Set }
+
+// Hint is the changes.
+func (e *OutsideError) Hint() string {
+	if e.Set == nil {
+		return fmt.Sprintf("measure a range of %s that has it", e.Axis.Name)
+	}
+	return measureHint(e.Set)
+}
+
+// outside is the message about levels from low to high, which are not in the measured range.
+func (a Axis) outside(low, high float64) string {
+	if a.Name == experiment.RateFactor {
+		return fmt.Sprintf("%s requests/s are outside the measured range of %s", a.span(low, high), a.span(a.From, a.To))
+	}
+	return fmt.Sprintf("%s %s was not measured, only %s", a.Name, a.span(low, high), a.span(a.From, a.To))
+}
+
+func (a Axis) span(low, high float64) string {
+	if low == high || math.IsNaN(low) {
+		return a.words(low)
+	}
+	return a.words(low) + " to " + a.words(high)
+}
+
+// words are a level, with the unit of sizes.
+func (a Axis) words(level float64) string {
+	if strings.HasSuffix(a.Name, "Size") && level == math.Trunc(level) {
+		return app.Size(level).String()
+	}
+	return fmt.Sprintf("%g", level)
+}
+
+// measuring returns the changes of the run's experiment that measure a level outside its range, nil if unknown: a level of a
+// factor, or a variant of the mesh with the option. A curve has the levels of one proxy, the experiment the levels of all.
+func (g *group) measuring(run *compare.Run, e *OutsideError) []string {
+	var levels []float64
+	for _, t := range run.Plan.Treatments {
+		level, number := t.Factors[e.Axis.Name].(float64)
+		if l, ok := experiment.LevelOf(e.Axis.Name, t.Levels); !number && ok {
+			level, number = l.Value.(float64)
+		}
+		if number && !slices.Contains(levels, level) {
+			levels = append(levels, level)
+		}
+	}
+	if math.IsNaN(e.At) || math.IsInf(e.At, 0) {
+		return nil
+	}
+	if levels == nil {
+		return g.variant(run, e)
+	}
+	slices.Sort(levels)
+	wanted := e.At
+	if e.Axis.To > 0 {
+		wanted *= levels[len(levels)-1] / e.Axis.To
+	}
+	switch { // rounded away from the measured ones, which have to reach it
+	case wanted > levels[len(levels)-1]:
+		wanted = math.Ceil(wanted)
+	case wanted >= 1:
+		wanted = math.Floor(wanted)
+	}
+	levels = append(levels, wanted)
+	slices.Sort(levels)
+	words := lists.Map(slices.Compact(levels), e.Axis.words)
+	return []string{fmt.Sprintf("factors.%s=[%s]", e.Axis.Name, strings.Join(words, ", "))}
+}
+
+// variant returns the changes that add a variant of the group's mesh with an option, nil if the mesh does not have it.
+func (g *group) variant(run *compare.Run, e *OutsideError) []string {
+	if _, options, _ := run.OptionsOf(g.level); options[e.Axis.Name] == "" {
+		return nil
+	}
+	name := fmt.Sprintf("%s-%s-%g", g.mesh, e.Axis.Name, e.At)
+	var meshes []string
+	for _, t := range run.Plan.Treatments {
+		meshes = lists.Add(meshes, fmt.Sprint(t.Factors[experiment.MeshFactor]))
+	}
+	return []string{
+		fmt.Sprintf("meshes.%s={from: %s, options: {%s: %g}}", name, g.level, e.Axis.Name, e.At),
+		fmt.Sprintf("factors.mesh=[%s]", strings.Join(append(meshes, name), ", ")),
+	}
+}
+
+// FewError is a run with too few rates with the cost, or too few complete blocks for a curve.
+type FewError struct {
+	Rates, Loads     int // Loads are combinations of a rate with levels of the other axes
+	Blocks, Complete int // Complete blocks have enough trials with the cost
+}
+
+func (e *FewError) Error() string {
+	switch {
+	case e.Rates < minRates: // the run may have more, without this cost
+		return fmt.Sprintf("a curve needs usable trials at %d rates, and the run has them at %d%s", minRates, e.Rates, leftOut)
+	case e.Complete == e.Blocks:
+		return fmt.Sprintf("a curve needs %d blocks, and the run has %d", minBlocks, e.Blocks)
+	}
+	return fmt.Sprintf("a curve needs %d blocks with usable trials at %d of %d loads, and the run has %d of %d%s", minBlocks, neededOf(e.Loads), e.Loads, e.Complete, e.Blocks, leftOut)
+}
+
+const leftOut = " (tare report prints why trials or their response times are left out)"
+
+// Changes are the changes of the experiment with which a run is enough for a curve.
+func (e *FewError) Changes() (all []string) {
+	if e.Rates < minRates {
+		all = append(all, "factors.rate=[100, 220, 490, 1000]")
+	}
+	if e.Complete < minBlocks {
+		all = append(all, fmt.Sprintf("blocks=%d", max(2*minBlocks, minBlocks+e.Blocks-e.Complete))) // as many fail again
+	}
+	return all
+}
+
+// Hint is the changes.
+func (e *FewError) Hint() string { return measureHint(e.Changes()) }
+
+func measureHint(changes []string) string {
+	return "measure it: tare run FILE" + flags(changes)
+}
+
+// flags are changes of an experiment, as tare run has them.
+func flags(changes []string) (text string) {
+	for _, change := range changes {
+		text += " --set '" + change + "'"
+	}
+	return text
+}
+
+// refusal is a call whose cost was not measured.
+type refusal struct {
+	call  Call
+	proxy string // sidecar of a service, or kind of shared proxies
+	err   error
+}
+
+// mostNamed are the proxies, or the calls, that a reason names.
+const mostNamed = 5
+
+// refuse returns each reason once, with the calls or the proxies that it is about, and the command that measures what the
+// graph needs.
+func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
+	type reason struct {
+		first     refusal
+		axis      *Axis
+		low, high float64
+		of        []string
+	}
+	var reasons []*reason
+	known := map[string]*reason{}
+	for _, r := range all {
+		key, of := r.err.Error(), fmt.Sprintf("calls from %s to %s", cmp.Or(r.call.From, "outside"), r.call.To)
+		outside := (*OutsideError)(nil)
+		if errors.As(r.err, &outside) {
+			key = fmt.Sprint(outside.Axis)
+			if outside.Axis.Name == experiment.RateFactor {
+				of = r.proxy
+			}
+		}
+		x := known[key]
+		if x == nil {
+			x = &reason{first: r}
+			if outside != nil {
+				x.axis, x.low, x.high = &outside.Axis, outside.At, outside.At
+			}
+			known[key], reasons = x, append(reasons, x)
+		}
+		if outside != nil {
+			x.low, x.high = min(x.low, outside.At), max(x.high, outside.At)
+		}
+		x.of = lists.Add(x.of, of)
+	}
+	var lines []error
+	for _, x := range reasons {
+		place, of := g.place(x.first.call), printable.Listed(x.of, mostNamed)
+		switch {
+		case x.axis == nil:
+			lines = append(lines, fmt.Errorf("%s%w: %s", place, x.first.err, of))
+		case x.axis.Name == experiment.RateFactor:
+			lines = append(lines, fmt.Errorf("%s%s: %s (requests received and sent)", place, x.axis.outside(x.low, x.high), of))
+		default:
+			lines = append(lines, fmt.Errorf("%s%s: %s", place, x.axis.outside(x.low, x.high), of))
+		}
+	}
+	return hint.Wrap(errors.Join(lines...), "measure them: "+g.Command(flow, c.sources[0].dir))
+}
+
+// Deviations are standard deviations, as shares of the cost.
+type Deviations struct {
+	Deployment float64 // of deployments
+	Trial      float64 // of trials of one deployment
+}
+
+// Assumed are the deviations of Envoy sidecars on a shared machine, in runs with trials of 3 s.
+var Assumed = Deviations{Deployment: 0.05, Trial: 0.05}
+
+// DeviationsOf returns the largest deviations of any kind of proxy in a run with curves.
+func DeviationsOf(run *compare.Run) (d Deviations, err error) {
+	axes := []string{experiment.RateFactor}
+	for _, g := range groupsOf(run, axes) {
+		for _, m := range g.kinds {
+			c, err := Fit(m.cpu, axes, run.Confidence())
+			if err != nil {
+				return d, err
+			}
+			middle := []float64{math.Sqrt(c.Axes[0].From * c.Axes[0].To)}
+			costs := lists.Map(c.fits, func(k []float64) float64 { return c.value(c.form, k, middle) })
+			d.Deployment = max(d.Deployment, stats.SD(costs)/stats.Mean(costs))
+			d.Trial = max(d.Trial, c.Noise)
+		}
+	}
+	if d.Trial == 0 {
+		return d, errors.New("no valid trial of the run has a proxy of its own and a rate")
+	}
+	return d, nil
+}
+
+// Design is the rates and blocks of a run for a curve.
+type Design struct {
+	Rates  []float64
+	Blocks int
+	// Mean and Another are half of the bands at the rate where they are widest, as shares of the cost: of the mean of
+	// deployments, and of one more.
+	Mean, Another float64
+}
+
+const (
+	mostRates  = 7
+	candidates = 14 // of rates between both ends, at equal ratios
+	fixedShare = 0.2
+)
+
+// BestDesign returns the rates between two ends, and the blocks, with the narrowest bands of the mean. blocks is how many
+// blocks of a number of rates there is time for. The rates are best for the form for which they are worst (minimax of
+// the G-optimal designs of Kiefer and Wolfowitz, 1960), with a fifth of the cost at the highest rate fixed.
+func BestDesign(from, to float64, d Deviations, blocks func(rates int) int, confidence float64) (best Design, ok bool) {
+	for n := knownRates; n <= mostRates; n++ {
+		b := blocks(n)
+		if b < minBlocks {
+			continue
+		}
+		rates, spread := bestRates(from, to, n)
+		x := Design{Rates: rates, Blocks: b}
+		variance := d.Deployment*d.Deployment + d.Trial*d.Trial*spread
+		x.Mean = stats.HalfWidth(math.Sqrt(variance), b, confidence)
+		x.Another = stats.HalfWidth(math.Sqrt(variance*float64(b+1)+d.Trial*d.Trial*float64(b)), b, confidence)
+		if !ok || x.Mean < best.Mean {
+			best, ok = x, true
+		}
+	}
+	return best, ok
+}
+
+// bestRates returns n rates, and the largest variance of a curve through them, in variances of a trial.
+func bestRates(from, to float64, n int) (best []float64, least float64) {
+	all := []float64{from}
+	for i := 1; i < candidates; i++ {
+		all = append(all, twoDigits(from*math.Pow(to/from, float64(i)/candidates)))
+	}
+	all = append(all, to)
+	chosen := make([]float64, 0, n)
+	var choose func(next int)
+	choose = func(next int) {
+		if len(chosen) == n-1 {
+			rates := append(slices.Clone(chosen), to)
+			if v := worstVariance(rates, all); best == nil || v < least {
+				best, least = rates, v
+			}
+			return
+		}
+		for i := next; i < len(all)-1; i++ {
+			chosen = append(chosen, all[i])
+			choose(i + 1)
+			chosen = chosen[:len(chosen)-1]
+		}
+	}
+	chosen = append(chosen, from)
+	choose(1)
+	return best, least
+}
+
+// worstVariance is the largest variance of a curve of any form through rates, at any of the places.
+func worstVariance(rates, places []float64) (worst float64) {
+	c := &Curve{Axes: []Axis{{To: rates[len(rates)-1]}}}
+	for _, f := range rateForms {
+		n := len(f.terms)
+		for _, place := range places {
+			// The variance is x'(X'X)^-1 x, with the terms of each rate as shares of its cost.
+			x := c.costShares(f, place)
+			normal := make([][]float64, n)
+			for i := range normal {
+				normal[i] = append(make([]float64, n), x[i])
+			}
+			for _, rate := range rates {
+				r := c.costShares(f, rate)
+				for i := range n {
+					for j := range n {
+						normal[i][j] += r[i] * r[j]
+					}
+				}
+			}
+			k, ok := solved(normal)
+			if !ok {
+				return math.Inf(1)
+			}
+			worst = max(worst, weighted(k, x))
+		}
+	}
+	return worst
+}
+
+// costShares are the terms of a form at a rate, as shares of a cost with a fixed part.
+func (c *Curve) costShares(f form, rate float64) []float64 {
+	parts := c.parts(f, []float64{rate})
+	cost := fixedShare + (1-fixedShare)*rate/c.Axes[0].To
+	for i := range parts {
+		parts[i] /= cost
+	}
+	return parts
+}
+
+func twoDigits(v float64) float64 {
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return math.Round(v/unit) * unit
+}

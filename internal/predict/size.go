@@ -239,7 +239,6 @@ type measured struct {
 	growths     growths
 }
 
-// add adds the proxies of a valid trial.
 func (g *group) add(r *result.Record, t figures.Measured, axes []string, levels []float64) {
 	answered, known := t.Metrics[metric.Rate]
 	if !t.Valid || t.Control || !known || r.Load == nil || r.Load.Completed == 0 {
@@ -340,13 +339,8 @@ func sizeOf(kind string, m *measured, confidence float64, s Sizing) (size Size, 
 	return size, nil
 }
 
-// place are the wanted levels of the axes.
 func (s Sizing) place() []float64 {
-	at := []float64{s.Rate}
-	for _, axis := range s.axes()[1:] {
-		at = append(at, s.At[axis])
-	}
-	return at
+	return append([]float64{s.Rate}, lists.Map(s.axes()[1:], func(axis string) float64 { return s.At[axis] })...)
 }
 
 // request adds the headroom. peak is in MiB.
@@ -374,7 +368,6 @@ type grown struct {
 	perMinute, memory []float64 // MiB, of each trial
 }
 
-// add adds the proxies of a trial.
 func (g *growths) add(r *result.Record, at []float64, tasks []result.TaskUsage) {
 	perMinute, ok := figures.MemoryGrowth(r, tasks)
 	if !ok {
@@ -455,7 +448,6 @@ func withKnownUsage(kinds map[string][]result.TaskUsage) map[string][]result.Tas
 	return kinds
 }
 
-// has reports whether a run has a cost.
 func (c *Costs) has(q quantity) bool {
 	return slices.ContainsFunc(c.sources, func(s *source) bool { return len(s.points[q]) > 0 })
 }
@@ -467,20 +459,12 @@ func (c *Costs) shared(flow Flow) (all []proxy, refused []refusal) {
 		if !c.has(sharedCPU(kind)) {
 			continue
 		}
-		p := proxy{service: kind, shared: true, replicas: 1, scale: 1}
-		var passed []Call
-		for _, call := range flow.Calls {
-			if kind != mesh.RoleGateway || call.From == "" {
-				passed = append(passed, call)
-				p.rate += call.Rate
-			}
-		}
+		passed := lists.Where(flow.Calls, func(c Call) bool { return kind != mesh.RoleGateway || c.From == "" })
+		rate := lists.Sum(passed, func(c Call) float64 { return c.Rate })
+		p := proxy{service: kind, shared: true, replicas: 1, scale: 1, rate: rate}
 		for _, call := range passed {
-			err := c.add(&p, call, sharedCPU(kind), p.rate, 0, call.Rate/p.rate)
-			if err == nil {
-				err = c.add(&p, call, sharedMemory(kind), p.rate, 0, call.Rate/p.rate)
-			}
-			if err != nil {
+			share := call.Rate / p.rate
+			if err := cmp.Or(c.add(&p, call, sharedCPU(kind), p.rate, 0, share), c.add(&p, call, sharedMemory(kind), p.rate, 0, share)); err != nil {
 				refused = append(refused, refusal{call, kind, err})
 			}
 		}
@@ -527,10 +511,7 @@ type Nodes struct {
 // nodesOf spreads the load over nodes by their pods. at is the place of a mean node.
 func nodesOf(cpu, memory *Curve, at []float64, s Sizing) (n *Nodes, err error) {
 	n = &Nodes{N: len(s.Pods), Hottest: slices.Max(s.Pods)}
-	pods := 0
-	for _, p := range s.Pods {
-		pods += p
-	}
+	pods := lists.Sum(s.Pods, func(n int) int { return n })
 	n.Ratio = float64(n.Hottest) * float64(n.N) / float64(pods)
 	if n.CPU, err = cpu.At(at...); err != nil {
 		return nil, err

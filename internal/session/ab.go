@@ -6,17 +6,26 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/internal/run/runner"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -299,4 +308,234 @@ func assign(field string, values []string, variants [2]map[string]any) error {
 		variants[2-len(values)+i][field] = v
 	}
 	return nil
+}
+
+// searchAB checks the options for two programs. Of servers without a rate it finds one, and the slices that suit the answers.
+func (p *Program) searchAB(ctx context.Context, o *AB) error {
+	const usage = "such as: tare ab -- ./server-old --port {port} -- ./server-new --port {port}"
+	switch {
+	case len(o.Commands) != 2 || len(o.Commands[0]) == 0 || len(o.Commands[1]) == 0:
+		return hint.Usage(fmt.Errorf("%d programs, each after a --: two are compared", len(o.Commands)), usage)
+	case o.File != "" || len(o.Mesh)+len(o.Programs)+len(o.Versions) > 0 || o.A != "" || o.B != "":
+		return hint.Usage(errors.New("two programs are compared without a mesh and without FILE"), usage)
+	case o.Platform != "" && o.Platform != "local":
+		return hint.Usage(fmt.Errorf("two programs are compared on this machine, and not on %s", o.Platform), "remove --platform")
+	}
+	if o.ends() {
+		return p.tryAB(ctx, o)
+	}
+	if len(o.Gates) == 0 {
+		o.Gates = []string{DefaultProgramGate}
+	}
+	switch {
+	case o.Prepare != "":
+		return hint.Usage(errors.New("--prepare is for programs that end"), "remove it, or {port} and the flags of requests")
+	case o.Rate != "":
+		return nil
+	}
+	o.Rate = "1"
+	study, err := p.abOfCommands(ctx, *o, experiment.DecideFrom())
+	if err != nil {
+		return err
+	}
+	found, err := searchRate(ctx, study, newDir(study.Experiment.Metadata.Name, time.Now().UTC()), 0)
+	if err != nil {
+		return err
+	}
+	o.Rate = strconv.FormatFloat(found.rate, 'f', -1, 64)
+	switch length, ok := sliceFor(found.slowest); {
+	case !ok:
+		o.fixed = append(o.fixed, "order="+experiment.OrderBalanced)
+	case length != sliceLengths[0]:
+		o.fixed = append(o.fixed, "slices.length="+length.String(), "slices.guard="+(length/10).String())
+	}
+	return nil
+}
+
+func (p *Program) abOfCommands(ctx context.Context, o AB, blocks int) (*Study, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, fmt.Errorf("find the working directory: %w", err)
+	}
+	names := differingNames(o.Commands[0], o.Commands[1])
+	if names[0] == names[1] || slices.ContainsFunc(names[:], func(name string) bool { return name == "" || slices.Contains(app.Names(), name) }) {
+		names = [2]string{programName(o.Commands[0], "program") + "-a", programName(o.Commands[1], "program") + "-b"}
+	}
+	expanded := programWords
+	if o.ends() {
+		expanded = literals
+	}
+	applications := map[string]any{}
+	for i, name := range names {
+		words, err := expanded(o.Commands[i])
+		if err != nil {
+			return nil, err
+		}
+		applications[name] = map[string]any{"command": words, "dir": dir, "ready": o.Ready}
+	}
+	e := map[string]any{
+		"metadata": map[string]any{"name": label("ab-" + names[1])}, "applications": applications,
+		"baseline": map[string]any{experiment.ApplicationFactor: names[0]}, "order": experiment.OrderInterleaved,
+	}
+	if o.ends() {
+		if e["batch"], err = o.batch(); err != nil {
+			return nil, err
+		}
+		e["factors"], e["phases"] = map[string]any{"application": names}, map[string]any{"measure": o.measure.String()}
+		return p.decodeAB(ctx, o, e, blocks, "applications", names)
+	}
+	factors := map[string]any{"application": names, "mesh": []string{"none"}, "rate": []json.RawMessage{json.RawMessage(o.Rate)}, "connections": []int{abConnections}}
+	requests, route, err := o.load(app.HTTP1)
+	if err != nil {
+		return nil, err
+	}
+	if route != nil {
+		factors["route"] = route
+	}
+	e["factors"], e["load"], e["phases"] = factors, requests, map[string]any{"warmup": "1s", "measure": "3s", "drain": "1s"}
+	return p.decodeAB(ctx, o, e, blocks, "applications", names)
+}
+
+// abConnections of the load of two programs: the same as of tare weigh.
+const abConnections = 4
+
+// DefaultEndsGate is the gate of `tare ab` for two programs that end.
+const DefaultEndsGate = metric.WallTime + " < +2%"
+
+// Ending describes executions of programs that end, by flags.
+type Ending struct {
+	Prepare string // command before each execution, as a shell reads it
+	Input   string // file on standard input
+}
+
+func (e Ending) batch() (*experiment.Batch, error) {
+	b := &experiment.Batch{Input: e.Input}
+	if e.Prepare == "" {
+		return b, nil
+	}
+	words, err := shellWords("--prepare", e.Prepare)
+	b.Prepare = words
+	return b, err
+}
+
+// ends reports whether the programs end by themselves: none is given a port, and no flag describes requests to them.
+func (o AB) ends() bool {
+	return o.Rate == "" && o.Path == "" && o.Ready == "" && o.Method == "" && len(o.Headers) == 0 && !slices.ContainsFunc(slices.Concat(o.Commands...), portMark.MatchString)
+}
+
+// literals are the words of a program that ends: they have no addresses.
+func literals(args []string) ([]string, error) {
+	return lists.Map(args, func(word string) string { return strings.ReplaceAll(word, "${", "$${") }), nil
+}
+
+// leastSeries is the shortest time for the executions of a program in a block.
+const leastSeries = time.Second
+
+// leastTry is the shortest time after which a first execution is killed.
+const leastTry = 10 * time.Second
+
+// tryAB executes both programs once, for the time of a block.
+func (p *Program) tryAB(ctx context.Context, o *AB) error {
+	if len(o.Body) > 0 && o.Input == "" {
+		return hint.Usage(errors.New("--data is the standard input of a program that ends, and is not a file"), "write --data @FILE")
+	}
+	o.measure = leastSeries
+	trial := *o
+	trial.Gates = []string{DefaultEndsGate} // for the plan, if there is none
+	study, err := p.abOfCommands(ctx, trial, experiment.DecideFrom())
+	if err != nil {
+		return err
+	}
+	limit := max(leastTry, o.MaxTime/time.Duration(experiment.DecideFrom()*len(study.Plan.Treatments)))
+	var readings []execution.Reading
+	if o.measure, readings, err = tryOnce(ctx, study, limit, "--max-time"); err != nil || len(o.Gates) > 0 {
+		return err
+	}
+	o.Gates = gatesOf(readings)
+	return nil
+}
+
+// gatesOf are the gates without --gate: of each Go benchmark that all programs print, or of the wall time.
+func gatesOf(readings []execution.Reading) (gates []string) {
+	for _, name := range slices.Sorted(maps.Keys(readings[0].Benchmarks)) {
+		if !slices.ContainsFunc(readings, func(r execution.Reading) bool { return r.Benchmarks[name] == nil }) {
+			gates = append(gates, metric.Of(metric.BenchmarkTime, name)+" < +2%")
+		}
+	}
+	if gates == nil {
+		gates = []string{DefaultEndsGate}
+	}
+	return gates
+}
+
+// ends makes the experiment one of executions.
+func (w *weighFile) ends(o Weigh) (err error) {
+	w.Batch, err = o.batch()
+	w.Factors, w.Load = weighFactors{Application: w.Factors.Application}, weighLoad{}
+	w.Phases = weighPhases{Measure: experiment.Duration(leastSeries)}
+	return err
+}
+
+// fitEnding chooses the time of a block and the number of blocks by executing each program once.
+func (w *WeighStudy) fitEnding(ctx context.Context) error {
+	measure, _, err := tryOnce(ctx, w.Study, w.o.Time, "--time")
+	if err != nil {
+		return err
+	}
+	w.file.Phases.Measure = experiment.Duration(measure)
+	blocks := int(w.o.Time / (measure * time.Duration(len(w.Study.Plan.Treatments))))
+	w.file.Blocks = repeated(min(maxWeighBlocks, max(minWeighBlocks, blocks)))
+	return nil
+}
+
+// tryOnce executes each program of a study once. It returns the time that the executions of one program in a block need, and the
+// readings. A baseline that fails is an error.
+func tryOnce(ctx context.Context, s *Study, limit time.Duration, flag string) (measure time.Duration, readings []execution.Reading, err error) {
+	s.Program.Sweep()
+	if err := generator.CheckAgent(ctx, s.Program.Version); err != nil {
+		return 0, nil, err
+	}
+	var programs []app.Topology
+	var of []plan.Treatment
+	for _, t := range s.Plan.Treatments {
+		if t.Control {
+			continue
+		}
+		topology, err := s.Experiment.TopologyOf(t.Levels)
+		if err != nil {
+			return 0, nil, err
+		}
+		programs, of = append(programs, topology), append(of, t)
+	}
+	series := runner.Executions(s.Experiment, s.Experiment.Seed, programs...)
+	series.Time, series.Limit = 0, limit
+	begun := time.Now()
+	all, err := series.By(ctx, generator.AgentPath(), s.Experiment.Platform.CPUs[string(metric.App)])
+	if err != nil {
+		return 0, nil, err
+	}
+	longest, outside := time.Duration(0), time.Since(begun)
+	for i, t := range of {
+		first, words := all[i][0], command(series.Programs[i])
+		readings = append(readings, first)
+		wall := time.Duration(first.Wall)
+		longest, outside = max(longest, wall), outside-wall
+		switch {
+		case first.Exit == 0:
+		case wall >= limit:
+			return 0, nil, hint.New("if it is a server, write {port} where it takes its port, such as `env PORT={port} node server.js`; else raise "+flag,
+				"%s did not end within %v", words, limit.Round(time.Second))
+		case t.Baseline == "":
+			return 0, nil, hint.New("run it by hand, with the same input and directory", "%s failed: %s", words, first.Failure())
+		default:
+			s.Program.Note(fmt.Sprintf("%s failed: %s", words, first.Failure()))
+		}
+	}
+	const step = 100 * time.Millisecond
+	longest += outside / time.Duration(len(of)) // to prepare and to start
+	return max(leastSeries, (longest+step-1)/step*step), readings, nil
+}
+
+func command(p execution.Program) string {
+	return proc.Command{Path: p.Command[0], Args: p.Command[1:]}.String()
 }

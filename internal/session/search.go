@@ -236,7 +236,6 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 	return p95, failed
 }
 
-// notef prints a line for the user.
 func (s *search) notef(format string, args ...any) {
 	s.study.Program.Note(fmt.Sprintf(format, args...))
 }

@@ -97,7 +97,6 @@ func (p *Program) Weigh(ctx context.Context, o Weigh, args []string) (*WeighStud
 	return w, p.Runs(w.Study.Experiment)
 }
 
-// Blocks is the number of blocks.
 func (w *WeighStudy) Blocks() int { return w.file.Blocks.Min }
 
 // Load describes the load: "at 100 requests/s on 4 connections".
@@ -207,7 +206,7 @@ type weighFile struct {
 	Metadata    experiment.Metadata `yaml:"metadata"`
 	Platform    weighPlatform       `yaml:"platform,omitempty"`
 	Application weighApplication    `yaml:"application,omitempty"`
-	// Applications are the program as it is, and with what is measured.
+	// Applications are the program as it is, and with the measured addition.
 	Applications map[string]experiment.ApplicationVariant `yaml:"applications,omitempty"`
 	Meshes       map[string]weighMesh                     `yaml:"meshes,omitempty"`
 	Factors      weighFactors                             `yaml:"factors"`
@@ -317,7 +316,7 @@ func (o Weigh) file(args []string) (*weighFile, error) {
 			return nil, hint.Usage(fmt.Errorf("mesh %s needs a cluster", d.Name), "add --namespace NAME --entry SERVICE for an application on a cluster; `tare list meshes` has those that run on this machine")
 		}
 	}
-	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: repeated(minWeighBlocks), Control: true,
+	w := &weighFile{APIVersion: experiment.APIVersion, Kind: experiment.Kind, Order: experiment.OrderInterleaved, Blocks: repeated(minWeighBlocks), Control: true, Meshes: map[string]weighMesh{},
 		Phases:  weighPhases{Warmup: experiment.Duration(weighWarmup), Measure: experiment.Duration(weighMeasure), Drain: experiment.Duration(weighDrain)},
 		Factors: weighFactors{Mesh: []string{"none"}, Rate: []float64{cmp.Or(o.Rate, 1)}, Connections: []int{o.Connections}, Protocol: []string{o.Protocol}}}
 	if o.Cold {
@@ -440,7 +439,6 @@ func (w *weighFile) addGateways(all []string, config string) error {
 	return nil
 }
 
-// namedProxy is a proxy that is any program, with the name of that program.
 type namedProxy struct {
 	experiment.OwnProxy
 	name string
@@ -505,9 +503,6 @@ func knownFields(of string, command, fields []string, all bool) error {
 
 // addMesh adds a mesh under a name that no other mesh has.
 func (w *weighFile) addMesh(name string, m weighMesh) {
-	if w.Meshes == nil {
-		w.Meshes = map[string]weighMesh{}
-	}
 	name = freeName(name, func(name string) bool {
 		_, taken := w.Meshes[name]
 		return taken || slices.Contains(mesh.Names(), name)
@@ -575,7 +570,6 @@ func label(name string) string {
 	return strings.Trim(name[:min(len(name), 40)], "-")
 }
 
-// yaml renders the file with a heading.
 func (w *weighFile) yaml(path string) ([]byte, error) {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Written by tare weigh. To repeat it, perhaps with more blocks:\n#\n#     %s\n", Command(w.definitions, path))
@@ -587,7 +581,6 @@ func (w *weighFile) yaml(path string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// startHint is added to a failed start of the program.
 func startHint(err error, w *weighFile) error {
 	command := slices.Concat(w.Application.Command, w.Applications[plainVariant].Command)
 	if !strings.Contains(hint.Of(err), "${port}") || slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, "${port}") }) {

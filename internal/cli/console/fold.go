@@ -196,7 +196,6 @@ func lines(cells [][]int, widths []int) (n int) {
 	return n
 }
 
-func total(widths []int) (sum int) {
-	sum = lists.Sum(widths, func(n int) int { return n + columnGap })
-	return sum - columnGap
+func total(widths []int) int {
+	return lists.Sum(widths, func(n int) int { return n + columnGap }) - columnGap
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
-// Verdict of a check.
 type Verdict int
 
 // The verdicts.
@@ -28,7 +27,6 @@ var words = map[Verdict]string{OK: "ok", Warn: "warn", Fail: "FAIL", Absent: "no
 
 func (v Verdict) String() string { return words[v] }
 
-// MarshalText implements [encoding.TextMarshaler].
 func (v Verdict) MarshalText() ([]byte, error) { return []byte(strings.ToLower(words[v])), nil }
 
 // WarnIf warns if bad is true.
@@ -47,13 +45,11 @@ type Finding struct {
 	Hint    string  `json:"hint,omitempty"` // replaces the check's own
 }
 
-// Row is one line of the table.
 type Row struct {
 	Name string `json:"name"`
 	Finding
 }
 
-// Found is OK with a detail.
 func Found(detail string) Finding { return Finding{Detail: detail} }
 
 // Write prints a line for each check that needs attention, with its hint, one for all that

@@ -162,7 +162,6 @@ type BesideProcess struct {
 // IsOwn reports whether the user's program runs the service.
 func (o Own) IsOwn() bool { return len(o.Command) > 0 || o.URL != "" }
 
-// running reports mistakes in a program that already runs.
 func (v validation) running(at string, s Service) {
 	if _, err := s.Address(); err != nil {
 		v.report(join(at, "url"), err.Error(), "write the address without a path; factors.route has the path")
@@ -197,7 +196,6 @@ func (o Own) Address() (netip.AddrPort, error) {
 	return at, nil
 }
 
-// command reports mistakes in the command line and environment of a program.
 func (v validation) command(at string, s Service) {
 	known := Addresses{Callees: map[string]netip.AddrPort{}}
 	for j, c := range s.Calls {
@@ -248,7 +246,6 @@ func ReservedBeside(name string) bool { return slices.Contains(besideReserved, n
 
 var besideReserved = []string{"app", "sidecar", "control", "load", "tare"}
 
-// words reports mistakes in a command line.
 func (v validation) words(path string, words []string, known Addresses) {
 	if words[0] == "" {
 		v.report(path, "the name of the program is empty", "")
@@ -277,7 +274,6 @@ func (v validation) placeholders(path, text string, known Addresses) {
 	}
 }
 
-// names lists the placeholders.
 func (a Addresses) names() []string {
 	all := []string{"port", "host"}
 	for _, callee := range slices.Sorted(maps.Keys(a.Callees)) {
@@ -341,7 +337,6 @@ type Addresses struct {
 // Placeholders of a callee, after its name and a dot.
 var calleeParts = []string{"url", "host", "port"}
 
-// placeholder returns the value of ${name}.
 func (a Addresses) placeholder(name string) (string, bool) {
 	switch name {
 	case "host":

@@ -13,7 +13,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 )
 
-// FixedSize is always n bytes.
 func FixedSize(n int64) Sizes {
 	return Sizes{spread{kind: fixed, a: float64(n), text: Size(n).String()}}
 }
@@ -30,7 +29,6 @@ func (t Times) Mean() time.Duration { return time.Duration(t.mean()) }
 // Mean is the mean of the sizes in bytes, without the bound [MaxSize].
 func (s Sizes) Mean() float64 { return s.mean() }
 
-// UnmarshalScalar implements [strict.Scalar].
 func (t *Times) UnmarshalScalar(text string) error {
 	s, err := parseSpread(text, t.Wants(), float64(MaxTime), func(text string) (float64, error) {
 		var d Duration
@@ -73,12 +71,10 @@ const (
 	maxSigma   = 10
 )
 
-// FixedTime is always d.
 func FixedTime(d time.Duration) Times {
 	return Times{spread{kind: fixed, a: float64(d), text: Duration(d).String()}}
 }
 
-// UnmarshalScalar implements [strict.Scalar].
 func (s *Sizes) UnmarshalScalar(text string) error {
 	p, err := parseSpread(text, s.Wants(), MaxSize, func(text string) (float64, error) {
 		var n Size
@@ -91,12 +87,10 @@ func (s *Sizes) UnmarshalScalar(text string) error {
 	return err
 }
 
-// Wants describes the text for messages.
 func (Times) Wants() string {
 	return "a time such as 100ms, or uniform(5ms, 20ms), exponential(10ms), lognormal(10ms, 0.5), buckets(0s:9, 1s:1)"
 }
 
-// Wants describes the text for messages.
 func (Sizes) Wants() string {
 	return "a size such as 1KiB, or uniform(1KiB, 4KiB), exponential(2KiB), lognormal(2KiB, 0.5), buckets(1KiB:9, 1MiB:1)"
 }
@@ -141,7 +135,6 @@ func (s spread) IsZero() bool { return s.kind == unset }
 // String returns the distribution in the syntax of [Times].
 func (s spread) String() string { return s.text }
 
-// MarshalText writes the parser's syntax.
 func (s spread) MarshalText() ([]byte, error) { return []byte(s.text), nil }
 
 func (s spread) draw(most float64) float64 {

@@ -67,20 +67,15 @@ func apply(rules []Rule, t *Task) bool {
 }
 
 func (r Rule) matches(t Task) bool {
-	for label, want := range r.PodLabel {
-		got, has := t.Labels[label]
-		if !has || !match(want, got) {
-			return false
-		}
-	}
-	return (r.Namespace == "" || match(r.Namespace, t.Namespace)) &&
-		(r.Pod == "" || match(r.Pod, t.Pod)) &&
-		(r.Service == "" || match(r.Service, t.Service)) &&
-		(r.Container == "" || match(r.Container, t.Container))
+	return has(t.Labels, r.PodLabel) &&
+		(r.Namespace == "" || Match(r.Namespace, t.Namespace)) &&
+		(r.Pod == "" || Match(r.Pod, t.Pod)) &&
+		(r.Service == "" || Match(r.Service, t.Service)) &&
+		(r.Container == "" || Match(r.Container, t.Container))
 }
 
-// match compares for equality, or for a prefix where want ends in "*".
-func match(want, got string) bool {
+// Match compares as rules do: for equality, or for a prefix where want ends in "*".
+func Match(want, got string) bool {
 	if prefix, is := strings.CutSuffix(want, "*"); is {
 		return strings.HasPrefix(got, prefix)
 	}
@@ -99,14 +94,12 @@ type Attribution struct {
 // slash or ends in .yaml.
 func LoadAttribution(nameOrPath string, known []Attribution) (Attribution, error) {
 	if !IsPath(nameOrPath) {
-		var names []string
-		for _, a := range known {
-			if a.Name == nameOrPath {
-				return a, nil
-			}
-			names = append(names, a.Name)
+		a, ok := lists.First(known, func(a Attribution) bool { return a.Name == nameOrPath })
+		if !ok {
+			names := lists.Map(known, func(a Attribution) string { return a.Name })
+			return a, fmt.Errorf("unknown attribution %q: known are %s, or the path of a .yaml file", nameOrPath, strings.Join(names, ", "))
 		}
-		return Attribution{}, fmt.Errorf("unknown attribution %q: known are %s, or the path of a .yaml file", nameOrPath, strings.Join(names, ", "))
+		return a, nil
 	}
 	data, err := strict.ReadFile(nameOrPath)
 	if err != nil {

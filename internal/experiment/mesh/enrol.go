@@ -230,21 +230,11 @@ func renderValues(text string, ctx InstallContext) (map[string]any, error) {
 
 // Matches reports whether an object is a leftover.
 func (l Leftover) Matches(group, kind, namespace, name string, labels map[string]string) bool {
-	for label, want := range l.Labels {
-		if got, has := labels[label]; !has || !match(want, got) {
-			return false
-		}
-	}
-	if suffix, is := strings.CutPrefix(l.Name, "*"); is && !strings.HasSuffix(name, suffix) {
-		return false
-	} else if !is && l.Name != "" && !match(l.Name, name) {
+	if suffix, is := strings.CutPrefix(l.Name, "*"); is && !strings.HasSuffix(name, suffix) || !is && l.Name != "" && !Match(l.Name, name) {
 		return false
 	}
-	return l.Kind == kind && l.Group == group && (l.Namespace == "" || match(l.Namespace, namespace))
+	return l.Kind == kind && l.Group == group && (l.Namespace == "" || Match(l.Namespace, namespace)) && has(labels, l.Labels)
 }
-
-// Match compares as rules do: for equality, or for a prefix where want ends in "*".
-func Match(want, got string) bool { return match(want, got) }
 
 // Selects reports whether a pod with these labels belongs to the proxy.
 func (p Proxy) Selects(labels map[string]string) bool {
@@ -254,9 +244,7 @@ func (p Proxy) Selects(labels map[string]string) bool {
 // Objects renders the mesh's own objects.
 func (k Kubernetes) Objects(ctx InstallContext) (streams [][]byte, err error) {
 	var r rendering
-	for _, text := range r.texts("manifests", k.Manifests, ctx) {
-		streams = append(streams, []byte(text))
-	}
+	streams = lists.Map(r.texts("manifests", k.Manifests, ctx), func(text string) []byte { return []byte(text) })
 	return streams, r.err("the objects of the mesh")
 }
 
@@ -300,10 +288,8 @@ func (d Definition) Variant(name string, o Overrides) (Definition, error) {
 	}
 	s.Concurrency = cmp.Or(o.Concurrency, s.Concurrency)
 	if len(o.Environment) > 0 {
-		environment := maps.Clone(s.Environment)
-		if environment == nil {
-			environment = map[string]string{}
-		}
+		environment := map[string]string{}
+		maps.Copy(environment, s.Environment)
 		maps.Copy(environment, o.Environment)
 		s.Environment = environment
 	}
@@ -441,7 +427,6 @@ var setting = regexp.MustCompile(`\$\{[^}]*\}`)
 
 var proxySettings = []string{"image", "concurrency", "environment", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"}
 
-// Any reports whether anything is set.
 func (p ProxySettings) Any() bool { return len(p.set()) > 0 }
 
 // check refuses settings that have no place in the charts. The error has a hint.
@@ -515,7 +500,6 @@ func (p ProxySettings) set() map[string]any {
 	return all
 }
 
-// proxyValues checks the places of the sidecars' settings.
 func (v *validation) proxyValues(k Kubernetes) {
 	const at = "kubernetes.proxyValues"
 	if len(k.ProxyValues.Paths) == 0 && k.ProxyValues.Release == "" {

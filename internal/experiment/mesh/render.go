@@ -85,25 +85,23 @@ func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 	var c Counters
 	v := l.Verify
 	var r rendering
+	features := func(counter func(Feature) string, data any) (all []FeatureCounter) {
+		for _, f := range l.Features() {
+			if text := counter(f); text != "" {
+				all = append(all, FeatureCounter{f.Option, r.text("features", text, data)})
+			}
+		}
+		return all
+	}
 	if ctx.Inbound != nil {
 		c.Inbound = r.text("inbound", v.Inbound, ctx)
 		c.InboundSent = r.text("inboundSent", v.InboundSent, ctx)
 		c.InboundHandshakes = r.text("inboundHandshakes", v.InboundHandshakes, ctx)
 		c.Denied = r.text("denied", v.Denied, ctx)
-		for _, f := range l.Features() {
-			if f.Inbound != "" {
-				c.Features = append(c.Features, FeatureCounter{f.Option, r.text("features", f.Inbound, ctx)})
-			}
-		}
+		c.Features = features(func(f Feature) string { return f.Inbound }, ctx)
 	}
 	for _, out := range ctx.Outbound {
 		data := outboundContext{ctx, out}
-		var features []FeatureCounter
-		for _, f := range l.Features() {
-			if f.Outbound != "" {
-				features = append(features, FeatureCounter{f.Option, r.text("features", f.Outbound, data)})
-			}
-		}
 		c.Outbound = append(c.Outbound, OutboundCounters{
 			Service:    out.Service,
 			Sent:       r.text("outbound", v.Outbound, data),
@@ -111,7 +109,7 @@ func (l Local) Counters(ctx SidecarContext) (Counters, error) {
 			Handshakes: r.text("outboundHandshakes", v.OutboundHandshakes, data),
 			Retries:    r.text("retries", v.Retries, data),
 			Timeouts:   r.text("timeouts", v.Timeouts, data),
-			Features:   features,
+			Features:   features(func(f Feature) string { return f.Outbound }, data),
 		})
 	}
 	return c, r.err("counters of " + ctx.Pod)

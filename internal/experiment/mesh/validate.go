@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/metric"
 )
@@ -44,7 +45,6 @@ func (v *validation) begin(at string, c Control) {
 	v.process = sampleControlContext(c, v.d.Local.Sidecar.Chosen(), maps.Clone(v.control))
 }
 
-// samples are data of the templates of a kind.
 func (v *validation) samples(data string) []any {
 	switch data {
 	case "control":
@@ -70,7 +70,6 @@ func (v *validation) samples(data string) []any {
 	return v.d.Kubernetes.sampleFronts()
 }
 
-// local checks the part for one machine.
 func (v *validation) local(l Local) {
 	s, counts := l.Sidecar, l.Verify.Counts()
 	v.oneOf("local.place", cmp.Or(l.Place, RoleSidecar), RoleSidecar, RoleGateway)
@@ -133,7 +132,6 @@ func (v *validation) option(path, name string) {
 	}
 }
 
-// cluster checks the part for clusters.
 func (v *validation) cluster(k Kubernetes) {
 	if k.Installable() && k.Version == "" {
 		v.report("kubernetes.version", "missing", "add the version that is installed by default")
@@ -260,12 +258,8 @@ func (o Option) mistakes(report func(field, message, hint string)) {
 // mistakes reports a rule for every task, or for a plane that no rule may name: unattributed are tasks without a rule, and node
 // and foreign are not pods of a mesh.
 func (r Rule) mistakes(report func(field, message, hint string)) {
-	var names []string
-	for _, p := range metric.Planes() {
-		if p != metric.Unattributed && p != metric.Node && p != metric.Foreign {
-			names = append(names, string(p))
-		}
-	}
+	planes := lists.Where(metric.Planes(), func(p metric.Plane) bool { return p != metric.Unattributed && p != metric.Node && p != metric.Foreign })
+	names := lists.Map(planes, func(p metric.Plane) string { return string(p) })
 	switch {
 	case r.Plane == "":
 		report("plane", "no plane is given", "planes: "+strings.Join(names, ", "))
@@ -292,10 +286,9 @@ func (k Kubernetes) sampleInstalls() []any {
 }
 
 func (k Kubernetes) sampleEnrols() []any {
-	var all []any
-	for _, inside := range []bool{true, false} {
-		all = append(all, k.sampleEnrol(Way{LoadInside: inside, Services: []ServiceProtocol{{"web", "grpc"}}}))
-	}
+	all := lists.Map([]bool{true, false}, func(inside bool) any {
+		return k.sampleEnrol(Way{LoadInside: inside, Services: []ServiceProtocol{{"web", "grpc"}}})
+	})
 	return append(all, k.sampleFronts()...)
 }
 
@@ -441,7 +434,6 @@ func (v *validation) form(at, text, name string) {
 	}
 }
 
-// oneOf reports a value outside words.
 func (v *validation) oneOf(path, found string, words ...string) {
 	if slices.Contains(words, found) {
 		return

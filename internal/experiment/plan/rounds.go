@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -34,17 +35,19 @@ func (p *Plan) NotInterleaved() string {
 
 // AtOnce lists the treatments that are deployed at once, for each set of them.
 func (p *Plan) AtOnce() [][]Treatment {
-	groups, index := p.groups(), map[group]int{}
-	var all [][]Treatment
-	for _, t := range p.Treatments {
-		i, ok := index[groups[t.ID]]
-		if !ok {
-			i = len(all)
-			index[groups[t.ID]], all = i, append(all, nil)
-		}
-		all[i] = append(all[i], t)
+	groups := p.groups()
+	return together(p.Treatments, func(t Treatment) group { return groups[t.ID] })
+}
+
+// together has a list of the items of each key, in the order of their first.
+func together[T any, K comparable](all []T, of func(T) K) [][]T {
+	var keys []K
+	items := map[K][]T{}
+	for _, x := range all {
+		keys = lists.Add(keys, of(x))
+		items[of(x)] = append(items[of(x)], x)
 	}
-	return all
+	return lists.Map(keys, func(key K) []T { return items[key] })
 }
 
 // interleave puts the trials of each block into rounds, if the experiment's order requires it. A
@@ -239,4 +242,129 @@ func Rounds(trials []Trial) [][]Trial {
 		all = append(all, []Trial{t})
 	}
 	return all
+}
+
+// balancedStream keeps the draws of designs apart from the draws of blocks.
+const balancedStream = 1 << 40
+
+// balancedOrder is the order of n treatments in a block, from 1. Blocks are the rows of
+// Williams designs, each with its treatments and rows in random order. An odd number of
+// treatments has both halves of its rows apart, so that n blocks balance the positions.
+func balancedOrder(n int, seed uint64, block int) []int {
+	rows := designRows(n)
+	source := rand.NewPCG(seed, balancedStream+uint64((block-1)/rows))
+	names := numbers(n)
+	shuffle(names, source)
+	halves := [][]int{numbers(n), numbers(rows - n)}
+	order := make([]int, 0, rows)
+	first := int(below(source, 2))
+	for i := range halves {
+		half := (i + first) % len(halves)
+		shuffle(halves[half], source)
+		for _, row := range halves[half] {
+			order = append(order, row+half*n)
+		}
+	}
+	out := williamsRow(n, order[(block-1)%rows])
+	for i, v := range out {
+		out[i] = names[v]
+	}
+	return out
+}
+
+// williamsRow is a row, from 0, of a Williams design of n treatments. Each treatment is in
+// each position equally often, and directly after each other treatment equally often
+// (Williams, Australian Journal of Scientific Research 1949). An even n has n rows. An odd
+// n has 2n: n rows, a Latin square by themselves, and the same rows backwards.
+func williamsRow(n, row int) []int {
+	out := make([]int, n)
+	for i := range out { // 0, 1, n-1, 2, n-2, … and its shifts
+		v := n - i/2
+		if i%2 == 1 {
+			v = (i + 1) / 2
+		}
+		out[i] = (v + row) % n
+	}
+	if row >= n {
+		slices.Reverse(out)
+	}
+	return out
+}
+
+// designRows is the number of rows of a Williams design.
+func designRows(n int) int {
+	if n%2 == 1 && n > 1 {
+		return 2 * n
+	}
+	return n
+}
+
+// numbers are 0 to n-1.
+func numbers(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// ByMesh is [Plan.Order] of experiments with order by-mesh.
+const ByMesh = "turns"
+
+// keepTogether makes the trials of a mesh consecutive, if the experiment's order requires it. Meshes keep the order of
+// their first trials in the block or run, and trials of a mesh keep their order. Both are random, as in the blocks.
+func (p *Plan) keepTogether(order string) {
+	if order != experiment.OrderByMesh && order != experiment.OrderOnce {
+		return
+	}
+	if p.Order = order; order == experiment.OrderByMesh {
+		p.Order = ByMesh
+	}
+	mesh := map[string]string{}
+	for _, t := range p.Treatments {
+		mesh[t.ID] = t.Levels.Mesh
+	}
+	type turn struct {
+		block int
+		mesh  string
+	}
+	batch(p, func(t Trial) turn {
+		if order == experiment.OrderOnce {
+			return turn{mesh: mesh[t.Treatment]}
+		}
+		return turn{t.Block, mesh[t.Treatment]}
+	})
+}
+
+// batch makes the trials of equal keys consecutive, in the order of their first trials.
+func batch[K comparable](p *Plan, of func(Trial) K) {
+	p.Trials = append(p.Trials[:0], slices.Concat(together(p.Trials, of)...)...)
+	for i := range p.Trials {
+		t := &p.Trials[i]
+		t.Ordinal = i + 1
+		t.ID = trialID(t.Ordinal, t.Treatment, t.Block)
+	}
+}
+
+func trialID(ordinal int, treatment string, block int) string {
+	return fmt.Sprintf("%03d-%s-b%d", ordinal, treatment, block)
+}
+
+// StopsAtWidth reports whether the number of blocks depends on the width of an interval.
+func (p *Plan) StopsAtWidth() bool { return p.Until != "" && p.Until != experiment.UntilValid }
+
+func (p *Plan) ByID() map[string]Treatment {
+	all := map[string]Treatment{}
+	for _, t := range p.Treatments {
+		all[t.ID] = t
+	}
+	return all
+}
+
+// Needed is the number of trials without repetitions.
+func (p *Plan) Needed() int {
+	if p.Until != experiment.UntilValid || p.Blocks == 0 {
+		return len(p.Trials)
+	}
+	return len(p.Trials) / p.Blocks * p.MinBlocks
 }

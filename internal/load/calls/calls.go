@@ -27,14 +27,12 @@ const (
 	maxBody  = 8 << 20  // bytes, of all requests: a profile has at most 16 MiB
 )
 
-// Call is one request of a file.
 type Call struct {
 	load.Call
 	URL    string
 	Weight int // 1 by default
 }
 
-// file reads lines.
 type file struct {
 	name  string
 	lines *bufio.Scanner
@@ -223,7 +221,6 @@ func bodyOf(j jsonCall) ([]byte, error) {
 	return []byte(body), err
 }
 
-// check finds mistakes in a request.
 func (f *file) check(c *Call) error {
 	if _, err := load.ParseTarget(c.URL); err != nil {
 		return f.fail("", "%v", err)

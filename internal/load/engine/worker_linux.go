@@ -8,10 +8,4 @@ import (
 // Supported returns an error on a system without the engine.
 func Supported() error { return nil }
 
-func newWorker(j *job.Job, i int) (worker, error) {
-	w, err := epoll.NewWorker(j, i)
-	if err != nil {
-		return nil, err
-	}
-	return w, nil
-}
+func newWorker(j *job.Job, i int) (worker, error) { return epoll.NewWorker(j, i) }

@@ -309,7 +309,6 @@ func (o *opener) write(c *conn) {
 	}
 }
 
-// event handles an event on c's socket.
 func (o *opener) event(c *conn, writable, readable bool) {
 	if writable && c.isWriting() {
 		o.write(c)

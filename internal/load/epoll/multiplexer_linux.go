@@ -52,7 +52,6 @@ func (m *multiplexer) flushFailed(c *conn, k load.Failure) {
 	}
 }
 
-// sessionEvent handles an event on a session's socket.
 func (m *multiplexer) sessionEvent(c *conn, writable, readable bool) {
 	if writable {
 		m.queueFlush(c)
@@ -176,7 +175,6 @@ func (m *multiplexer) endSession(c *conn, k load.Failure) {
 	m.w.places.reopen(c)
 }
 
-// endStreams ends all requests in flight on c.
 func (m *multiplexer) endStreams(c *conn, k load.Failure) {
 	c.session.Abandon(k)
 	m.finishStreams(c)

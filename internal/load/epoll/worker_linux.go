@@ -137,7 +137,6 @@ func (w *Worker) start(t0 time.Time) {
 	w.places.nextRetry = w.now
 }
 
-// load carries out the worker's share of the load.
 func (w *Worker) load() {
 	w.waitForStart()
 	w.firstRequests()
@@ -199,7 +198,6 @@ func (w *Worker) deadline(c *conn) int64 {
 	return w.now + w.timeout
 }
 
-// turn waits for events and handles them.
 func (w *Worker) turn(wait time.Duration) {
 	asleep := w.now
 	n, errno := w.poll.wait(wait)
@@ -280,10 +278,8 @@ func (w *Worker) begin(c *conn, intended, free int64) {
 	w.exchanges.send(c)
 }
 
-// tick reads the clock.
 func (c *clock) tick() { c.now = int64(time.Since(c.zero)) }
 
-// handle acts on one connection's event.
 func (w *Worker) handle(c *conn, e *unix.EpollEvent) {
 	if c.generation != e.Pad {
 		return

@@ -82,7 +82,6 @@ func Arrived(fd int32, written int) bool {
 	return int64(info.Bytes_sent-info.Bytes_retrans)-int64(info.Bytes_acked)+syn < int64(written)
 }
 
-// reading is one reading of the machine's counters.
 type reading struct {
 	steal, all float64 // CPU seconds since boot
 	pressure   float64 // s since boot in which some task waited for a CPU

@@ -5,6 +5,7 @@ package http2
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
@@ -194,7 +195,6 @@ func (s *Session) open(r *Request) *Stream {
 	return st
 }
 
-// slot is the place of a stream's number.
 func (s *Session) slot(id uint32) *Stream { return &s.streams[int(id>>1)&(len(s.streams)-1)] }
 
 // start frames the header block of a request, and its body as far as the windows allow.
@@ -267,13 +267,7 @@ func (s *Session) end(st *Stream, k load.Failure, status int) {
 
 // forget takes st out of those with body left to be sent.
 func (s *Session) forget(st *Stream) {
-	left := s.pending[:0]
-	for _, other := range s.pending {
-		if other != st {
-			left = append(left, other)
-		}
-	}
-	s.pending, st.unsent = left, false
+	s.pending, st.unsent = slices.DeleteFunc(s.pending, func(other *Stream) bool { return other == st }), false
 }
 
 // Abandon ends every stream for what happened to the connection.
@@ -358,7 +352,7 @@ func (w *window) add(n int64) bool {
 	return n > 0 && w.left <= maxWindow
 }
 
-// returns reports whether n bytes are part of what was sent.
+// returns reports whether n bytes are part of those sent.
 func (w *window) returns(n int64) bool { return n > 0 && w.left+n <= w.most }
 
 // moved is w after a change of the initial window by n bytes.

@@ -3,8 +3,10 @@ package record
 
 import (
 	"crypto/tls"
+	"io"
 	"math"
 	"net/netip"
+	"sync"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -35,11 +37,8 @@ type interval struct {
 
 // tick counts one worker's requests of one second, for the live line.
 type tick struct {
-	index     int
-	intended  int64
-	completed int64
-	errors    int64
-	latency   *hdrhistogram.Histogram // of the answers that came in this second
+	load.Progress
+	latency *hdrhistogram.Histogram // of the answers that came in this second
 }
 
 // Recorder is one worker's memory: no other thread touches it while load runs.
@@ -63,7 +62,7 @@ type Recorder struct {
 // Due counts a request that the schedule asks for at intended.
 func (r *Recorder) Due(intended int64) {
 	r.intervalAt(intended).outstanding++
-	r.live.intended++
+	r.live.Intended++
 	if r.InWindow(intended) {
 		r.Intended++
 		r.slices.due(intended)
@@ -114,7 +113,7 @@ func (r *Recorder) Finish(o *Outcome) {
 	case o.Status == 0:
 		r.lost[o.Kind]++
 	}
-	r.whole.finish(o)
+	r.finishWhole(o)
 	r.answers.finish(o, class == classOK)
 	counted := r.InWindow(o.End)
 	if r.slices.table != nil { // a slice has all of its requests, and the window leaves none over
@@ -127,13 +126,13 @@ func (r *Recorder) Finish(o *Outcome) {
 		r.backlog[1]++
 	}
 	if o.Status != 0 {
-		r.live.completed++
+		r.live.Completed++
 		if counted {
 			r.completed++
 		}
 	}
 	if class != classOK {
-		r.live.errors++
+		r.live.Errors++
 	}
 	put(r.live.latency, response)
 	if s.outstanding--; s.outstanding == 0 && s.closed {
@@ -249,7 +248,7 @@ func newInterval() *interval {
 
 // Publish hands over what happened since the last tick and begins the next.
 func (r *Recorder) Publish(index int) {
-	r.live.index = index
+	r.live.Second = index
 	r.ticks <- r.live
 	r.live = tick{}
 	select {
@@ -339,3 +338,166 @@ func (c *Ticker) Edge(r *Recorder, now int64) {
 	r.process[1] = process
 	c.NextEdge = load.Never
 }
+
+// Collector merges the workers' data once a second. It is the only other goroutine
+// that is active while load runs.
+type Collector struct {
+	profile  *load.Profile
+	progress func(load.Progress)
+	workers  int
+
+	in        chan *interval
+	spare     chan *interval
+	ticks     chan tick
+	spareLive chan *hdrhistogram.Histogram
+	done      chan struct{}
+	idle      sync.WaitGroup
+
+	log     map[time.Duration]*logInterval // by their beginning
+	pending map[int]*pendingTick
+	next    int // the second to be reported next
+}
+
+// pendingTick waits for the other workers' share of the same second.
+type pendingTick struct {
+	tick
+	seen int
+}
+
+func NewCollector(p *load.Profile, progress func(load.Progress)) *Collector {
+	if progress == nil {
+		progress = func(load.Progress) {}
+	}
+	return &Collector{
+		profile: p, progress: progress,
+		// Room for some seconds of every worker: a worker never waits for the collector.
+		in: make(chan *interval, 64*p.Workers), spare: make(chan *interval, 64*p.Workers),
+		ticks: make(chan tick, 64*p.Workers), spareLive: make(chan *hdrhistogram.Histogram, 64*p.Workers),
+		done: make(chan struct{}),
+		log:  map[time.Duration]*logInterval{}, pending: map[int]*pendingTick{},
+	}
+}
+
+func (c *Collector) Recorder() Recorder {
+	from := int64(c.profile.Warmup)
+	t := newTotals()
+	paths, _ := c.profile.Paths()
+	t.routes = make([]routeTotal, len(paths))
+	t.slices = newSliceCounts(c.profile.Slices)
+	if c.profile.AnswersPath != "" {
+		t.Versions = load.NewVersions()
+	}
+	return Recorder{
+		Window:   [2]int64{from, from + int64(c.profile.Measure)},
+		log:      intervalsOf(c.profile.Warmup, c.profile.Measure),
+		finished: c.in, spare: c.spare, ticks: c.ticks, spareLive: c.spareLive,
+		live:       tick{latency: newLive()},
+		closedLoop: c.profile.Rate == 0, wanted: c.profile.Success(),
+		Totals: t,
+	}
+}
+
+// Start starts to collect from a number of workers.
+func (c *Collector) Start(workers int) {
+	c.workers = workers
+	c.idle.Go(func() {
+		for {
+			select {
+			case s := <-c.in:
+				c.merge(s)
+			case t := <-c.ticks:
+				c.tick(t)
+			case <-c.done:
+				c.drain()
+				return
+			}
+		}
+	})
+}
+
+// Finish collects the rest, once every worker has returned.
+func (c *Collector) Finish() {
+	close(c.done)
+	c.idle.Wait()
+}
+
+func (c *Collector) drain() {
+	for {
+		select {
+		case s := <-c.in:
+			c.merge(s)
+		case t := <-c.ticks:
+			c.tick(t)
+		default:
+			return
+		}
+	}
+}
+
+func (c *Collector) merge(s *interval) {
+	sum := c.log[s.from]
+	if sum == nil {
+		sum = &logInterval{to: s.to}
+		c.log[s.from] = sum
+	}
+	sum.merge(s)
+	s.reset()
+	select {
+	case c.spare <- s:
+	default:
+	}
+}
+
+func (c *Collector) tick(t tick) {
+	p := c.pending[t.Second]
+	if p == nil {
+		p = &pendingTick{tick: tick{Progress: load.Progress{Second: t.Second, Phase: phaseOf(c.profile, t.Second)}, latency: newLive()}}
+		c.pending[t.Second] = p
+	}
+	p.seen++
+	p.Intended += t.Intended
+	p.Completed += t.Completed
+	p.Errors += t.Errors
+	p.latency.Merge(t.latency)
+	t.latency.Reset()
+	select {
+	case c.spareLive <- t.latency:
+	default:
+	}
+	for c.pending[c.next] != nil && c.pending[c.next].seen >= c.workers {
+		done := &c.pending[c.next].tick
+		done.P50MS, done.P99MS = float64(done.latency.ValueAtPercentile(50))/1e6, float64(done.latency.ValueAtPercentile(99))/1e6
+		c.progress(done.Progress)
+		delete(c.pending, c.next)
+		c.next++
+	}
+}
+
+// phaseOf returns the phase at the beginning of a second.
+func phaseOf(p *load.Profile, second int) string {
+	at := time.Duration(second) * time.Second
+	switch {
+	case at < p.Warmup:
+		return "warm-up"
+	case at < p.Warmup+p.Measure:
+		return "measure"
+	}
+	return "tail"
+}
+
+func (s *interval) reset() {
+	for c := range classCount {
+		for _, h := range []*hdrhistogram.Histogram{s.response[c], s.service[c]} {
+			if h != nil && h.TotalCount() > 0 {
+				h.Reset()
+			}
+		}
+	}
+	s.lateness.Reset()
+	if s.retried != nil {
+		s.retried.Reset()
+	}
+}
+
+// WriteLog writes the interval log, whose times count from t0.
+func (c *Collector) WriteLog(w io.Writer, t0 time.Time) error { return writeLog(w, t0, c.log) }

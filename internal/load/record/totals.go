@@ -51,7 +51,7 @@ type Totals struct {
 	Reconnects   int64 // after t0
 	opened       int64 // connections, in the window
 	IdleClosed   int64
-	whole        runCounts
+	whole        load.Whole       // but its connections
 	ExtraBytes   int64            // connections on which bytes came after a response, none being awaited
 	LateRests    int64            // times that a rest of a body was sent without more window, of the whole run
 	GoAways      int64            // connections that the server ended by GOAWAY, of the whole run
@@ -67,30 +67,22 @@ type Totals struct {
 	Spin         time.Duration    // in use at the end
 }
 
-// distributions encodes t's histograms.
 func (t *Totals) distributions() *load.Distributions {
-	d := &load.Distributions{}
-	_ = t.each(d, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
-		*encoded, err = (*h).EncodeV2() // writes to memory: cannot fail
-		return err
-	})
-	d.Failed = t.failed.encode()
-	return d
-}
-
-// each pairs every histogram of t with its place in d.
-func (t *Totals) each(d *load.Distributions, do func(h **hdrhistogram.Histogram, encoded *[]byte) error) error {
-	encoded := []*[]byte{&d.Response, &d.Service, &d.Lateness, &d.Own, &d.FirstByte, &d.Message, &d.Connect, &d.Handshake, &d.RoundTrip, &d.Gap}
+	d := &load.Distributions{Failed: t.failed.encode()}
+	encoded := encodedIn(d)
 	for i, h := range t.histograms() {
-		if err := do(h, encoded[i]); err != nil {
-			return err
-		}
+		*encoded[i], _ = (*h).EncodeV2() // writes to memory: cannot fail
 	}
-	return nil
+	return d
 }
 
 func (t *Totals) histograms() []**hdrhistogram.Histogram {
 	return []**hdrhistogram.Histogram{&t.response, &t.service, &t.lateness, &t.ownDelay, &t.firstByte, &t.message, &t.connect, &t.handshake, &t.roundTrip, &t.gap}
+}
+
+// encodedIn are the places of the histograms, in their order.
+func encodedIn(d *load.Distributions) []*[]byte {
+	return []*[]byte{&d.Response, &d.Service, &d.Lateness, &d.Own, &d.FirstByte, &d.Message, &d.Connect, &d.Handshake, &d.RoundTrip, &d.Gap}
 }
 
 // counters are the counts that a report has too, each with its place there. Those of several workers or parts are added:
@@ -119,22 +111,22 @@ func (t *Totals) add(w *Totals) {
 		*c[0] += *from[i][0]
 	}
 	t.Unfinished += w.Unfinished
-	t.whole.add(w.whole)
+	t.whole.Sent += w.whole.Sent
+	t.whole.Unanswered += w.whole.Unanswered
+	t.whole.Failed += w.whole.Failed
+	t.whole.Retried += w.whole.Retried
 	t.processCPU += w.processCPU
 	t.Spin = max(t.Spin, w.Spin)
-	for i, n := range w.classes {
-		t.classes[i] += n
+	for _, counts := range [][2][]int64{
+		{t.classes[:], w.classes[:]}, {t.statuses[:], w.statuses[:]}, {t.unsuccessful[:], w.unsuccessful[:]},
+		{t.kinds[:], w.kinds[:]}, {t.lost[:], w.lost[:]}, {t.OpenKinds[:], w.OpenKinds[:]},
+	} {
+		for i, n := range counts[1] {
+			counts[0][i] += n
+		}
 	}
-	for i, n := range w.statuses {
-		t.statuses[i] += n
-	}
-	for i, n := range w.kinds {
-		t.kinds[i] += n
-		t.reasons[i] = cmp.Or(t.reasons[i], w.reasons[i])
-		t.lost[i] += w.lost[i]
-	}
-	for i, n := range w.unsuccessful {
-		t.unsuccessful[i] += n
+	for i, reason := range w.reasons {
+		t.reasons[i] = cmp.Or(t.reasons[i], reason)
 	}
 	t.failed.add(&w.failed)
 	ours, theirs := append(t.histograms(), &t.Gaps.sent, &t.Gaps.intended), append(w.histograms(), &w.Gaps.sent, &w.Gaps.intended)
@@ -152,38 +144,26 @@ func (t *Totals) add(w *Totals) {
 	t.routes = addRoutes(t.routes, w.routes)
 	t.slices.add(&w.slices)
 	t.TLS = cmp.Or(t.TLS, w.TLS)
-	for i, n := range w.OpenKinds {
-		t.OpenKinds[i] += n
-	}
 }
 
-// runCounts counts the requests of the whole run.
-type runCounts struct{ sent, unanswered, failed, retried int64 }
-
-func (w *runCounts) finish(o *Outcome) {
+// finishWhole counts the outcome of a request of the whole run.
+func (t *Totals) finishWhole(o *Outcome) {
 	if o.Sent < 0 {
 		return
 	}
-	w.sent++
-	w.retried += int64(o.Retries)
+	t.whole.Sent++
+	t.whole.Retried += int64(o.Retries)
 	switch {
 	case o.Status == 0:
-		w.unanswered++
+		t.whole.Unanswered++
 	case isError(o.Status):
-		w.failed++
+		t.whole.Failed++
 	}
 }
 
 // isError reports whether a status is an error by its protocol, expected or not.
 func isError(status int) bool {
 	return status >= 400 && status < load.StatusGRPC || status > load.StatusGRPC && status != load.StatusEcho
-}
-
-func (w *runCounts) add(o runCounts) {
-	w.sent += o.sent
-	w.unanswered += o.unanswered
-	w.failed += o.failed
-	w.retried += o.retried
 }
 
 // sliceCounts counts requests by slice, and its zero value is of a load without slices and
@@ -200,7 +180,6 @@ func (c *sliceCounts) due(intended int64) {
 	}
 }
 
-// finish counts the outcome of a request.
 func (c *sliceCounts) finish(o *Outcome, ok bool) {
 	if c.table == nil {
 		return
@@ -327,24 +306,22 @@ func totalsOf(r *load.Report) (Totals, error) {
 	if r.Parts == nil {
 		return t, errors.New("the report has no distributions: it was not made as one of several parts")
 	}
-	err := t.each(r.Parts, func(h **hdrhistogram.Histogram, encoded *[]byte) (err error) {
-		if len(*encoded) == 0 { // of an earlier version
-			return nil
+	errs, encoded := []error{t.failed.decode(r.Parts.Failed)}, encodedIn(r.Parts)
+	for i, h := range t.histograms() {
+		if len(*encoded[i]) > 0 { // else of an earlier version
+			var err error
+			*h, err = hdrhistogram.Decode(*encoded[i])
+			errs = append(errs, err)
 		}
-		*h, err = hdrhistogram.Decode(*encoded)
-		return err
-	})
-	if err == nil {
-		err = t.failed.decode(r.Parts.Failed)
 	}
-	if err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return t, fmt.Errorf("decode distribution: %w", err)
 	}
 	for _, c := range t.counters(r) {
 		*c[0] = *c[1]
 	}
 	if w := r.Whole; w != nil {
-		t.whole = runCounts{w.Sent, w.Unanswered, w.Failed, w.Retried}
+		t.whole = *w
 	}
 	t.processCPU = time.Duration(r.CPUSeconds * 1e9)
 	t.Spin = time.Duration(r.SpinUS * 1e3)
@@ -403,4 +380,116 @@ func (l *logInterval) tagged(tag string) **hdrhistogram.PackedHistogram {
 		places[load.TagResponse+string(name)], places[load.TagService+string(name)] = &l.response[c], &l.service[c]
 	}
 	return places[tag]
+}
+
+type routeTotal struct {
+	n, sum   int64                   // 2xx, and their service times, ns
+	failed   int64                   // all others
+	response *hdrhistogram.Histogram // 2xx, nil until the first
+}
+
+func (t *routeTotal) finish(o *Outcome, class classIndex, response int64) {
+	if class != classOK {
+		t.failed++
+		return
+	}
+	t.n++
+	t.sum += o.End - o.Sent
+	if t.response == nil {
+		t.response = newLive() // coarser: there may be many routes
+	}
+	put(t.response, response)
+}
+
+func (t *routeTotal) add(w *routeTotal) {
+	t.n += w.n
+	t.sum += w.sum
+	t.failed += w.failed
+	if w.response == nil {
+		return
+	}
+	if t.response == nil {
+		t.response = newLive()
+	}
+	t.response.Merge(w.response)
+}
+
+// addRoutes adds b to a, which has as many routes or none yet.
+func addRoutes(a, b []routeTotal) []routeTotal {
+	if len(a) < len(b) {
+		a = append(a, make([]routeTotal, len(b)-len(a))...)
+	}
+	for i := range b {
+		a[i].add(&b[i])
+	}
+	return a
+}
+
+// routesOf are the totals of routes by path, in the order of paths.
+func routesOf(paths []string, totals []routeTotal) map[string]*routeTotal {
+	named := map[string]*routeTotal{}
+	for i, path := range paths {
+		if named[path] = (&routeTotal{}); i < len(totals) {
+			named[path] = &totals[i]
+		}
+	}
+	return named
+}
+
+func routeTimes(totals map[string]*routeTotal) (named map[string]load.RouteTimes) {
+	for path, t := range totals {
+		set(&named, path, t.times())
+	}
+	return named
+}
+
+// encodeRoutes encodes the response times of routes for a merge.
+func encodeRoutes(totals map[string]*routeTotal) (named map[string][]byte) {
+	for path, t := range totals {
+		if t.response != nil {
+			encoded, _ := t.response.EncodeV2() // writes to memory: cannot fail
+			set(&named, path, encoded)
+		}
+	}
+	return named
+}
+
+// set sets the value of a key in a map that is nil until the first.
+func set[V any](m *map[string]V, key string, value V) {
+	if *m == nil {
+		*m = map[string]V{}
+	}
+	(*m)[key] = value
+}
+
+// mergeRoutes adds up the routes of several reports.
+func mergeRoutes(reports []load.Report) (map[string]load.RouteTimes, error) {
+	sums := map[string]*routeTotal{}
+	for i := range reports {
+		for path, r := range reports[i].Routes {
+			part := routeTotal{n: r.Requests, sum: int64(r.MeanMS * 1e6 * float64(r.Requests)), failed: r.Failed}
+			if reports[i].Parts != nil && reports[i].Parts.Routes[path] != nil {
+				var err error
+				if part.response, err = hdrhistogram.Decode(reports[i].Parts.Routes[path]); err != nil {
+					return nil, err
+				}
+			}
+			if sums[path] == nil {
+				sums[path] = &routeTotal{}
+			}
+			sums[path].add(&part)
+		}
+	}
+	return routeTimes(sums), nil
+}
+
+func (t *routeTotal) times() load.RouteTimes {
+	r := load.RouteTimes{Requests: t.n, Failed: t.failed}
+	if t.n > 0 {
+		r.MeanMS = float64(t.sum) / float64(t.n) / 1e6
+	}
+	if t.response != nil {
+		r.ResponseMS = quantiles(t.response, 1e6)
+	}
+	return r
 }

@@ -30,7 +30,6 @@ const (
 	maxAnswer = 1 << 20
 )
 
-// Client calls one worker.
 type Client struct {
 	http  *http.Transport
 	token string

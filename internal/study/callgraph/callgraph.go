@@ -24,7 +24,7 @@ import (
 // MaxBytes bounds a file. Reading one takes some five times its size of memory. A thousand traces are as good as all of a day.
 const MaxBytes = 64 << 20
 
-// Application is what a file shows of an application.
+// Application is an application as a file shows it.
 type Application struct {
 	Graph predict.Graph
 	Rates map[string]float64 // requests/s from outside, by service, nil if the file has none
@@ -75,7 +75,8 @@ type document struct {
 func (c *counts) add(d document) error {
 	switch {
 	case d.ResourceSpans != nil || d.Batches != nil:
-		return c.openTelemetry(append(d.ResourceSpans, d.Batches...))
+		c.openTelemetry(append(d.ResourceSpans, d.Batches...))
+		return nil
 	case bytes.HasPrefix(bytes.TrimSpace(d.Data), []byte("[")):
 		return c.jaeger(d.Data)
 	case d.Data != nil:
@@ -137,6 +138,13 @@ func (c *counts) edge(from, to string) *edge {
 		c.calls[e] = &edge{}
 	}
 	return c.calls[e]
+}
+
+func (c *counts) answersOf(service string) *sizes {
+	if c.answers[service] == nil {
+		c.answers[service] = &sizes{}
+	}
+	return c.answers[service]
 }
 
 // units are the requests, messages and jobs that a service worked on.
@@ -292,12 +300,10 @@ func labelsOf(names []string) map[string]string {
 // reporter keeps the first mistake of a topology.
 type reporter struct{ err error }
 
-// Report implements [app.Reporter].
 func (r *reporter) Report(_, message, advice string) {
 	if r.err == nil {
 		r.err = hint.New(advice, "%s", message)
 	}
 }
 
-// Sound implements [app.Reporter].
 func (r *reporter) Sound(string) bool { return r.err == nil }

@@ -122,13 +122,11 @@ func writeRun(path string, d *result.Dir, record *result.Record) error {
 		return err
 	}
 	h, err := figures.ResponseTimes(d, record)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	case err != nil:
+	}
+	if err != nil || h == nil {
 		return err
-	case h == nil:
-		return nil
 	}
 	return os.WriteFile(path+exportedLog, wrk2Text(record.Load, h), 0o644)
 }

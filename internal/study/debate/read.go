@@ -1,7 +1,11 @@
+// Package debate reads and writes the files of the Great Sidecar Debate, a
+// published comparison of service meshes: sequences of its benchmark become
+// results directories, and results become sequences for its plot script.
 package debate
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -24,7 +29,33 @@ import (
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
 )
+
+// name is the name of the source, the format and the attribution.
+const name = "great-sidecar-debate"
+
+func Source() importer.Source {
+	return importer.Source{Name: name, Doc: "sequences of the Great Sidecar Debate: {rate}-{run}-metrics.csv with wrk2 or oha logs", Read: read}
+}
+
+// Format exports results as sequences.
+func Format() report.Format {
+	return report.Format{Name: name, Doc: "a directory in that project's layout, for its plot script", Export: export}
+}
+
+//go:embed attribution.yaml
+var attribution []byte
+
+// Attribution assigns tasks to planes as the study does. It panics if the embedded file is invalid. Every command reads it
+// for its help.
+var Attribution = sync.OnceValue(func() mesh.Attribution {
+	a, err := mesh.DecodeAttribution("attribution.yaml", attribution)
+	if err != nil {
+		panic(err)
+	}
+	return a
+})
 
 // runFile matches {rate}-{run}-metrics.csv and
 // {rate}-{run}-{generator}[-{pod}].log.
@@ -314,23 +345,22 @@ func checkMeshes(s *importer.Study) {
 				shown = k
 			}
 		}
-		unmeshed := slices.ContainsFunc([]string{"unmeshed", "no-mesh", "none"}, func(n string) bool { return t.Mesh == n })
+		found := "no mesh that is known"
+		if shown >= 0 {
+			found = marks[shown].marker
+		}
+		message := fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found)
 		switch {
 		case shown < 0 && isExported(t.Files): // no component of any mesh
-		case claimed >= 0 && shown != claimed && !slices.ContainsFunc(t.Record.Sampled.Tasks, marks[claimed].is):
-			found := "no mesh that is known"
-			if shown >= 0 {
-				found = marks[shown].marker
-			}
-			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, found),
-				"move the files to where they belong, or rename the directory")
-		case claimed >= 0 && shown >= 0 && shown < claimed && marks[claimed].claim == "istio":
-			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for %s, and its metrics show %s: were two meshes swapped?", t.Files[0], t.Mesh, marks[shown].marker),
-				"move the files to where they belong, or rename the directory")
-		case unmeshed && shown >= 0:
-			t.Invalidate("other-mesh", fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], marks[shown].marker),
-				"move the files to where they belong, or rename the directory")
+			continue
+		case claimed >= 0 && shown != claimed && !slices.ContainsFunc(t.Record.Sampled.Tasks, marks[claimed].is),
+			claimed >= 0 && shown >= 0 && shown < claimed && marks[claimed].claim == "istio":
+		case slices.Contains([]string{"unmeshed", "no-mesh", "none"}, t.Mesh) && shown >= 0:
+			message = fmt.Sprintf("%s is in a directory for no mesh, and its metrics show %s", t.Files[0], found)
+		default:
+			continue
 		}
+		t.Invalidate("other-mesh", message, "move the files to where they belong, or rename the directory")
 	}
 }
 

@@ -23,7 +23,6 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 )
 
-// Source imports runs.
 func Source() importer.Source {
 	return importer.Source{Name: "uds-core", Doc: "resource-usage.log with its vegeta results, one directory {rate}_{replicas} a run", Read: read}
 }
@@ -53,10 +52,7 @@ func read(paths []string, o importer.Options) (*importer.Study, error) {
 	if len(logs) == 0 {
 		return nil, &importer.FileError{Path: strings.Join(paths, ", "), Hinted: hint.Hinted{Err: fmt.Errorf("no %s found", usageLog), Text: "name the directories of the runs, such as 20_1"}}
 	}
-	var dirs []string // of the runs of a mesh
-	for _, log := range logs {
-		dirs = append(dirs, filepath.Dir(filepath.Dir(log)))
-	}
+	dirs := lists.Map(logs, func(log string) string { return filepath.Dir(filepath.Dir(log)) }) // of the runs of a mesh
 	meshes := importer.MeshesOf(dirs)
 	for i, log := range logs {
 		t := trialOf(log, meshes[dirs[i]], inDir[filepath.Dir(log)], o)

@@ -418,13 +418,8 @@ func confirmInUse(ctx context.Context, c *cli.CommandLine, m *meshes.Mesh, name 
 
 // named completes the names of meshes that run in clusters.
 func named(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	var names []string
-	for _, d := range mesh.Builtin() {
-		if d.Kubernetes != nil {
-			names = append(names, d.Name)
-		}
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	all := lists.Where(mesh.Builtin(), func(d mesh.Definition) bool { return d.Kubernetes != nil })
+	return lists.Map(all, func(d mesh.Definition) string { return d.Name }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // bounded sets a deadline: --timeout, by default d.
@@ -494,6 +489,7 @@ func meshChoice(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 // complete returns the options of an experiment file, overridden by the flags.
 func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name string) (experiment.MeshOptions, error) {
 	o := f.choice
+	o.Options, o.Values = map[string]experiment.Text{}, map[string]map[string]any{}
 	if f.file != "" {
 		s, err := c.Read(ctx, f.file, cli.ExperimentOptions{Options: session.Options{Meshes: f.files}})
 		if err != nil {
@@ -501,16 +497,14 @@ func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name strin
 		}
 		from := s.Experiment.MeshSettings(name)
 		o.Version, o.Profile, o.Hub, o.Charts = cmp.Or(o.Version, from.Version), cmp.Or(o.Profile, from.Profile), cmp.Or(o.Hub, from.Hub), cmp.Or(o.Charts, from.Charts)
-		o.Options, o.Values = maps.Clone(from.Options), maps.Clone(from.Values)
+		maps.Copy(o.Options, from.Options)
+		maps.Copy(o.Values, from.Values)
 		o.Image, o.Resources, o.Concurrency, o.Environment = from.Image, from.Resources, from.Concurrency, from.Environment
 	}
 	for _, text := range f.options {
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || key == "" {
 			return o, hint.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
-		}
-		if o.Options == nil {
-			o.Options = map[string]experiment.Text{}
 		}
 		o.Options[key] = experiment.Text(value)
 	}
@@ -526,9 +520,6 @@ func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name strin
 		var values map[string]any
 		if err := yaml.Unmarshal(data, &values); err != nil {
 			return o, hint.Usage(fmt.Errorf("read values %s: %w", file, err), "")
-		}
-		if o.Values == nil {
-			o.Values = map[string]map[string]any{}
 		}
 		o.Values[release] = values
 	}

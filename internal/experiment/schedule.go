@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -73,8 +76,7 @@ func (v scheduleRules) blocks() {
 }
 
 func (v scheduleRules) order() {
-	switch {
-	case v.e.Order != "" || v.doc.Has("order"):
+	if v.e.Order != "" || v.doc.Has("order") {
 		v.check("order", v.e.Order, oneOf("order", orders...))
 	}
 	if v.e.Order == OrderOnce && v.e.Blocks.Until != nil {
@@ -245,7 +247,6 @@ func (b Blocks) MarshalYAML() (any, error) {
 	return plain(b), nil
 }
 
-// MarshalJSON writes the same as MarshalYAML.
 func (b Blocks) MarshalJSON() ([]byte, error) {
 	if b.Until == nil {
 		return json.Marshal(b.Max)
@@ -266,13 +267,11 @@ type Precision struct {
 
 func (p Precision) String() string { return p.text }
 
-// MarshalText writes what UnmarshalScalar reads.
 func (p Precision) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
 // precisionExample is a valid Precision for messages and help.
 const precisionExample = metric.CPUPerRequest + "/total ±2%"
 
-// Wants describes the text for messages.
 func (Precision) Wants() string {
 	return "a metric and half of a width, such as " + precisionExample
 }
@@ -311,4 +310,239 @@ func (p *Precision) UnmarshalScalar(text string) error {
 	}
 	*p = out
 	return nil
+}
+
+// Slices are the time slices of order interleaved.
+type Slices struct {
+	Length Duration `yaml:"length,omitempty" json:"length,omitzero"` // default 100ms
+	// Guard is the end of each slice without load: answers arrive, counters are read.
+	Guard Duration `yaml:"guard" json:"guard"`
+}
+
+var defaultSlices = Slices{Length: Duration(100 * time.Millisecond), Guard: Duration(10 * time.Millisecond)}
+
+// soakSlice is the default length in a soak: an hour of shorter slices has more readings than it needs.
+const soakSlice = Duration(time.Second)
+
+// refreshedSlice is the default length without node agents: it has three refreshes of kubelets with cAdvisor.
+const refreshedSlice = Duration(time.Minute)
+
+// Bounds of a slice. Deployments of a round are loaded for the same time, so a slice is at most as long as
+// a measure phase.
+const (
+	minSlice = Duration(10 * time.Millisecond)
+	maxSlice = Duration(time.Minute)
+)
+
+// completeSlices fills in the defaults of order interleaved.
+func (f *File) completeSlices() {
+	e := f.Experiment
+	if e.Order != OrderInterleaved || e.Batch != nil {
+		return
+	}
+	if !f.Has("slices.length") {
+		if e.Slices.Length = sliceLength(e); e.onCluster() && !e.ByNodeAgent() {
+			e.Slices.Length = refreshedSlice
+		}
+	}
+	if !f.Has("slices.guard") {
+		e.Slices.Guard = min(defaultSlices.Guard, e.Slices.Length/10)
+	}
+}
+
+// interleaving lists what treatments deployed at once cannot have, each with its remedy. Rows without a
+// remedy only keep interleaving from being the default.
+var interleaving = []obstacle{
+	{(*Experiment).onCluster, "a cluster is interleaved only with order: interleaved, because it needs node agents", ""},
+	{func(e *Experiment) bool { return !e.onCluster() && e.Platform.Kind != mesh.OnLocal },
+		"only platforms local and kubernetes deploy several trials at once", "write order: balanced"},
+	{func(e *Experiment) bool { return e.onCluster() && e.Outside() },
+		"a load from outside has no clock in common with the nodes", "remove order, or load.from"},
+	{func(e *Experiment) bool { return e.onCluster() && e.Platform.Namespace != "" },
+		"each treatment needs a namespace of its own", "remove order, or platform.namespace"},
+	{func(e *Experiment) bool { return e.onCluster() && e.foreign() },
+		"applications of others are deployed one at a time", "remove order, or use a topology"},
+	{func(e *Experiment) bool {
+		return e.Blocks.Until != nil && strings.HasPrefix(e.Blocks.Until.Metric, metric.PeakMemory)
+	},
+		"peaks of memory are those of a trial that is alone on the machine", ""},
+	{func(e *Experiment) bool { return e.Load.Profile.Cycle() > 0 },
+		"the rate changes with time, and answers to a burst may arrive in slices of other treatments", ""},
+	{func(e *Experiment) bool { return e.Batch == nil && e.Phases.Measure%sliceLength(e) != 0 },
+		"phases.measure is not a whole number of slices", ""},
+	{func(e *Experiment) bool { return e.waits() > sliceLength(e)/2 },
+		"answers wait longer than half of a slice, so that they would arrive in slices of other treatments", ""},
+	{func(e *Experiment) bool { return len(e.Faults) > 0 },
+		"a fault would also change the figures of other treatments", "remove order, or the faults"},
+	{(*Experiment).Changing,
+		"a change is probed all the time, and in slices of others a treatment has no load", "remove order, or the changes"},
+	{func(e *Experiment) bool {
+		services := backgroundOf(e).services
+		return e.onCluster() && slices.Max(services) > 0
+	},
+		"the control planes of a cluster would know the background services of all treatments", "remove order, or background.services"},
+	{changesBehind,
+		"background services change all the time, also in slices of others", "remove order, or background.changes"},
+	{func(e *Experiment) bool { return len(e.Expect) > 0 },
+		"expectations are checked second by second, and a second has the load of several treatments", "remove order, or the expectations"},
+	{limited,
+		"a throttled sidecar answers in slices of other treatments", "remove order, or the limits of CPU"},
+	{(*Experiment).closedLoop, "rate: max has no schedule to share", "give a rate, or remove order"},
+	{(*Experiment).searches, "each treatment has a highest rate of its own, which is searched alone on the machine", "give a rate, or remove order"},
+	{func(e *Experiment) bool { return otherGenerator(e) != "" }, "only the generator tare can share a schedule", "remove order, or the other generators"},
+}
+
+// sliceLength is the length of a slice on this machine: as written, or by default.
+func sliceLength(e *Experiment) Duration {
+	if e.Phases.Soak > 0 {
+		return cmp.Or(e.Slices.Length, soakSlice)
+	}
+	return cmp.Or(e.Slices.Length, defaultSlices.Length)
+}
+
+// limited reports whether sidecars on this machine have limits of CPU.
+func limited(e *Experiment) bool {
+	return e.Platform.Kind == mesh.OnLocal && slices.ContainsFunc(e.meshes(), func(name string) bool { return e.MeshSettings(name).Resources.Limits.CPU > 0 })
+}
+
+// obstacle is a property of an experiment that an order of trials excludes, with its remedy.
+type obstacle struct {
+	has       func(*Experiment) bool
+	why, hint string
+}
+
+// waits is the longest mean time that answers of an application wait, or 0 if an application is unknown.
+func (e *Experiment) waits() Duration {
+	all, err := e.Topologies()
+	if err != nil {
+		return 0
+	}
+	return Duration(lists.Most(all, app.Topology.Waits))
+}
+
+// NotInterleaved returns why the trials are not interleaved by default, or "" if nothing forbids it.
+func (e *Experiment) NotInterleaved() string {
+	first, _ := lists.First(interleaving, func(o obstacle) bool { return o.has(e) })
+	return first.why
+}
+
+// ByNodeAgent reports whether node agents read the counters of a cluster, so that nothing waits for their refresh.
+func (e *Experiment) ByNodeAgent() bool {
+	return e.onCluster() && (e.Platform.Meter == NodeAgent || e.Platform.Meter == "" && e.Order == OrderInterleaved)
+}
+
+func (v scheduleRules) interleaved() {
+	if v.e.Order != OrderInterleaved {
+		if v.doc.Has("slices") {
+			v.report("slices", "write order: interleaved", "slices need order interleaved")
+		}
+		return
+	}
+	if why, hint := refusal(v.e); why != "" {
+		v.report("order", hint, "the treatments cannot be interleaved: %s", why)
+	}
+	if v.sideBySide(); v.e.Batch != nil { // whole executions
+		return
+	}
+	s := v.e.Slices
+	if s.Guard < 0 || s.Guard > s.Length/2 {
+		v.report("slices.guard", "a tenth of the length is usual", "%v is not between 0 and half of a slice (%v)", s.Guard, s.Length/2)
+	}
+	if s.Length >= minSlice && v.e.Phases.Measure%s.Length != 0 {
+		v.report("phases.measure", "write a multiple of "+s.Length.String(), "%v is not a whole number of slices of %v", v.e.Phases.Measure, s.Length)
+	}
+}
+
+// refusal returns the first reason with a remedy why the trials cannot be interleaved, or "" if there is none.
+func refusal(e *Experiment) (why, hint string) {
+	first, _ := lists.First(interleaving, func(o obstacle) bool { return o.hint != "" && o.has(e) })
+	return first.why, first.hint
+}
+
+// sideBySide refuses meshes that cannot be in one cluster at the same time.
+func (v scheduleRules) sideBySide() {
+	if !v.e.onCluster() {
+		return
+	}
+	var all []mesh.Definition
+	for _, name := range v.e.meshes() {
+		if d, ok := v.definition(name); ok {
+			all = append(all, d)
+		}
+	}
+	if err := mesh.Coexist(all...); err != nil {
+		v.report("order", "write order: by-mesh, one batch per mesh", "the treatments cannot be interleaved: %v", err)
+	}
+}
+
+// Batch makes the programs of the user programs that end, such as a compiler. A trial is executions without a port and
+// without a load.
+type Batch struct {
+	// Prepare is a command before each execution, which is not measured.
+	Prepare []string `yaml:"prepare,flow,omitempty" json:"prepare,omitempty"`
+	// Input is the file on standard input, relative to the experiment file. Empty means no input.
+	Input string `yaml:"input,omitempty" json:"input,omitempty"`
+	// Warmup are executions of each program before its first trial, which are not measured.
+	Warmup int `yaml:"warmup,omitempty" json:"warmup,omitempty"`
+}
+
+const maxWarmup = 1000
+
+// completeBatch removes the phases that only a load has.
+func (f *File) completeBatch() {
+	if f.Experiment.Batch == nil {
+		return
+	}
+	p := &f.Experiment.Phases
+	for path, phase := range map[string]*Duration{"phases.warmup": &p.Warmup, "phases.drain": &p.Drain, "phases.prewarm": &p.Prewarm} {
+		if !f.Has(path) {
+			*phase = 0
+		}
+	}
+}
+
+type batchRules struct{ validation }
+
+func (v batchRules) validate() {
+	if v.e.Batch == nil {
+		return
+	}
+	if !v.local() {
+		v.report("batch", "write platform: {kind: local}", "programs that end run on this machine")
+	}
+	refuse(v.validation, "", []string{"load.requests", "load.targets", "load.headers", "load.webSocket", "load.profile", "faults", "expect", "changes", "background", "starts",
+		"reference", "phases.soak", "slices", "factors.rate", "factors.connections", "factors.route"},
+		"remove it", "a program that ends has no load")
+	for i, name := range v.e.meshes() {
+		if name != "none" {
+			v.report("factors.mesh", "remove it", "a program that ends has no traffic, and level %d is mesh %s", i, clip(name))
+		}
+	}
+	all, _ := v.e.Topologies() // errors are reported elsewhere
+	for _, t := range all {
+		path := "application"
+		if len(v.e.applications()) > 0 {
+			path = "applications." + t.Name
+		}
+		for _, s := range t.Services {
+			port := app.BesideProcess{Command: slices.Concat(s.Prefix, s.Command), Env: s.Env}
+			switch {
+			case len(t.Services) > 1 || len(s.Command) == 0:
+				v.report(path, "write command: [PROGRAM, ARGUMENT, …]", "batch needs one program of your own")
+			case s.UsesHost() || port.UsesPort():
+				v.report(path+".command", "remove batch, if it is a server", "a program that ends has no port")
+			case slices.ContainsFunc(s.Beside, func(b app.BesideProcess) bool { return b.Attaches(s.Name) }):
+				v.report(path+".beside", "let it start the program, as prefix: py-spy record -- PROGRAM", "a program that ends may be over before a process attaches to it")
+			}
+		}
+	}
+}
+
+func batchRows() []fieldRow {
+	return []fieldRow{
+		{"batch", "The programs end, such as a compiler: a trial is executions, as many as fit into phases.measure, at least one. With order: interleaved, which is the default, the programs of a block are executed in turn, with an empty program whose time is subtracted from executions below 5 ms.", nil, nil},
+		{"batch.prepare", "Command before each execution, not measured: [make, clean].", nil, nil},
+		{"batch.input", "File on standard input, relative to this file; default: no input.", nil, nil},
+		{"batch.warmup", "Executions of each program before the first trial, not measured.", 0, between(0, maxWarmup, "")},
+	}
 }
