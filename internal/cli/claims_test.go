@@ -101,7 +101,7 @@ func shown(r *answer.Report, form string, c report.Claim) bool {
 	if c.OfRatio {
 		want = append(want, 100*(c.Amount.Estimate-1))
 	}
-	if strings.Contains(c.Sentence, "thousandths of a core") {
+	if strings.Contains(c.Sentence, "millicores") {
 		want = append(want, 1000*c.Amount.Estimate)
 	}
 	half, _ := c.Amount.HalfWidth() // digits follow the interval

@@ -48,13 +48,14 @@ func TestColumns(t *testing.T) {
 		clitest.Unpack(t, archive, dir)
 		reports, verified = append(reports, "report "+dir, "report --all "+dir, "watch --plain --speed 0 "+dir), append(verified, "verify "+dir)
 	}
-	server := httptest.NewServer(http.NotFoundHandler())
+	server, good := httptest.NewServer(http.NotFoundHandler()), httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
+	defer good.Close()
 	forecast := "forecast --graph echo --rate 200 --from runs/curve --prices examples/prices.yaml"
 	const ofKubernetes, ofScripts = "a command of tare-kube", "printed for programs"
 	calls := map[string][]string{
 		"weigh": {"weigh --help-all"}, "ab": {"ab --from runs/ab-own"}, "run": {"run --help"},
-		"load":   {"load " + server.URL + " -n 20 -c 2"},
+		"load":   {"load " + server.URL + " -n 20 -c 2", "load " + good.URL + " --find-max errors<50% -r 300 -z 50ms"},
 		"report": append(reports, "report --cost examples/prices.yaml runs/weigh-python"), "compare": {"compare runs/curve runs/curve --anyway", "compare --all runs/ab-own runs/ab-own --anyway"},
 		"serve": {"serve runs"}, "watch": {"watch --plain --speed 0 runs/ab-own"}, "size": {"size --rate 300 --from runs/curve --prices examples/prices.yaml"}, "forecast": {forecast},
 		"plan": nil, "doctor": {"doctor --all"}, "import": {"import fortio examples/fortio --out runs/fortio-COLUMNS --report"}, "verify": verified, "list": nil, "version": {"version"},

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/must"
@@ -82,6 +85,29 @@ func TestFindMax(t *testing.T) {
 	found, page, err = findMax(t, served(1e6, 0), "--find-max", "p99 < 50ms", "-r", "1000")
 	if d := difftest.Of("exitCode(err)", exitCode(err), console.Undecided, "len(found.Probes)", len(found.Probes), 3, `strings.Contains(page, "Undecided: no probe shows")`, strings.Contains(page, "Undecided: no probe shows"), true, `strings.Contains(page, "the generator was the limit")`, strings.Contains(page, "the generator was the limit"), true); d != "" {
 		t.Errorf("%s: a generator at its limit: %v, %+v\n%s", d, err, found, page)
+	}
+}
+
+// The page of a search keeps within the columns, whatever was found.
+func TestFindMaxColumns(t *testing.T) {
+	const objective = "errors < 10%, p50 < 20ms, p90 < 40ms, p99 < 50ms"
+	for _, columns := range widths {
+		t.Setenv("COLUMNS", fmt.Sprint(columns))
+		for name, search := range map[string]struct {
+			run  probeFunc
+			args []string
+		}{
+			"found": {served(300, 1e9), []string{objective}}, "above": {served(1e6, 1e9), []string{objective, "-r", "100000"}},
+			"below": {served(300, 1e9), []string{"p99 < 5ms, " + objective}}, "undecided": {served(1e6, 0), []string{objective, "-r", "1000"}},
+		} {
+			_, page, _ := findMax(t, search.run, append([]string{"--find-max"}, search.args...)...)
+			for _, line := range tooWide(page, columns) {
+				t.Errorf("%s: %d columns of %d: %s", name, ansi.StringWidth(line), columns, line)
+			}
+			if !strings.Contains(page, "Probes") {
+				t.Errorf("%s: no probes in\n%s", name, page)
+			}
+		}
 	}
 }
 

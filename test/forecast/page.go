@@ -38,7 +38,7 @@ type quantity struct {
 }
 
 var quantities = []quantity{
-	{"CPU", "thousandths of a core", 1000, func(a application) float64 { return a.cpu }, func(f predict.Forecast) *predict.Amount { return &f.CPU }},
+	{"CPU", "millicores", 1000, func(a application) float64 { return a.cpu }, func(f predict.Forecast) *predict.Amount { return &f.CPU }},
 	{"memory", "MiB", 1, func(a application) float64 { return a.memory }, func(f predict.Forecast) *predict.Amount { return &f.Memory }},
 	{"median", "ms added", 1, application.added, func(f predict.Forecast) *predict.Amount { return f.Latency }},
 }

@@ -54,7 +54,7 @@ func TestCurvesOfForecastsHaveTheirOwnTitles(t *testing.T) {
 		t.Error("contents without one of five curves")
 	}
 	must.Contain(t, b.String(),
-		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"CPU, thousandths of a core"`,
+		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"CPU, millicores"`,
 		`"title":"inbound calls, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Memory, MiB"`,
 		`"title":"each of 3 calls with the mesh, http1, responseSize 2KiB, connections 5","x":"requests per second through one proxy","y":"Share of the median response, ms"`,
 		`"title":"each of 3 calls without a mesh, http1, responseSize 2KiB, connections 5"`,

@@ -118,7 +118,7 @@ type document struct {
 	Gates                               string // their outcome, empty without gates
 	Answer, Setup                       []string
 	Band                                []card
-	Levels                              *report.LevelTable // CPU by treatment and level, or differences of an import; nil for other reports
+	Levels                              *report.LevelTable // changes, CPU by treatment and level, or differences of an import; nil for other reports
 	Parts                               []Part
 	Steps                               []report.NextRun
 	Warnings                            []warning
@@ -159,7 +159,7 @@ func Write(w io.Writer, s Source) error {
 	}
 	d := document{
 		Name: s.Report.Experiment, Description: report.Subtitle(s.Report),
-		Load: report.LoadLine(s.Report), Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: cmp.Or(report.LevelsOf(s.Report), report.ImportedOf(s.Report)), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Load: report.LoadLine(s.Report), Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: cmp.Or(report.ChangesOf(s.Report), report.LevelsOf(s.Report), report.ImportedOf(s.Report)), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
 	for i, line := range d.Answer {

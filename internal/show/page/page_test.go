@@ -46,7 +46,7 @@ func TestPageNamesTheDoubt(t *testing.T) {
 	s := answertest.Quickstart()
 	s.Blocks = 3
 	_, text := written(t, s)
-	for _, want := range []string{"<p>Only three repetitions: "} {
+	for _, want := range []string{"<p>Only three repetitions, "} {
 		if !bytes.Contains(text, []byte(want)) {
 			t.Errorf("no %q", want)
 		}

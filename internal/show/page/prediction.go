@@ -115,7 +115,7 @@ func WriteForecasts(w io.Writer, f report.Forecasts, tare string) error {
 
 // usedCurve draws a curve at the sizes of messages of its busiest place, with the services on it.
 func usedCurve(u predict.Used) Curve {
-	unit, scale := "CPU, thousandths of a core", 1000.0
+	unit, scale := "CPU, millicores", 1000.0
 	switch u.Kind {
 	case predict.Memory:
 		unit, scale = "Memory, MiB", 1
@@ -159,7 +159,7 @@ func WriteSizes(w io.Writer, s report.Sizes, tare string) error {
 			continue // the mean has no axis
 		}
 		name := report.SizedName(s, size)
-		p.Curves = append(p.Curves, curveOf(size, size.Curve, name, "CPU, thousandths of a core", 1000), curveOf(size, size.MemoryCurve, name, "Memory, MiB", 1))
+		p.Curves = append(p.Curves, curveOf(size, size.Curve, name, "CPU, millicores", 1000), curveOf(size, size.MemoryCurve, name, "Memory, MiB", 1))
 	}
 	return WritePrediction(w, p)
 }

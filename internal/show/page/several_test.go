@@ -26,7 +26,7 @@ func severalOf(t *testing.T) map[string]other {
 	predicted := page.Prediction{
 		Name: planted, Tare: "v1", Schema: "tare.size/v1", Command: "tare size",
 		Parts:  []page.Part{{Title: planted, Facts: []report.Fact{{Name: "requests", Text: "cpu 190m"}, {Name: "limits", Text: planted}}}},
-		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, thousandths of a core", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: []page.Band{band}, About: planted}},
+		Curves: []page.Curve{{Title: planted, X: "requests per second", Y: "CPU, millicores", Points: [][2]float64{{100, 38}, {300, 90}, {900, 240}}, Line: []page.Band{first, band}, Wanted: []page.Band{band}, About: planted}},
 		Steps:  []report.NextRun{{Step: predict.Step{What: planted}, Command: "tare run " + planted}}, Facts: []report.Fact{{Name: "Results", Text: planted}},
 		Text: func(w io.Writer) error { _, err := io.WriteString(w, planted); return err },
 	}

@@ -191,7 +191,7 @@ func costClaims(v view, after bool) []Claim {
 		lines[0] = c
 	}
 	for _, w := range Warnings(v.r) {
-		if w.Code == answer.MemoryGrows && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
+		if w.Code == answer.MemoryGrows && v.concernsSome(w, []string{compared[0].ID}) && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
 			lines = append(lines, Claim{Form: growthClaim, Subject: compared[0].ID, Reason: w.Code}.fill(sentenceWords{"message": w.Message}))
 		}
 	}
@@ -660,7 +660,7 @@ func sentenceDecimals(i stats.Interval, scale float64) int {
 }
 
 // millicores is the CPU of work that goes on at any rate: per request it would depend on the rate.
-var millicores = quantity{unit: "thousandths of a core", scale: 1000}
+var millicores = quantity{unit: "millicores", scale: 1000}
 
 // leastSteady is the least share of steady work in the added CPU of a request, from which it has a claim of its own.
 const leastSteady = 0.1

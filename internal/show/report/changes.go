@@ -16,29 +16,13 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// changeMetrics are the columns of the table of changes, for each kind.
-var changeMetrics = []string{metric.ChangeFirstNew, metric.ChangeFirstNewMost, metric.ChangeLastOld, metric.ChangeLastOldMost, metric.ChangeFailed, metric.ChangeFailing, metric.ChangeDropped, metric.ChangeCut, metric.ChangeFlaps, metric.ChangeUnchanged, metric.ChangeCPU}
-
-// changesSection is the table of each kind of change.
+// changesSection is the table of changes, the kind by which most requests fail first.
 func changesSection(t text) {
-	for _, kind := range metric.ChangeKinds() {
-		if !t.view.known(metric.Of(metric.ChangesMade, kind.Name)) {
-			continue
-		}
-		t.page.heading("Changes: " + kind.Name)
-		var columns []column
-		for _, base := range changeMetrics {
-			for _, end := range []string{"", metric.ChangeP99, "-control", "-data", "-proxy", "-app"} {
-				if full := metric.Of(base, kind.Name+end); t.view.known(full) {
-					columns = append(columns, withoutKind(t.view.treatmentColumn(full, rows(t.view)), kind.Name))
-				}
-			}
-		}
-		t.byTreatment(columns)
-		for _, tr := range t.view.r.Treatments {
-			if t.view.unrestarted(kind.Name, tr.ID) && !tr.Control {
-				t.page.prose("Nothing restarts " + with(t.view.label.describe(tr.Factors)) + ": a failure there has another cause.")
-			}
+	if g := changeTable(t.view); g != nil {
+		t.page.heading(changesTitle)
+		t.page.table(g, 1)
+		for _, note := range changeNotes(t.view, g) {
+			t.page.prose(note)
 		}
 	}
 	for _, m := range t.view.r.VersionMoves {
@@ -56,7 +40,7 @@ func changePartsSection(t text) {
 	if len(all) == 0 {
 		return
 	}
-	t.page.heading(fmt.Sprintf("Where the time of changes went: diagnosis by what control plane and proxies count (ms, means, %s interval)", t.view.percent()))
+	t.page.heading(fmt.Sprintf("Where the time of changes went: diagnosis by what control plane and proxies count (means in ms, %s interval)", t.view.percent()))
 	var parts []string // of all rows, in the order of time
 	left, unsure := 0, 0.0
 	for _, p := range all {
@@ -83,21 +67,196 @@ func changePartsSection(t text) {
 	}
 	t.page.table(g, 2)
 	t.page.line("")
-	note := fmt.Sprintf("Of every fifth change. The whole is the last answer by the old configuration, and may be up to %s ms longer; the last part is the rest. These changes have no CPU figure.", rough(unsure))
+	note := fmt.Sprintf("A diagnosis of every fifth change. The whole ends with the last answer by the old configuration, and may be up to %s ms longer. The last part is the remainder. These changes have no CPU figure.", rough(unsure))
 	if left > 0 {
 		note += fmt.Sprintf(" Left out: %s whose parts are longer than the whole.", printable.Counted(left, "change"))
 	}
 	t.page.prose(note)
 }
 
-// withoutKind leaves the kind out of a column's heads: the table is of that kind.
-func withoutKind(c column, kind string) column {
-	heads := []string{c.heads[0], strings.TrimLeft(strings.TrimPrefix(c.heads[1], kind), "-, ")}
-	if heads[1] == "" {
-		heads[0] = strings.TrimSuffix(heads[0], ",")
+// changesTitle is the title of the table of changes.
+const changesTitle = "Changes, the worst kind first (mean of failed requests with its interval; times as bounds of the median)"
+
+// ChangesOf is the table of changes for formats that draw the report. It is nil for runs without changes.
+func ChangesOf(r *answer.Report) *LevelTable {
+	v := newView(r)
+	v.short = true
+	g := changeTable(v)
+	if g == nil {
+		return nil
 	}
-	c.heads = heads
-	return c
+	all := &LevelTable{Title: changesTitle, Notes: changeNotes(v, g)}
+	for _, c := range g {
+		all.Heads = append(all.Heads, strings.Join(c.heads, " "))
+	}
+	for i := range g[0].cells {
+		row := lists.Map(g, func(c column) string { return c.cells[i] })
+		if g[0].title[i] {
+			row = row[:1]
+		}
+		all.Rows = append(all.Rows, row)
+	}
+	return all
+}
+
+// changeRow is a kind of change with a treatment. Without a treatment it is the title of the rows below it.
+type changeRow struct {
+	kind metric.ChangeKind
+	of   *compare.Treatment
+}
+
+// changeTable has a row for each kind of change and treatment, and the most important columns first. It is nil for runs without changes.
+func changeTable(v view) grid {
+	treatments := rows(v)
+	var all []changeRow
+	for _, kind := range worstFirst(v) {
+		titled := len(treatments) < 2
+		for i := range treatments {
+			if _, made := treatments[i].Metrics[metric.Of(metric.ChangesMade, kind.Name)]; !made {
+				continue
+			}
+			if !titled {
+				all = append(all, changeRow{kind: kind})
+			}
+			all, titled = append(all, changeRow{kind, &treatments[i]}), true
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	g := grid{{heads: []string{""}, left: true, title: map[int]bool{}}}
+	for i, x := range all {
+		g[0].title[i] = x.of == nil
+		switch {
+		case x.of == nil || len(treatments) < 2:
+			g[0].cells = append(g[0].cells, x.kind.Many)
+		default:
+			g[0].cells = append(g[0].cells, "  "+v.label.withControl(*x.of))
+		}
+	}
+	for _, head := range changeColumns {
+		c := column{heads: strings.Split(head.head, "\n")}
+		for _, x := range all {
+			cell := ""
+			if x.of != nil {
+				cell = head.cell(v, x.kind, *x.of)
+			}
+			c.cells = append(c.cells, cell)
+		}
+		if head.always || slices.ContainsFunc(c.cells, func(cell string) bool { return !slices.Contains([]string{"", unmade, "0"}, cell) }) {
+			g = append(g, c)
+		}
+	}
+	return g
+}
+
+// unmade is a figure that a kind of change does not have, or of which nothing was seen.
+const unmade = "-"
+
+// changeCell is a cell of the table of changes.
+type changeCell func(view, metric.ChangeKind, compare.Treatment) string
+
+// changeColumns are the columns of the table of changes. Those that are not in every table need a figure other than zero.
+var changeColumns = []struct {
+	head   string
+	always bool
+	cell   changeCell
+}{
+	{"failed requests\na change", true, meanOf(metric.ChangeFailed, 1, "")},
+	{"first effect,\nms", false, timeOf(metric.ChangeFirstNew, 0)},
+	{"last old\nanswer, ms", false, timeOf(metric.ChangeLastOld, 0)},
+	{"\nchanges", true, func(_ view, kind metric.ChangeKind, tr compare.Treatment) string {
+		return fmt.Sprint(changesOf(tr, kind))
+	}},
+	{"dropped\nconnections", false, meanOf(metric.ChangeDropped, 1, "")},
+	{"with\nfailures", false, meanOf(metric.ChangeFailing, 100, " %")},
+	{"cut\nrequests", false, meanOf(metric.ChangeCut, 1, "")},
+	{"unchanged\nconnections", false, meanOf(metric.ChangeUnchanged, 1, "")},
+	{"\nflaps", false, meanOf(metric.ChangeFlaps, 1, "")},
+	{"CPU, ms:\ncontrol plane", false, changeCPU("-control")}, {"CPU, ms:\ndata plane", false, changeCPU("-data")}, {"CPU, ms:\na proxy", false, changeCPU("-proxy")}, {"CPU, ms:\napplication", false, changeCPU("-app")},
+	{"first effect,\np99, ms", false, timeOf(metric.ChangeFirstNew, 1)}, {"last old\nanswer, p99, ms", false, timeOf(metric.ChangeLastOld, 1)},
+}
+
+// meanOf is a column of the mean of a metric over changes with its interval: "7.5 (6.2 to 8.8)". A share has none.
+func meanOf(base string, scale float64, unit string) changeCell {
+	return func(_ view, kind metric.ChangeKind, tr compare.Treatment) string {
+		switch e := tr.Metrics[metric.Of(base, kind.Name)]; {
+		case e.N == 0:
+			return unmade
+		case e.Estimate == 0:
+			return "0"
+		case unit != "":
+			return rough(e.Estimate*scale) + unit
+		default:
+			return rough(e.Estimate) + rangeWords(e.Interval)
+		}
+	}
+}
+
+// changeCPU is a column of the CPU of a change.
+func changeCPU(end string) changeCell {
+	return func(_ view, kind metric.ChangeKind, tr compare.Treatment) string {
+		e := tr.Metrics[metric.Of(metric.ChangeCPU, kind.Name+end)]
+		if e.N == 0 {
+			return unmade
+		}
+		return strings.TrimSuffix(figure(e.Interval, 1, false), " ±"+unknown)
+	}
+}
+
+// timeOf is a column of bounds of a time of changes. Of too few changes for a median it is in brackets, from the shortest to the longest.
+func timeOf(base string, quantile int) changeCell {
+	q := metric.ChangeQuantiles[quantile]
+	return func(v view, kind metric.ChangeKind, tr compare.Treatment) string {
+		if base == metric.ChangeFirstNew && !kind.First || base == metric.ChangeLastOld && !kind.Last {
+			return unmade
+		}
+		if seen, known := changeTimes(v, kind, tr, q.Q); known && base == kind.Time {
+			return endsWords(seen.FromMS, *seen.ToMS)
+		}
+		if seen, known := changeTimes(v, kind, tr, 0); known && base == kind.Time && quantile == 0 && (seen.FromMS > 0 || seen.ToMS != nil) {
+			return "(" + withinBounds(&answer.Bounds{FromMS: seen.FromMS, ToMS: seen.ToMS}) + ")"
+		}
+		name := metric.Of(base, kind.Name+q.End)
+		most, _ := metric.UpperBoundOf(name)
+		low, high := tr.Metrics[name], tr.Metrics[most]
+		switch {
+		case low.N == 0:
+			return unmade
+		case high.N == 0:
+			return "over " + rough(low.Estimate)
+		}
+		return endsWords(low.Estimate, high.Estimate)
+	}
+}
+
+// changeNotes explain what a table of changes has.
+func changeNotes(v view, g grid) (notes []string) {
+	has := func(sign string) bool {
+		return slices.ContainsFunc(g, func(c column) bool {
+			return slices.ContainsFunc(c.cells, func(cell string) bool { return strings.HasPrefix(cell, sign) })
+		})
+	}
+	if has("(") {
+		notes = append(notes, "In brackets: from the shortest to the longest, where changes are too few for a median.")
+	}
+	made := func(kind metric.ChangeKind) bool { return v.known(metric.Of(metric.ChangesMade, kind.Name)) }
+	if slices.ContainsFunc(metric.ChangeKinds(), func(kind metric.ChangeKind) bool { return kind.Shown == metric.Outage && made(kind) }) {
+		notes = append(notes, "Of a restart: the first answer after failures, and the last failure.")
+	}
+	for _, kind := range worstFirst(v) {
+		for _, tr := range v.r.Treatments {
+			if v.unrestarted(kind.Name, tr.ID) && !tr.Control {
+				notes = append(notes, fmt.Sprintf("%s end no process %s: a failure there has another cause.", capital(kind.Many), with(v.label.describe(tr.Factors))))
+			}
+		}
+	}
+	return notes
+}
+
+// worstFirst are the kinds of changes, those by which most requests fail first.
+func worstFirst(v view) []metric.ChangeKind {
+	return slices.SortedStableFunc(slices.Values(metric.ChangeKinds()), func(a, b metric.ChangeKind) int { return cmp.Compare(mostFailed(v, b), mostFailed(v, a)) })
 }
 
 // changeForms are the claims about a kind of change in their order: failures before times. none is the form where no treatment has
@@ -111,9 +270,7 @@ var changeForms = []struct {
 
 // changeClaims are about the changes of a run. The kinds by which most requests fail come first.
 func changeClaims(v view) (all []Claim) {
-	kinds := slices.Clone(metric.ChangeKinds())
-	slices.SortStableFunc(kinds, func(a, b metric.ChangeKind) int { return cmp.Compare(mostFailed(v, b), mostFailed(v, a)) })
-	for _, kind := range kinds {
+	for _, kind := range worstFirst(v) {
 		fewest := fewestChanges(v, kind)
 		words := sentenceWords{"blocks": map[bool]string{true: " One block: no intervals."}[v.r.Count.Blocks == 1], "one": kind.One, "many": kind.Many, "reached": kind.Reached, "fewest": fmt.Sprint(fewest), "bound": rough(100 * min(1, 3/float64(max(1, fewest))))}
 		if need := v.r.ChangeMedians; need != nil {
@@ -238,7 +395,7 @@ func medianWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim)
 // tooFewWords are the times of changes that are too few for a median: "2 took 3100 to 3600 ms".
 func tooFewWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
 	seen, known := changeTimes(v, kind, tr, 0)
-	if !known || seen.ToMS == nil && seen.Changes >= metric.ChangeQuantiles[0].From { // they never take effect
+	if !known || seen.ToMS == nil && (seen.FromMS == 0 || seen.Changes >= metric.ChangeQuantiles[0].From) { // unknown, or they never take effect
 		return c
 	}
 	c = part(tr, metric.Of(kind.Time, kind.Name), stats.Interval{Estimate: seen.FromMS}, fmt.Sprintf("%d took %s ms", seen.Changes, withinBounds(&answer.Bounds{FromMS: seen.FromMS, ToMS: seen.ToMS})))
@@ -248,12 +405,28 @@ func tooFewWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim)
 
 // boundWords are bounds in ms, rounded outwards: "at least 39.9, at most 44.1 ms".
 func boundWords(low, high float64) string {
+	least, most := ends(low, high)
+	return fmt.Sprintf("at least %s, at most %s ms", least, most)
+}
+
+// endsWords are bounds in a table: "39.9 to 44.1".
+func endsWords(low, high float64) string {
+	least, most := ends(low, high)
+	if least == most {
+		return least
+	}
+	return least + " to " + most
+}
+
+// ends are bounds rounded outwards.
+func ends(low, high float64) (least, most string) {
 	decimals := max(0, 1-magnitude(high-low))
 	if high <= low {
 		decimals = max(0, 2-magnitude(high))
 	}
-	step := math.Pow(10, float64(min(decimals, 2)))
-	return fmt.Sprintf("at least %s, at most %s ms", fixed(math.Floor(low*step)/step, min(decimals, 2)), fixed(math.Ceil(high*step)/step, min(decimals, 2)))
+	decimals = min(decimals, 2)
+	step := math.Pow10(decimals)
+	return fixed(math.Floor(low*step)/step, decimals), fixed(math.Ceil(high*step)/step, decimals)
 }
 
 // unrestarted reports whether restarts of a kind ended no process with a treatment.

@@ -1,8 +1,8 @@
 package report
 
 import (
-	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,9 +37,9 @@ func TestChangePartsSection(t *testing.T) {
 			{Treatment: "consul", Kind: "route-changed", Changes: 9, Whole: ms(9, 1), Parts: []answer.ChangePart{{Name: "workers", MS: ms(1, 0.5)}}}}}
 	p := newPage(Options{}, false, "")
 	changePartsSection(text{p, newView(r)})
-	got := p.out.String()
+	got := p.text()
 	for _, want := range []string{"diagnosis by what control plane and proxies count", "50.20 ±0.20", "Left out: 2 changes whose parts are longer than the whole.", "up to 1.0 ms longer"} {
-		if !strings.Contains(got, want) {
+		if !strings.Contains(strings.Join(strings.Fields(got), " "), want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
@@ -54,9 +54,9 @@ func TestChanges(t *testing.T) {
 		failed, dropped float64
 		want            []string
 	}{
-		"no failure": {0, 0, []string{"No request failed during a route change. With none in 72 for each treatment, at most 4.2 % of them have failures (95 %).", half}},
+		"no failure": {0, 0, []string{"No request failed during a route change. From 72 changes of each treatment: at most 4.2 % of changes fail requests (95 % confidence).", half}},
 		"failures":   {0.25, 0, []string{"Failed requests during a route change: none in 72 without a mesh, 0.25 with envoy-xds.", half}},
-		"dropped":    {0, 8, []string{"No request failed during a route change. With none in 72 for each treatment, at most 4.2 % of them have failures (95 %).", "Connections that the server dropped during a route change: 8.0 with envoy-xds.", half}},
+		"dropped":    {0, 8, []string{"No request failed during a route change. From 72 changes of each treatment: at most 4.2 % of changes fail requests (95 % confidence).", "Connections that the server dropped during a route change: 8.0 with envoy-xds.", half}},
 	} {
 		proxied := changing("envoy-xds", 53, c.failed)
 		proxied.Metrics[metric.Of(metric.ChangeDropped, "route-changed")] = compare.Estimate{Interval: stats.Interval{Estimate: c.dropped}, N: 2}
@@ -69,7 +69,7 @@ func TestChanges(t *testing.T) {
 		}
 		p := newPage(Options{}, false, "")
 		changesSection(text{p, v})
-		if table := p.out.Bytes(); !bytes.Contains(table, []byte("Changes: route-changed")) || bytes.Contains(table, []byte("endpoint")) || !bytes.Contains(table, []byte("53.0")) {
+		if table := p.text(); !strings.Contains(table, "\n  route changes\n") || strings.Contains(table, "endpoint") || !regexp.MustCompile(`envoy-xds +(0|0\.25) +52 to 67 +72`).MatchString(table) {
 			t.Errorf("%s: table\n%s", name, table)
 		}
 	}
@@ -91,6 +91,94 @@ func TestWorstChangesComeFirst(t *testing.T) {
 	}
 }
 
+// Three kinds of changes are one table: a row for each kind and treatment, the kind by which most requests fail first. It fits into 80
+// columns with what matters: the failed requests with their interval, and the bounds of both times. The page has the same cells.
+func TestChangesOfSeveralKinds(t *testing.T) {
+	of := func(v, half float64) compare.Estimate { return compare.Estimate{Interval: around(v, half), N: 4} }
+	treatments := []compare.Treatment{changing("none", 2.1, 0), changing("envoy-xds", 53, 0)}
+	for i, tr := range treatments {
+		for name, e := range map[string]compare.Estimate{
+			metric.Of(metric.ChangesMade, metric.ProxyRestarted): of(15, 0), metric.Of(metric.ChangeFailed, metric.ProxyRestarted): of(float64(168*i), 12*float64(i)), metric.Of(metric.ChangeFailing, metric.ProxyRestarted): of(float64(i), 0),
+			metric.Of(metric.ChangesMade, metric.CertificateRenewed): of(30, 0), metric.Of(metric.ChangeFailed, metric.CertificateRenewed): of(0.25*float64(i), 0.125),
+			metric.Of(metric.ChangeFirstNew, metric.CertificateRenewed): of(12.07, 1), metric.Of(metric.ChangeFirstNewMost, metric.CertificateRenewed): of(17.23, 1),
+			metric.Of(metric.ChangeDropped, metric.CertificateRenewed): of(0, 0),
+		} {
+			tr.Metrics[name] = e
+		}
+	}
+	r := &answer.Report{Confidence: 0.95, Treatments: treatments, ChangeTimes: []answer.ChangeTimes{
+		{Treatment: "none", Kind: metric.RouteChanged, Changes: 72, Quantile: 0.5, FromMS: 2.13, ToMS: new(2.61)},
+		{Treatment: "envoy-xds", Kind: metric.RouteChanged, Changes: 72, Quantile: 0.5, FromMS: 52.9, ToMS: new(66.2)},
+		{Treatment: "envoy-xds", Kind: metric.ProxyRestarted, Changes: 60, FromMS: 812, ToMS: new(955.0)},
+		{Treatment: "envoy-xds", Kind: metric.CertificateRenewed, Changes: 120, Quantile: 0.5, FromMS: 20.5, ToMS: new(24.0)}}}
+	want := [][]string{{"proxy restarts"}, {"no mesh", "0", "-", "-", "60"}, {"envoy-xds", "168 (156 to 180)", "-", "(812 to 955)", "60"},
+		{"certificate renewals"}, {"no mesh", "0", "12.0 to 17.3", "-", "120"}, {"envoy-xds", "0.25 (0.12 to 0.38)", "12.0 to 17.3", "20.5 to 24.0", "120"},
+		{"route changes"}, {"no mesh", "0", "-", "2.13 to 2.61", "72"}, {"envoy-xds", "0", "-", "52 to 67", "72"}}
+	page := ChangesOf(r)
+	for i, row := range want {
+		got := page.Rows[i]
+		if len(got) > 1 {
+			got = got[:5]
+		}
+		if got[0] = strings.TrimSpace(got[0]); !slices.Equal(got, row) {
+			t.Errorf("row %d of the page: %q, want %q", i, got, row)
+		}
+	}
+	if len(page.Rows) != len(want) || slices.ContainsFunc(page.Heads, func(head string) bool { return strings.Contains(head, "dropped") }) {
+		t.Errorf("page: %q", page)
+	}
+	for _, short := range []bool{true, false} {
+		p := newPage(Options{Width: 80}, false, "")
+		p.short = short
+		v := newView(r)
+		v.short = short
+		changesSection(text{p, v})
+		first, _, _ := strings.Cut(p.text(), "\n\n")
+		lines := strings.Split(first, "\n")
+		at := 0
+		for _, row := range want {
+			for at < len(lines) && !strings.HasPrefix(strings.Join(strings.Fields(lines[at]), " "), strings.Join(row, " ")) {
+				at++
+			}
+		}
+		if at == len(lines) || slices.ContainsFunc(lines, func(line string) bool { return widthOf(line) > 80 }) {
+			t.Errorf("short %v: want the rows %q in\n%s", short, want, p.text())
+		}
+		for _, note := range []string{"In brackets: from the shortest to the longest", "Of a restart: the first answer after failures"} {
+			if !strings.Contains(p.text(), note) {
+				t.Errorf("no %q in\n%s", note, p.text())
+			}
+		}
+	}
+	r.Treatments = treatments[1:] // one treatment needs no titles
+	if rows := ChangesOf(r).Rows; len(rows) != 3 || rows[0][0] != "proxy restarts" || rows[0][1] != "168 (156 to 180)" {
+		t.Errorf("one treatment: %q", rows)
+	}
+	if ChangesOf(&answer.Report{}) != nil {
+		t.Error("a table of changes without changes")
+	}
+}
+
+// Of changes of which nothing was seen there is no time, and a command is not folded.
+func TestChangesWithoutATime(t *testing.T) {
+	tr := changing("envoy", 2, 0)
+	delete(tr.Metrics, metric.Of(metric.ChangeLastOld, metric.RouteChanged))
+	r := &answer.Report{Count: compare.Count{Blocks: 2, Used: 2, Planned: 2}, Method: compare.Paired, Treatments: []compare.Treatment{tr}, ChangeTimes: []answer.ChangeTimes{{Treatment: "envoy", Kind: metric.RouteChanged, Changes: 4}}}
+	if got := sentencesOf(changeClaims(newView(r))); len(got) != 1 || strings.Contains(got[0], "took") {
+		t.Errorf("%q", got)
+	}
+	if got := ChangesOf(r); !slices.Equal(got.Rows[0], []string{"route changes", "0", "72", "0.500"}) {
+		t.Errorf("%q", got)
+	}
+	for width := 30; width < 100; width++ {
+		p := newPage(Options{Width: width}, false, "")
+		p.prose(few(newView(r), nil)[0].Sentence)
+		if !strings.Contains(p.text(), "`--set blocks=8`") {
+			t.Errorf("%d columns:\n%s", width, p.text())
+		}
+	}
+}
+
 // Failures without a restart are marked.
 func TestUnrestarted(t *testing.T) {
 	r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 4)}, Unrestarted: []answer.Unrestarted{{Treatment: "none", Kind: metric.RouteChanged}}}
@@ -101,7 +189,7 @@ func TestUnrestarted(t *testing.T) {
 	}
 	p := newPage(Options{}, false, "")
 	changesSection(text{p, v})
-	if got := p.out.String(); strings.Count(got, "Nothing restarts without a mesh: a failure there has another cause.") != 1 {
+	if got := p.out.String(); strings.Count(got, "Route changes end no process without a mesh: a failure there has another cause.") != 1 {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -55,7 +55,7 @@ var (
 	otherWork       = ClaimForm{"other-work", "Warning: {message}. The figures compare different work."}
 	executedMoved   = ClaimForm{"executions", "{subject} {does} {more} {name} than {base}: {change}, {is}{unit} instead of {was}{unit}."}
 	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}."}
-	executedEmpty   = ClaimForm{"executions-empty", "Subtracted, because executions are shorter than 5 ms: the {wall} of wall time and {cpu} of CPU time that an empty program takes."}
+	executedEmpty   = ClaimForm{"executions-empty", "Executions are shorter than 5 ms, so that the time of an empty program is subtracted: {wall} of wall time, {cpu} of CPU time."}
 	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
 	gatesClaim      = ClaimForm{"gates", "The other gates: {outcomes}."}
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
@@ -71,16 +71,16 @@ var (
 	failureNone     = ClaimForm{"failures-none", "{none}, with any {measured}."}
 	targetClaim     = ClaimForm{"targets", ""}
 	targetMissed    = ClaimForm{"targets-missed", "{open} of {all} missed: {targets}."}
-	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because what was observed does not exclude either: {targets}."}
+	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because the limit is between the observed bounds: {targets}."}
 	targetsMet      = ClaimForm{"targets-met", "Every target was met in every {valid}."}
 	changeFailed    = ClaimForm{"change-failures", "Failed requests during {one}: {each}.{blocks}"}
-	changeNone      = ClaimForm{"change-no-failures", "No request failed during {one}. With none in {fewest} for each treatment, at most {bound} % of them have failures (95 %)."}
+	changeNone      = ClaimForm{"change-no-failures", "No request failed during {one}. From {fewest} changes of each treatment: at most {bound} % of changes fail requests (95 % confidence)."}
 	changeDropped   = ClaimForm{"change-dropped", "Connections that the server dropped during {one}: {each}."}
 	changeMedian    = ClaimForm{"change-median", "Half of the {many} {reached} after {each}."}
 	changeFew       = ClaimForm{"change-few", "Too few {many} for a median: {each}.{needs}"}
 	changeUnlearned = ClaimForm{"change-unlearned", "Connections that {one} never reaches: {each}."}
 	startApp        = ClaimForm{"start-app", "A started application answers after {each}."}
-	startThrough    = ClaimForm{"start-through", "Requests are answered through its sidecar, or without one, after {each}."}
+	startThrough    = ClaimForm{"start-through", "The first request through its sidecar, or to it without one, is answered after {each}."}
 	slopeClaim      = ClaimForm{"slope", "Each {item} of {subject} adds {costs}."}
 	slopeNone       = ClaimForm{"slope-not-shown", "No cost of a {item} is shown."}
 	slopeCurved     = ClaimForm{"slope-curved", "The cost of a {item} depends on their number{costs}."}
@@ -123,7 +123,7 @@ var (
 	forecastNone    = ClaimForm{"forecast-refused", "{about}: no forecast, because {reason}."}
 	doubtClaim      = ClaimForm{"doubt", ""}
 	unmeasuredClaim = ClaimForm{"not-measured", "Not measured, since no trial is valid: {each}."}
-	fewClaim        = ClaimForm{"few-repetitions", "Only {number}{some}: repeat with more before you rely on small differences."}
+	fewClaim        = ClaimForm{"few-repetitions", "Only {number}{some}, too few for small differences: repeat with `--set blocks=8`."}
 	trustClaim      = ClaimForm{"trust", "{words}."}
 	withheldClaim   = ClaimForm{"withheld", "{words}."}
 	smallestClaim   = ClaimForm{"smallest", "{words}."}
@@ -252,19 +252,17 @@ func Claims(r *answer.Report) []Claim {
 	if len(found) == 0 {
 		return nil
 	}
-	first := 1
-	for first < len(found) && found[first].isRow() {
-		first++
-	}
-	all, rest := otherAnswers(r), found[first:]
+	first := firstResult(found)
+	all, rest := otherAnswers(r), found[len(first):]
 	unlike := len(all) > 0
-	all = append(append(all, found[:first]...), emptyClaims(r)...)
+	all = append(append(all, first...), emptyClaims(r)...)
 	if unlike {
-		return append(all, trustClaims(v)...)
+		return append(all, trustClaims(v, true)...)
 	}
-	all = append(all, doubtsOf(v)...)
+	doubted := doubtsOf(v, first)
+	all = append(all, doubted...)
 	all = append(all, rest[:min(len(rest), afterFirst(rest))]...)
-	return append(all, trustClaims(v)...)
+	return append(all, trustClaims(v, doubted != nil)...)
 }
 
 // afterFirst is the number of results after the first one: one, or two of the effects of one treatment or after dropped connections.

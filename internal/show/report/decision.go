@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -29,7 +30,7 @@ func decisionSection(t text) {
 	if len(t.view.r.Decisions) == 0 {
 		return
 	}
-	t.page.heading("Gates")
+	t.page.heading(strings.TrimSuffix(fmt.Sprintf("Gates (%s)", pairsWords(t.view.r.Decisions)), " ()"))
 	gatesTable(t)
 	gateRemarks(t)
 }
@@ -128,12 +129,12 @@ func errorSentence(r *answer.Report) string {
 		})
 	}
 	switch {
-	case doubted(doubtingWarnings...), slices.ContainsFunc(r.Warnings, func(w figures.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }):
-		return "Intervals have no known error: the blocks of this run depend on one another, or differ from all others."
+	case doubted(doubtingWarnings...), slices.ContainsFunc(gateWarnings(r), func(w figures.Warning) bool { return slices.Contains(doubtingWarnings, w.Code) }):
+		return "The error of these intervals is unknown: blocks depend on one another, the difference drifts, or one block differs from all others."
 	case doubted(notWarm):
 		return "Intervals are of programs that were not warm: warm ones may differ less, or more."
 	}
-	return "Intervals hold over all looks: each side is wrong with probability 5 % at most, if blocks are independent and of one kind."
+	return "Each end of an interval is wrong with probability 5 % at most, however often the gates were checked, if blocks are independent and alike."
 }
 
 // outcomeRank puts what does not hold first.
@@ -282,7 +283,7 @@ func decisionLines(v view, d compare.Decision) []string {
 		lines = append(lines, fmt.Sprintf("Shown to be within %+g %s (limit and --detect).", d.Limit+sideOf(d)*d.Detect, d.Unit))
 	}
 	if d.Outcome == compare.Holds {
-		lines = append(lines, fmt.Sprintf("In %s a change that comes in fewer than %.0f %% of blocks may be unseen.",
+		lines = append(lines, fmt.Sprintf("%s may miss a change that occurs in fewer than %.0f %% of blocks.",
 			printable.Counted(d.Pairs, "pair"), 100*stats.ShareBound(0, int64(d.Pairs), unseenLevel)))
 	}
 	lines = append(lines, lostLines(v, d.Lost)...)
@@ -342,14 +343,20 @@ func sideOf(d compare.Decision) float64 {
 // decisionWarnings doubt a decision otherwise.
 var decisionWarnings = []string{"treatments-same", "invalid-trials", "aa-differs", notWarm}
 
-// warningLines are the warnings that doubt a decision.
-func warningLines(r *answer.Report) (all []string) {
-	for _, w := range Warnings(r) {
-		if slices.Contains(decisionWarnings, w.Code) || slices.Contains(doubtingWarnings, w.Code) {
-			all = append(all, "Warning "+w.Code+": "+w.Message)
-		}
+// gateWarnings are the warnings that doubt a decision. Without gates they are about any treatment.
+func gateWarnings(r *answer.Report) []figures.Warning {
+	v, of := newView(r), []string(nil)
+	for _, d := range r.Decisions {
+		of = lists.Add(of, d.Treatment, d.Baseline)
 	}
-	return all
+	return lists.Where(r.Warnings, func(w figures.Warning) bool {
+		return (slices.Contains(decisionWarnings, w.Code) || slices.Contains(doubtingWarnings, w.Code)) && v.concernsSome(w, of)
+	})
+}
+
+func warningLines(r *answer.Report) []string {
+	v := newView(r)
+	return lists.Map(gateWarnings(r), func(w figures.Warning) string { return "Warning " + w.Code + ": " + named(v, w.Message) })
 }
 
 // writeComment writes the gates as the comment of a pull request: the outcome, a table of gates, what differs, and the
@@ -403,32 +410,64 @@ func OutcomesInWords(decisions []compare.Decision) string {
 	return strings.Join(words, ", ")
 }
 
-// gatesTable has a row for each gate. Gates on several treatments have theirs.
+// gatesTable has a row for each gate. Gates on several treatments have theirs. Columns that do not fit beside a gate are below it: the
+// change is the result, and is never left out.
 func gatesTable(t text) {
 	p, decisions := t.page, t.view.r.Decisions
 	if len(decisions) == 0 {
 		return
 	}
-	heads, labels := []string{"gate", "result", "change", "from A to B", "pairs"}, 1
-	if severalSides(decisions) {
-		heads, labels = slices.Insert(heads, 1, "B"), 2
-	}
-	g := gridOf([]int{0, 1, 2}[:labels+1], heads...)
+	g := gridOf([]int{0, 1, 2}, "gate", "B", "result", "change", "from A to B", "pairs")
 	for _, d := range decisions {
 		change := unknown
 		if d.Change != nil {
 			change = ChangeWords(d)
 		}
-		row := []string{GateWords(d), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max)}
-		if labels > 1 {
-			row = slices.Insert(row, 1, nameOf(t.view, d.Treatment))
-		}
-		g.row(row...)
+		g.row(GateWords(d), nameOf(t.view, d.Treatment), string(d.Outcome), change, sides(d), fmt.Sprintf("%d of %d", d.Pairs, d.Max))
 	}
-	p.table(g, labels)
+	if !p.markdown && pairsWords(decisions) != "" { // the heading has them
+		g = g[:5]
+	}
+	if !severalSides(decisions) {
+		g = slices.Delete(g, 1, 2)
+	}
+	labels := slices.IndexFunc(g, func(c column) bool { return c.heads[0] == "result" })
+	if room := p.width - len(tableIndent); p.markdown || p.width == 0 || fitting(g[:labels], g[labels:], room) == len(g)-labels {
+		p.table(g, labels)
+	} else {
+		p.table(narrowed(underTitles(g), room), 1)
+	}
 	if p.markdown { // a list follows
 		p.line("")
 	}
+}
+
+// underTitles is a table whose first column is a line above the rows that have it.
+func underTitles(g grid) grid {
+	rest := gridOf(nil, lists.Map(g[1:], func(c column) string { return c.heads[0] })...)
+	for i := range rest {
+		rest[i].left = g[i+1].left
+	}
+	for _, title := range lists.Add(nil, g[0].cells...) {
+		rest.row(title)
+		for i, of := range g[0].cells {
+			if of == title {
+				cells := lists.Map(g[1:], func(c column) string { return c.cells[i] })
+				cells[0] = "  " + cells[0]
+				rest.row(cells...)
+			}
+		}
+	}
+	return rest
+}
+
+// pairsWords are the pairs of all gates in words, "" if they differ: "after 12 of at most 40 pairs".
+func pairsWords(decisions []compare.Decision) string {
+	d := decisions[0]
+	if slices.ContainsFunc(decisions, func(o compare.Decision) bool { return o.Pairs != d.Pairs || o.Max != d.Max }) {
+		return ""
+	}
+	return fmt.Sprintf("after %d of at most %s", d.Pairs, printable.Counted(d.Max, "pair"))
 }
 
 // severalSides reports whether gates are about several treatments.

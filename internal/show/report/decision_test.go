@@ -5,8 +5,10 @@ import (
 	"encoding/xml"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/answer/effective"
@@ -16,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/answertest"
 )
 
@@ -229,6 +232,44 @@ func TestRemarksOfSeveralTreatments(t *testing.T) {
 	must.OK(t, f.Write(&b, r))
 	if got := b.String(); strings.Count(got, "A is none.") != 1 || strings.Contains(got, "A is the baseline of B") {
 		t.Errorf("one baseline is not named once in\n%s", got)
+	}
+}
+
+// Every gate keeps its change, its interval and both sides in each width, in the short text too: they are the result.
+func TestGatesKeepTheirChange(t *testing.T) {
+	of := func(treatment, text, name string, b float64, outcome compare.Outcome, pairs int) compare.Decision {
+		return compare.Decision{Gate: text, Metric: name, Treatment: treatment, Baseline: "none", Outcome: outcome, Pairs: pairs, Max: 40, Unit: "%",
+			A: new(707.0), B: &b, Change: &stats.Interval{Estimate: 6.4, Low: new(3.1), High: new(9.8)}}
+	}
+	data, median := metric.Of(metric.CPUPerRequest, "data"), metric.Of(metric.Latency, "p50")
+	one := []compare.Decision{of("envoy", data+" < +25%", data, 737, compare.Holds, 12), of("envoy", median+" < +5%", median, 737, compare.Undecided, 12)}
+	several := append(slices.Clone(one), of("envoy-access-log", data+" < +25%", data, 751, compare.Breached, 12))
+	unlike := append(slices.Clone(several), of("nginx", median+" < +5%", median, 766, compare.Holds, 16))
+	for name, gates := range map[string][]compare.Decision{"one treatment": one, "several": several, "of unlike pairs": unlike} {
+		r := gated(t, 0, 3)
+		r.Decisions = gates
+		for _, width := range []int{80, 120, 0} {
+			for _, all := range []bool{true, false} {
+				f, _ := report.Lookup("text", report.Options{All: all, Width: width})
+				var b bytes.Buffer
+				must.OK(t, f.Write(&b, r))
+				_, section, _ := strings.Cut(b.String(), "\nGates")
+				section, _, _ = strings.Cut(section, "\n\n")
+				table := strings.Join(strings.Fields(section), " ")
+				counts := []int{strings.Count(table, "+6.4 %"), strings.Count(table, "(+3.1 to +9.8)"), strings.Count(table, " → ")}
+				if strings.Contains(table, "more column") || slices.ContainsFunc(counts, func(n int) bool { return n < len(gates) }) {
+					t.Errorf("%s, %d columns, all %v: %v of %d gates in\n%s", name, width, all, counts, len(gates), section)
+				}
+				for _, line := range strings.Split(section, "\n") {
+					if n := utf8.RuneCountInString(line); width > 0 && n > width {
+						t.Errorf("%s: %d columns of %d: %s", name, n, width, line)
+					}
+				}
+				if same := name != "of unlike pairs"; strings.Contains(section, "after 12 of at most 40 pairs") != same || strings.Contains(table, "12 of 40") == same {
+					t.Errorf("%s: pairs in\n%s", name, section)
+				}
+			}
+		}
 	}
 }
 

@@ -134,7 +134,7 @@ func adjustedSentences(t text) {
 		all       []string
 	}{
 		{"the position in the block", "JSON has the figures without it.", positions},
-		{"the machine's speed in each block", "These intervals are about the mean over such deployments at the mean speed of this run. They hold if at most 0.15 of a deployment's own deviation passes into what shows the speed: the CPU per request of application and load generator. Ratios are not adjusted.", speeds},
+		{"the machine's speed in each block", "These intervals are about the mean over such deployments at the mean speed of this run. The CPU per request of application and load generator shows the speed. At most 0.15 of a deployment's own deviation may be in it. Ratios are not adjusted.", speeds},
 	} {
 		if x.all != nil {
 			if t.page.markdown {

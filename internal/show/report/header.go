@@ -239,7 +239,7 @@ func OutsideLine(r *answer.Report) string {
 	if len(parts) == 0 {
 		return ""
 	}
-	return "CPU of this machine that nobody in the trial used, per request: " + strings.Join(parts, ", ")
+	return "CPU of this machine outside the trial, per request, compared with the baseline: " + strings.Join(parts, ", ")
 }
 
 // mostDifferences of two configurations are printed, but the JSON has all.

@@ -112,11 +112,12 @@ func levelTableOf(v view) (all levelTable) {
 	return all
 }
 
-// LevelTable is a table of texts with its title. The first column names the rows.
+// LevelTable is a table of texts with its title. The first column names the rows. A row of one cell is the title of those below it.
 type LevelTable struct {
 	Title string
 	Heads []string
 	Rows  [][]string
+	Notes []string // below the table
 }
 
 // LevelsOf are the differences in CPU: a row for each question and a column for each level. It is nil for reports without levels.

@@ -153,7 +153,7 @@ func smallestSection(t text) {
 	if g.empty() {
 		return
 	}
-	t.page.heading("Smallest difference that 4 of 5 such runs show (range: 95 of 100 such runs have it in there)")
+	t.page.heading(fmt.Sprintf("Smallest detectable difference (80 %% power; range: %s interval)", t.view.percent()))
 	t.page.tableAt(g, 1, "")
 }
 

@@ -66,7 +66,7 @@ func legendSection(t text) {
 		if slices.ContainsFunc(t.view.r.Questions, func(q compare.Question) bool { return len(q.Pooled) > 0 }) {
 			of += ", the mean over the levels first"
 		}
-		t.page.prose(fmt.Sprintf("Verdicts: %s confidence for %s together (Holm's method). Each interval is for one comparison alone. One that excludes zero by itself, but is not shown, is widened to all of them. Response times are judged by their ratio.",
+		t.page.prose(fmt.Sprintf("Verdicts: %s confidence for %s together (Holm's method). Each interval is for one comparison alone. Where it excludes zero and no difference is shown, it is widened to hold for all of them. Response times are judged by their ratio.",
 			t.view.percent(), of))
 	}
 	response := "Response time: from the intended start of each request."

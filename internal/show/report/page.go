@@ -151,8 +151,11 @@ func (p *page) folded(s, first, rest string) {
 	writeWrapped(p.out, s, first, rest, width)
 }
 
+// tableIndent is the space before a table.
+const tableIndent = "  "
+
 // table writes columns side by side. The first labels columns name the rows.
-func (p *page) table(columns []column, labels int) { p.tableAt(columns, labels, "  ") }
+func (p *page) table(columns []column, labels int) { p.tableAt(columns, labels, tableIndent) }
 
 // tableAt is a table that begins indent from the left.
 func (p *page) tableAt(columns []column, labels int, indent string) {
@@ -422,7 +425,7 @@ func writeLine(w io.Writer, s string) {
 // that may be copied: its first line after first, the others after rest.
 func writeWrapped(w io.Writer, text, first, rest string, width int) {
 	line, room := first, width
-	for i, word := range words(text) {
+	for i, word := range commands(words(text)) {
 		switch {
 		case i == 0:
 			line += word
@@ -434,6 +437,19 @@ func writeWrapped(w io.Writer, text, first, rest string, width int) {
 		}
 	}
 	writeLine(w, line)
+}
+
+// commands are words with each command of two words in one: it may be copied.
+func commands(all []string) (joined []string) {
+	for i := 0; i < len(all); i++ {
+		word := all[i]
+		if strings.HasPrefix(word, "`") && strings.Count(word, "`") == 1 && i+1 < len(all) && strings.Contains(all[i+1], "`") {
+			i++
+			word += " " + all[i]
+		}
+		joined = append(joined, word)
+	}
+	return joined
 }
 
 // words are the words of a text, each number with its interval and unit, and each comparison in one.

@@ -19,7 +19,7 @@ const (
 	fewWarnings  = 4  // of the section of warnings, below which it is left out
 )
 
-// Ranks of sections. The differences are the result: they are in every short text.
+// Ranks of sections. The differences are the result: they are in every short text, after gates and changes.
 const (
 	differencesRank = 0
 	warningsRank    = 3
@@ -40,7 +40,7 @@ func sectionsOf(r *answer.Report) []shortSection {
 		figures = []shortSection{{differencesRank, 14, differencesSection}, {2, 20, treatmentsSection}}
 	}
 	return slices.Concat([]shortSection{
-		{1, 20, byHandSection}, {1, 10, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {1, 14, failuresSection}, {2, 14, changesSection}, {2, 10, changePartsSection}, {2, 12, controlTimesSection}, {2, 14, startsSection}, {1, 24, backgroundSlopesSection}, {2, 14, boundariesSection},
+		{1, 20, byHandSection}, {differencesRank, 14, decisionSection}, {1, 14, trendsSection}, {1, 20, costSection}, {1, 20, ladderSection}, {2, 14, expectationsSection}, {1, 14, failuresSection}, {differencesRank, 18, changesSection}, {2, 10, changePartsSection}, {2, 12, controlTimesSection}, {2, 14, startsSection}, {1, 24, backgroundSlopesSection}, {2, 14, boundariesSection},
 	}, figures, []shortSection{{6, 14, configurationsSection}, {6, 14, headerSection}, {warningsRank, 8, warningsSection}})
 }
 
@@ -125,7 +125,7 @@ func cut(lines [][]byte, n, few int) [][]byte {
 	switch {
 	case len(lines) <= n:
 		return lines
-	case n < few:
+	case n < max(few, 2):
 		return nil
 	}
 	kept := slices.Clone(lines[:n-1])

@@ -30,7 +30,7 @@ func TestSteadyWorkIsInCores(t *testing.T) {
 	app := metric.Of(metric.CPUPerRequest, "app")
 	beside := variants(compared1(answerCost, 941, 30, compare.Higher), compared1(dataCost, 820, 20, compare.Higher), compared1(app, 120, 30, compare.Higher),
 		compared1(metric.Of(metric.CPUCores, "data"), 0.041, 0.001, compare.Higher), compared1(metric.Of(metric.IdleCPU, "data"), 0.031, 0.002, compare.Higher))
-	if got, want := Claims(beside)[0].Sentence, "agent uses 41.0 ±1.0 thousandths of a core beside the program at 50 requests/s (31.0 ±2.0 without requests); the program itself uses 120 ±30 µs of CPU a request more."; got != want {
+	if got, want := Claims(beside)[0].Sentence, "agent uses 41.0 ±1.0 millicores beside the program at 50 requests/s (31.0 ±2.0 without requests); the program itself uses 120 ±30 µs of CPU a request more."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	within := func() []compare.Comparison {
@@ -45,7 +45,7 @@ func TestSteadyWorkIsInCores(t *testing.T) {
 			inside.Trials = append(inside.Trials, figures.Trial{Treatment: x.id, Block: block, Valid: true, Metrics: map[string]float64{answerCost: x.all, metric.Of(metric.IdlePerRequest, "total"): x.idle}})
 		}
 	}
-	if got, want := Claims(inside)[0].Sentence, "agent uses 31.0 ±2.0 thousandths of a core more without requests; for a request at 50 requests/s it uses 324 ±4 µs more CPU."; got != want {
+	if got, want := Claims(inside)[0].Sentence, "agent uses 31.0 ±2.0 millicores more without requests; for a request at 50 requests/s it uses 324 ±4 µs more CPU."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	little := variants(compared1(answerCost, 941, 30, compare.Higher), compared1(metric.Of(metric.IdleCPU, "total"), 0.001, 0.0002, compare.Higher), compared1(metric.Of(metric.IdlePerRequest, "total"), 20, 4, compare.Higher))

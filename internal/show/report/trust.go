@@ -8,8 +8,10 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
@@ -39,16 +41,18 @@ var doubts = []doubt{
 
 // Forms of doubts about the generator: of the highest rates, and of response times.
 const (
-	generatorLimit = "The load generator sent late in {trials}: the highest rates may be its limit."
-	generatorLate  = "The load generator sent late in {trials}: response times may contain it."
+	generatorLimit = "The load generator sent late in {trials}: the highest rates may be the generator's."
+	generatorLate  = "The load generator sent late in {trials}: response times may contain its delay."
 )
 
 // inBrackets are the details of a message.
 var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 
-func doubtWords(v view, w figures.Warning, form string) string {
+// doubtWords are a warning in the form of its doubt. Of the parts of its message, {lacks} has those about some of the treatments.
+func doubtWords(v view, w figures.Warning, form string, of []string) string {
 	message := named(v, inBrackets.ReplaceAllString(w.Message, ""))
-	_, lacks, _ := strings.Cut(w.Message, ": ")
+	_, parts, _ := strings.Cut(w.Message, ": ")
+	lacks := strings.Join(lists.Where(strings.Split(parts, "; "), func(part string) bool { return common(v.namedIn(part), of) }), "; ")
 	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, message), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
 
@@ -56,18 +60,79 @@ func doubtWords(v view, w figures.Warning, form string) string {
 const fewRepetitions = 3
 
 // doubtsOf are the main reason to distrust the first result, and a line of those that every report has where they are true:
-// a late generator, few repetitions.
-func doubtsOf(v view) []Claim {
-	all := unmeasured(v)
-	w, d := mainWarning(v)
+// a late generator, few repetitions. A doubt about other treatments than those of the result is left out.
+func doubtsOf(v view, first []Claim) []Claim {
+	all, of := unmeasured(v), v.subjects(first)
+	w, d := mainWarning(v, of)
 	if d != nil {
-		all = append(all, Claim{Form: doubtClaim, Reason: w.Code, Sentence: doubtWords(v, w, d.form)})
+		all = append(all, Claim{Form: doubtClaim, Reason: w.Code, Sentence: doubtWords(v, w, d.form, of)})
 	}
-	always := few(v)
+	always := few(v, of)
 	if d == nil || w.Code != "generator-late" {
-		always = append(late(v), always...)
+		always = append(late(v, of), always...)
 	}
 	return append(all, together(doubtClaim, always...)...)
+}
+
+// subjects are the treatments that claims are about, and their baselines. They are nil for claims about the whole run.
+func (v view) subjects(claims []Claim) (ids []string) {
+	for _, c := range claims {
+		for _, id := range []string{c.Subject, c.Baseline} {
+			if q, ok := lists.First(v.r.Questions, func(q compare.Question) bool { return q.ID == id }); ok {
+				ids = lists.Add(ids, q.Treatments...)
+			}
+			ids = lists.Add(ids, v.called(id)...)
+		}
+		ids = lists.Add(ids, v.subjects(c.Of)...)
+	}
+	for _, id := range ids {
+		if base := v.treatment(id).Baseline; base != "" {
+			ids = lists.Add(ids, base)
+		}
+	}
+	return ids
+}
+
+// called are the treatments that a word names: by their identifier, or by their mesh.
+func (v view) called(word string) (ids []string) {
+	for _, tr := range v.r.Treatments {
+		if mesh, ok := tr.Factors[experiment.MeshFactor]; word != "" && (tr.ID == word || ok && Level(mesh) == word) {
+			ids = append(ids, tr.ID)
+		}
+	}
+	return ids
+}
+
+// namedIn are the treatments that a message names outside its brackets.
+func (v view) namedIn(message string) (ids []string) {
+	for _, word := range identifiers.FindAllString(inBrackets.ReplaceAllString(message, ""), -1) {
+		ids = lists.Add(ids, v.called(strings.TrimRight(word, "."))...)
+	}
+	return ids
+}
+
+// concernsSome reports whether a warning is about some of the treatments: those of the trials that have it, or else those that its message
+// names. Without either it is about all. That two treatments are the same is about a result with both.
+func (v view) concernsSome(w figures.Warning, of []string) bool {
+	var ids []string
+	for _, t := range v.r.Trials {
+		left := w.Code == "invalid-trials" && !t.Valid && t.Error == ""
+		if left || w.Trials > 0 && slices.ContainsFunc(t.Warnings, func(x figures.Warning) bool { return x.Code == w.Code }) {
+			ids = lists.Add(ids, t.Treatment)
+		}
+	}
+	if ids == nil {
+		ids = v.namedIn(w.Message)
+	}
+	if w.Code == "treatments-same" && of != nil {
+		return !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(of, id) })
+	}
+	return common(ids, of)
+}
+
+// common reports whether two lists of treatments have one in common. An empty list has all.
+func common(a, b []string) bool {
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(id string) bool { return slices.Contains(b, id) })
 }
 
 // unmeasured names the treatments without a valid trial among others that have some: their absence is no result.
@@ -85,21 +150,21 @@ func unmeasured(v view) []Claim {
 	return []Claim{c.fill(sentenceWords{})}
 }
 
-// late is the share of the trials whose generator sent late, if any did. It is part of their response times.
-func late(v view) []Claim {
+// late is the share of the trials whose generator sent late, if any of some treatments did. It is part of their response times.
+func late(v view, of []string) []Claim {
 	for _, w := range v.r.Warnings {
-		if w.Code == "generator-late" && w.Trials > 0 {
-			return []Claim{{Form: doubtClaim, Reason: w.Code, Amount: &stats.Interval{Estimate: float64(w.Trials)}, Unit: "trials", Sentence: doubtWords(v, w, generatorLate)}}
+		if w.Code == "generator-late" && w.Trials > 0 && v.concernsSome(w, of) {
+			return []Claim{{Form: doubtClaim, Reason: w.Code, Amount: &stats.Interval{Estimate: float64(w.Trials)}, Unit: "trials", Sentence: doubtWords(v, w, generatorLate, of)}}
 		}
 	}
 	return nil
 }
 
-// few is a doubt of few repetitions, or of few valid trials of a treatment.
-func few(v view) []Claim {
+// few is a doubt of few repetitions, or of few valid trials of one of some treatments.
+func few(v view, of []string) []Claim {
 	n, some := v.r.Count.Blocks, ""
 	for _, tr := range v.r.Treatments {
-		if 0 < tr.N && tr.N < n && tr.N <= fewRepetitions {
+		if common([]string{tr.ID}, of) && 0 < tr.N && tr.N < n && tr.N <= fewRepetitions {
 			n, some = tr.N, " of some treatments"
 		}
 	}
@@ -109,11 +174,12 @@ func few(v view) []Claim {
 	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n) + " " + printable.Plural(n, "repetition"), "some": some})}
 }
 
-// mainWarning is the most important warning, with its doubt. Without a doubt it is the first one that has no card of its own.
-func mainWarning(v view) (figures.Warning, *doubt) {
+// mainWarning is the most important warning about some treatments, with its doubt. Without a doubt it is the first one that has no card
+// of its own.
+func mainWarning(v view, of []string) (figures.Warning, *doubt) {
 	for i, d := range doubts {
 		for _, w := range v.r.Warnings {
-			if w.Code == d.code && v.concerns(w) && (d.about == nil || d.about(v)) {
+			if w.Code == d.code && v.concerns(w) && v.concernsSome(w, of) && (d.about == nil || d.about(v)) {
 				return w, &doubts[i]
 			}
 		}
@@ -129,7 +195,7 @@ func mainWarning(v view) (figures.Warning, *doubt) {
 
 // WarningTitle names the most important warning in a few words: "the generator sent late".
 func WarningTitle(r *answer.Report) string {
-	w, _ := mainWarning(newView(r))
+	w, _ := mainWarning(newView(r), nil)
 	return capital(figures.Cause(cmp.Or(w.Code, "none")))
 }
 
@@ -148,8 +214,8 @@ func sentenceOf(v view, s string) string {
 func aboutCapacity(v view) bool { return len(capacityClaims(v)) > 0 }
 
 // trustClaims are the share of the trials that counts, and the smallest effect that they could show.
-func trustClaims(v view) []Claim {
-	all := []Claim{Claim{Form: trustClaim, Amount: &stats.Interval{Estimate: float64(v.r.Count.Used)}, Unit: fmt.Sprintf("of %s", printable.Counted(v.r.Count.Planned, "trial"))}.fill(sentenceWords{"words": TrialsUsed(v.r)})}
+func trustClaims(v view, doubted bool) []Claim {
+	all := []Claim{Claim{Form: trustClaim, Amount: &stats.Interval{Estimate: float64(v.r.Count.Used)}, Unit: fmt.Sprintf("of %s", printable.Counted(v.r.Count.Planned, "trial"))}.fill(sentenceWords{"words": trialsUsed(v.r, doubted)})}
 	for _, c := range []struct {
 		form          ClaimForm
 		metric, words string
@@ -224,8 +290,13 @@ func withheldCure(r *answer.Report) string {
 
 // TrialsUsed is the sentence about the trials that count. It calls all of them valid only without a doubt about them.
 func TrialsUsed(r *answer.Report) string {
+	v := newView(r)
+	return trialsUsed(r, len(doubtsOf(v, firstResult(results(v))))+len(otherAnswers(r)) > 0)
+}
+
+func trialsUsed(r *answer.Report, doubted bool) string {
 	n := r.Count
-	doubted := len(doubtsOf(newView(r)))+len(otherAnswers(r)) > 0 || WithheldTimes(r) != ""
+	doubted = doubted || WithheldTimes(r) != ""
 	switch {
 	case n.Used == n.Planned && n.Used == 1 && !doubted:
 		return "The trial is valid"

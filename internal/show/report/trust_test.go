@@ -25,7 +25,7 @@ func TestMainDoubt(t *testing.T) {
 		warnings          []figures.Warning
 	}{
 		{"none that matters", "", "Too few requests for a high percentile", []figures.Warning{few}},
-		{"late, not about a highest rate", "The load generator sent late in 8 of 12 trials: response times may contain it.", "The generator sent late", []figures.Warning{late}},
+		{"late, not about a highest rate", "The load generator sent late in 8 of 12 trials: response times may contain its delay.", "The generator sent late", []figures.Warning{late}},
 		{"throttled", "CPU limits stopped load-0/load 45.0 % of the time, echo-0/app 30.1 % of the time in 6 of 12 trials: response times contain the pauses.", "CPU limits stopped containers", []figures.Warning{unequal, throttled}},
 		{"unequal", "Unequal work: reference lacks mutual TLS.", "Features differ between meshes", []figures.Warning{few, unequal}},
 		{"the heaviest first", "The treatments were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
@@ -41,20 +41,79 @@ func TestMainDoubt(t *testing.T) {
 			t.Errorf("%s: title %q, want %q", c.name, title, c.title)
 		}
 	}
-	if got, want := doubtWords(newView(&answer.Report{Count: compare.Count{Planned: 12}}), late, generatorLimit), "The load generator sent late in 8 of 12 trials: the highest rates may be its limit."; got != want {
+	if got, want := doubtWords(newView(&answer.Report{Count: compare.Count{Planned: 12}}), late, generatorLimit, nil), "The load generator sent late in 8 of 12 trials: the highest rates may be the generator's."; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	r := reportOf(t, small(nil))
 	r.Warnings, r.Count.Blocks = nil, 3
-	if got := Answer(r); got[1] != "Only three repetitions: repeat with more before you rely on small differences." {
+	if got := Answer(r); got[1] != "Only three repetitions, too few for small differences: repeat with `--set blocks=8`." {
 		t.Errorf("%q", got)
 	}
 	r.Count.Blocks, r.Treatments[1].N = 4, 3
 	r.Warnings = []figures.Warning{late, unequal}
 	want := []string{"Unequal work: reference lacks mutual TLS.",
-		"The load generator sent late in 8 of 12 trials: response times may contain it. Only three repetitions of some treatments: repeat with more before you rely on small differences."}
+		"The load generator sent late in 8 of 12 trials: response times may contain its delay. Only three repetitions of some treatments, too few for small differences: repeat with `--set blocks=8`."}
 	if got := Answer(r); !slices.Equal(got[1:3], want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A doubt about other treatments than those of the first result is not beside it, and of one about several the others are left out.
+func TestDoubtIsAboutTheResult(t *testing.T) {
+	treatment := func(id, base string) compare.Treatment {
+		return compare.Treatment{ID: id, Baseline: base, N: 8, Factors: plan.Factors{"mesh": id}}
+	}
+	trials := func(late string) (all []figures.Trial) {
+		for _, id := range []string{"none", "envoy", "envoy-plaintext"} {
+			trial := figures.Trial{Treatment: id, Valid: true}
+			if id == late {
+				trial.Warnings = []figures.Warning{{Code: "generator-late"}}
+			}
+			all = append(all, trial)
+		}
+		return all
+	}
+	unequal := func(parts string) figures.Warning {
+		return figures.Warning{Code: "unequal-meshes", Message: "the meshes have different features: " + parts}
+	}
+	drifts := func(id string) figures.Warning {
+		return figures.Warning{Code: "effect-drifts", Message: "ratios to the baseline change over the run: " + id + " (correlation 0.9, p 0.001)"}
+	}
+	late := figures.Warning{Code: "generator-late", Trials: 1, Message: "the generator sent late (trial 003-envoy-b1, for one)"}
+	same := figures.Warning{Code: "treatments-same", Message: "envoy and envoy-plaintext had the same effective configuration: their difference is noise"}
+	for name, c := range map[string]struct {
+		gate, late string
+		warning    figures.Warning
+		want       string
+	}{
+		"another's feature":  {"envoy", "", unequal("envoy-plaintext lacks mutual TLS"), ""},
+		"its feature":        {"envoy-plaintext", "", unequal("envoy lacks telemetry; envoy-plaintext lacks mutual TLS"), "Unequal work: envoy-plaintext lacks mutual TLS."},
+		"another's drift":    {"envoy", "", drifts("envoy-plaintext"), ""},
+		"its drift":          {"envoy", "", drifts("envoy"), "Ratios to the baseline change over the run: envoy."},
+		"another's late":     {"envoy", "envoy-plaintext", late, ""},
+		"its baseline's":     {"envoy", "none", late, "The load generator sent late in 1 of 24 trials: response times may contain its delay."},
+		"of both, one alone": {"envoy", "", same, ""},
+	} {
+		r := &answer.Report{Method: compare.Paired, Count: compare.Count{Planned: 24, Used: 24, Blocks: 8}, Trials: trials(c.late), Warnings: []figures.Warning{c.warning},
+			Treatments: []compare.Treatment{treatment("none", ""), treatment("envoy", "none"), treatment("envoy-plaintext", "none")},
+			Decisions:  []compare.Decision{{Gate: "cpu_us_per_request/total < +5%", Metric: answerCost, Treatment: c.gate, Baseline: "none", Outcome: compare.Holds, Change: interval(1, 0.5), Unit: "%"}}}
+		v := newView(r)
+		got := ""
+		if all := doubtsOf(v, firstResult(results(v))); all != nil {
+			got = all[0].Sentence
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+		valid := slices.Contains(Answer(r), "All 24 trials are valid.")
+		if valid != (c.want == "") {
+			t.Errorf("%s: all valid: %v in %q", name, valid, Answer(r))
+		}
+		if c.warning.Code == "effect-drifts" {
+			if doubted := len(warningLines(r)) > 0; doubted != (c.want != "") {
+				t.Errorf("%s: the gates have its warning: %v", name, doubted)
+			}
+		}
 	}
 }
 

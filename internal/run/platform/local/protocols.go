@@ -338,7 +338,7 @@ func (r *request) send(ctx context.Context, client http.Client) (a check.Answer,
 		return a, fmt.Errorf("read the answer: %w", err)
 	}
 	if !r.load.Success()[resp.StatusCode] {
-		return check.Answer{Status: fmt.Sprint(resp.StatusCode)}, fmt.Errorf("status %s, %q", resp.Status, strings.Join(strings.Fields(start.String()), " "))
+		return check.Answer{Status: fmt.Sprint(resp.StatusCode)}, fmt.Errorf("status %s%s, %q", resp.Status, naming(resp.Header), strings.Join(strings.Fields(start.String()), " "))
 	}
 	switch failure := want.Check(resp.StatusCode, size, &content); failure {
 	case loads.FailureNone:

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -180,8 +181,8 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 	defer again.Stop()
 	last, passed := "", 0
 	for began := time.Now(); passed < 2 || passed < times && time.Since(began) < nonceTime || passed < min(times, leastNonces) && time.Since(began) < slowNonces; {
-		before := counted(n.behind)
-		text, err := requestNonce(ctx, through, n.host, n.path, n.protocol)
+		before, all := counted(n.behind), issued(n.behind)
+		text, by, err := requestNonce(ctx, through, n.host, n.path, n.protocol)
 		answered := errors.As(err, new(statusError))
 		if err == nil && !issuedBy(n.behind, text) {
 			answered, err = true, fmt.Errorf("the answer is not of the application's address: %.60q", text)
@@ -209,8 +210,11 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 		case <-ctx.Done():
 		}
 		c.Detail, c.Hint = err.Error(), notForwardedHint
-		if answered {
-			c.Hint = ownAnswerHint
+		switch {
+		case answered && issued(n.behind) == all:
+			c.Detail, c.Hint = fmt.Sprintf("answered by %s itself: %s; no request arrived at the application", name, by), ownAnswerHint
+		case answered:
+			c.Detail, c.Hint = fmt.Sprintf("%s; the whole answer: %s", err, by), ownAnswerHint
 		}
 		if passed > 0 {
 			c.Detail += fmt.Sprintf(" (after %d that came through)", passed)
@@ -230,7 +234,7 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 // Hints for a request that was sent to a proxy, and cannot bypass it.
 const (
 	notForwardedHint = "the proxy does not forward this request to the application; see its configuration and its log in the trial's provenance directory"
-	ownAnswerHint    = "a proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory; a gateway that rewrites requests has translates: true"
+	ownAnswerHint    = "the proxy answers in place of the application: its configuration must allow this request and forward it; see its log in the trial's provenance directory; a gateway that rewrites requests has translates: true"
 )
 
 const repeatsHint = "the proxy repeats requests; remove its retries, or declare provides: {retries: true}"
@@ -240,7 +244,7 @@ func (n *nonces) refuse(ctx context.Context, through netip.AddrPort) int {
 	setRefusing(n.behind, true)
 	defer setRefusing(n.behind, false)
 	before := counted(n.behind)
-	_, _ = requestNonce(ctx, through, n.host, n.path, n.protocol) // it fails
+	_, _, _ = requestNonce(ctx, through, n.host, n.path, n.protocol) // it fails
 	return counted(n.behind) - before
 }
 
@@ -262,6 +266,16 @@ func counted(all []*standIn) (n int) {
 	return n
 }
 
+// issued is the number of requests that arrived, those of the proxies themselves too.
+func issued(all []*standIn) (n int) {
+	for _, s := range all {
+		s.mu.Lock()
+		n += len(s.issued)
+		s.mu.Unlock()
+	}
+	return n
+}
+
 func issuedBy(all []*standIn, nonce string) bool {
 	for _, s := range all {
 		s.mu.Lock()
@@ -274,12 +288,13 @@ func issuedBy(all []*standIn, nonce string) bool {
 	return false
 }
 
-// requestNonce requests one nonce on a connection of its own.
-func requestNonce(ctx context.Context, through netip.AddrPort, host, path, protocol string) (string, error) {
+// requestNonce requests one nonce on a connection of its own. by is the status of the answer, with the headers that name who made it.
+func requestNonce(ctx context.Context, through netip.AddrPort, host, path, protocol string) (nonce, by string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	if protocol == app.TCP {
-		return lineNonce(ctx, through)
+		nonce, err = lineNonce(ctx, through)
+		return nonce, fmt.Sprintf("%.60q", nonce), err
 	}
 	method, body, version := http.MethodGet, []byte(nil), 1
 	switch protocol {
@@ -290,7 +305,7 @@ func requestNonce(ctx context.Context, through netip.AddrPort, host, path, proto
 	}
 	r, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(rootURL(through), "/")+path, bytes.NewReader(body))
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	r.Host = host
 	r.Header.Set("User-Agent", nonceAgent)
@@ -302,7 +317,7 @@ func requestNonce(ctx context.Context, through netip.AddrPort, host, path, proto
 	defer transport.CloseIdleConnections()
 	resp, err := transport.RoundTrip(r)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
@@ -313,7 +328,24 @@ func requestNonce(ctx context.Context, through netip.AddrPort, host, path, proto
 	case protocol == app.GRPC && len(text) > 5:
 		text = text[5:]
 	}
-	return string(text), err
+	return string(text), resp.Status + naming(resp.Header), err
+}
+
+// namingHeaders name the program that made an answer. Others may hold secrets.
+var namingHeaders = []string{"Server", "Via", "Proxy-Status", "Proxy-Authenticate", "X-Squid-Error", "X-Cache", "X-Served-By", "X-Powered-By"}
+
+// naming are those headers of an answer: " (Server: squid/6.13; X-Squid-Error: ERR_ACCESS_DENIED 0)".
+func naming(h http.Header) string {
+	var all []string
+	for _, name := range namingHeaders {
+		if value := h.Get(name); value != "" {
+			all = append(all, name+": "+printable.Clip(printable.Line(value), 60))
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return " (" + strings.Join(all, "; ") + ")"
 }
 
 func lineNonce(ctx context.Context, through netip.AddrPort) (string, error) {
