@@ -225,7 +225,7 @@ var rows = []Row{
 		Source: LatencyLog, Title: "time to recover", Heads: [2]string{"time to", "recover, s"}},
 	{Name: Timeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the load generator",
 		Source: Generator, Title: "timeouts", Heads: [2]string{"", "timeouts"}},
-	{Name: Arrived, Unit: "1", Better: Neither, Doc: "requests that arrived at the services of the faults' targets, retries included, over those that the load sent, from warm-up to end",
+	{Name: Arrived, Unit: "1", Better: Neither, Doc: "requests that arrived at services with faults, retries too, for each one sent, warm-up included",
 		Source: Mesh, Title: "requests that arrived, for each one sent", Heads: [2]string{"arrived per", "request sent"}},
 	{Name: MeshRetries, Unit: "1", Better: Neither, Doc: "requests retried by the data plane",
 		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
