@@ -1,9 +1,11 @@
 package figures
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +15,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // failing writes an interval log of a hundred requests a second, after five
@@ -121,6 +124,46 @@ func TestEndedTaskKeepsItsCost(t *testing.T) {
 	for name, want := range map[string]float64{"cpu_cores/data": 1.3, "memory_mib/data": 55} {
 		if got, ok := f.values[name]; !ok || got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("%s = %v (known: %v), want %v", name, got, ok, want)
+		}
+	}
+}
+
+// Of 1,000 requests sent, 1,021 arrived: 21 are retries. Replicas without a fault, other points and connections do not count.
+func TestArrivedPerRequest(t *testing.T) {
+	flow := func(service string, point balance.Point, unit balance.Unit, count int64) balance.Flow {
+		return balance.Flow{Place: balance.Place{Service: service, Point: point, Unit: unit}, Tally: balance.Tally{Count: count}}
+	}
+	for name, c := range map[string]struct {
+		change func(*result.Record)
+		want   float64 // 0: unknown
+	}{
+		"retries":           {func(*result.Record) {}, 1.021},
+		"no fault":          {func(r *result.Record) { r.Faults = nil }, 0},
+		"a fault of a task": {func(r *result.Record) { r.Faults[0].Targets = []string{"server-1/sidecar"} }, 1.021},
+		"two services":      {func(r *result.Record) { r.Faults[0].Targets = []string{"server-1", "client-0"} }, 2.023},
+		"of no service":     {func(r *result.Record) { r.Faults[0].Targets = []string{"istiod"} }, 0},
+		"a replica ended": {func(r *result.Record) {
+			r.Balance.Flows[2] = balance.Flow{Place: r.Balance.Flows[2].Place, Unknown: "ended"}
+		}, 0},
+		"no counter":         {func(r *result.Record) { r.Balance.Flows = r.Balance.Flows[:2] }, 0},
+		"no counts":          {func(r *result.Record) { r.Balance = nil }, 0},
+		"an unknown load":    {func(r *result.Record) { r.Balance.Flows[0].Tally = balance.Tally{} }, 0},
+		"another load's way": {func(r *result.Record) { r.Balance.Flows[0].Point = balance.Gateway }, 0},
+	} {
+		r := failureRecord(20, 2)
+		r.Faults[0].Targets = []string{"server-1"}
+		for _, task := range []string{"client-0/app", "server-0/app", "server-1/app", "server-1/sidecar", "istiod"} {
+			u := usage(task, metric.App, 0.1, 1)
+			u.Service, _, _ = strings.Cut(strings.TrimPrefix(task, "istiod"), "-")
+			r.Tasks = append(r.Tasks, u)
+		}
+		r.Balance = &balance.Balance{Flows: []balance.Flow{flow(balance.LoadName, balance.Sent, balance.Requests, 1000), flow("client", balance.Served, balance.Requests, 1002),
+			flow("server", balance.Served, balance.Requests, 1021), flow("server", balance.InReceived, balance.Requests, 1500), flow("server", balance.Served, balance.Connections, 40)}}
+		c.change(&r)
+		f := &figures{values: map[string]float64{}}
+		failureFigures(f, &r, failing(t, 0, 0, 20, 0, 0, 0, 0, 0, 0, 0))
+		if got, known := f.values[metric.Arrived]; known != (c.want > 0) || math.Abs(got-c.want) > 1e-9 {
+			t.Errorf("%s: %v (known: %v), want %v", name, got, known, c.want)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 )
 
 // latency is the family of metrics of one tag of the interval log.
@@ -167,6 +168,9 @@ func failureFigures(f *figures, r *result.Record, path string) {
 	for name, n := range r.MeshCounters {
 		f.set(metric.MeshPrefix+name, float64(n))
 	}
+	if n, known := arrivedPerRequest(r); known {
+		f.set(metric.Arrived, n)
+	}
 	all, lost := CountEnded(r.Load)
 	if all == 0 {
 		return
@@ -185,7 +189,35 @@ func failureFigures(f *figures, r *result.Record, path string) {
 	outages(f, r, path)
 }
 
-// ended counts the requests that ended in the measure window, and how many of these failed.
+// arrivedPerRequest counts the requests that arrived at the services whose replicas have faults, over those that the load sent. It is
+// unknown if such a service has no counter, or a replica whose counter ended.
+func arrivedPerRequest(r *result.Record) (float64, bool) {
+	hit := map[string]bool{}
+	for _, f := range r.Faults {
+		for _, t := range r.Tasks {
+			if t.Service != "" && slices.ContainsFunc(f.Targets, func(target string) bool { return t.ID == target || strings.HasPrefix(t.ID, target+"/") }) {
+				hit[t.Service] = true
+			}
+		}
+	}
+	if r.Balance == nil || len(hit) == 0 {
+		return 0, false
+	}
+	var sent, arrived int64
+	counted := map[string]bool{}
+	for _, f := range r.Balance.Flows {
+		switch {
+		case f.Unit != balance.Requests:
+		case f.Point == balance.Sent && f.Service == balance.LoadName && f.Unknown == "":
+			sent += f.Count
+		case f.Point == balance.Served && hit[f.Service] && f.Unknown == "":
+			arrived, counted[f.Service] = arrived+f.Count, true
+		}
+	}
+	return float64(arrived) / float64(max(sent, 1)), sent > 0 && len(counted) == len(hit)
+}
+
+// CountEnded counts the requests that ended in the measure window, and how many of these failed.
 func CountEnded(l *result.Load) (all, lost int64) {
 	for class, n := range l.Classes {
 		all += n

@@ -46,6 +46,7 @@ const (
 	LongestOutage          = "longest_outage_s"
 	Recovery               = "recovery_s"
 	Timeouts               = "timeouts"
+	Arrived                = "arrived_per_request"
 	MeshRetries            = "mesh_retries"
 	MeshTimeouts           = "mesh_timeouts"
 	ChangesMade            = "changes_made"
@@ -224,6 +225,8 @@ var rows = []Row{
 		Source: LatencyLog, Title: "time to recover", Heads: [2]string{"time to", "recover, s"}},
 	{Name: Timeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the load generator",
 		Source: Generator, Title: "timeouts", Heads: [2]string{"", "timeouts"}},
+	{Name: Arrived, Unit: "1", Better: Neither, Doc: "requests that arrived at services with faults, retries too, for each one sent, warm-up included",
+		Source: Mesh, Title: "requests that arrived, for each one sent", Heads: [2]string{"arrived per", "request sent"}},
 	{Name: MeshRetries, Unit: "1", Better: Neither, Doc: "requests retried by the data plane",
 		Source: Mesh, Title: "mesh retries", Heads: [2]string{"mesh", "retries"}},
 	{Name: MeshTimeouts, Unit: "1", Better: LowerIsBetter, Doc: "requests that timed out at the data plane",

@@ -68,7 +68,9 @@ var (
 	moneyUnknown    = ClaimForm{"money-unknown", "{scenario}: the money that {subject} {add} is unknown: {reason}."}
 	moneyNone       = ClaimForm{"money-none", "{scenario}: nothing can be priced, since no treatment has its added CPU."}
 	failureClaim    = ClaimForm{"failures", "{requests}: {each}."}
+	failuresClaim   = ClaimForm{"failures-arrivals", ""}
 	failureNone     = ClaimForm{"failures-none", "{none}, with any {measured}."}
+	arrivedClaim    = ClaimForm{"arrivals", "Requests that arrived at the services with faults, for each one sent: {each}."}
 	targetClaim     = ClaimForm{"targets", ""}
 	targetMissed    = ClaimForm{"targets-missed", "{open} of {all} missed: {targets}."}
 	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because the limit is between the observed bounds: {targets}."}
@@ -261,16 +263,24 @@ func Claims(r *answer.Report) []Claim {
 	}
 	doubted := doubtsOf(v, first)
 	all = append(all, doubted...)
-	all = append(all, rest[:min(len(rest), afterFirst(rest))]...)
+	all = append(all, rest[:afterFirst(rest)]...)
 	return append(all, trustClaims(v, doubted != nil)...)
 }
 
-// afterFirst is the number of results after the first one: one, or two of the effects of one treatment or after dropped connections.
-func afterFirst(rest []Claim) int {
-	if len(rest) > 1 && (rest[0].Form == medianMoves || rest[0].Form == medianOpen || rest[0].Form == changeDropped) {
-		return 2
+// afterFirst is the number of claims after the first result: of one result, or of two of the effects of one treatment, after dropped
+// connections or after targets. A ranking is one result with its rows.
+func afterFirst(rest []Claim) (n int) {
+	results := 1
+	if len(rest) > 1 && slices.Contains([]ClaimForm{medianMoves, medianOpen, changeDropped, targetClaim, targetMissed, targetOpen, targetsMet}, rest[0].Form) {
+		results = 2
 	}
-	return 1
+	for n < len(rest) && (results > 0 || rest[n].isRow()) {
+		if !rest[n].isRow() {
+			results--
+		}
+		n++
+	}
+	return n
 }
 
 // isRow reports whether a claim is a row of a ranking.

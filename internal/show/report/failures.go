@@ -18,7 +18,7 @@ import (
 
 // failureMetrics are the columns of the table of failures.
 var failureMetrics = []string{
-	metric.ErrorRatio, metric.RequestsLost, metric.LongestOutage, metric.Recovery, metric.Timeouts, metric.MeshRetries, metric.MeshTimeouts,
+	metric.ErrorRatio, metric.RequestsLost, metric.LongestOutage, metric.Recovery, metric.Timeouts, metric.Arrived, metric.MeshRetries, metric.MeshTimeouts,
 }
 
 // failuresSection is the table of failures of a run with faults or an outage.
@@ -144,26 +144,53 @@ func span(e answer.Expectation) string {
 	return strings.TrimSpace(s + " " + unit)
 }
 
-// failureClaims are the failed requests of each treatment in one claim, with the range over the trials, and the expectations that did not
-// hold in another, of runs with faults or expectations.
+// failureClaims are the failed requests of each treatment in one claim, with those that arrived, and the expectations that did not hold
+// in another, of runs with faults or expectations.
 func failureClaims(v view) (all []Claim) {
 	shares := v.each(func(tr compare.Treatment) (c Claim) {
 		if tr.Metrics[metric.ErrorRatio].N == 0 || !hasFailures(v.r, tr) {
 			return c
 		}
-		c = part(tr, metric.ErrorRatio, rangeOver(v.r, tr, metric.ErrorRatio), "none")
-		if c.Amount.Estimate > 0 {
-			mean, between, _ := strings.Cut(rangeOf(v.r, tr, metric.ErrorRatio, 100), " (")
-			c.Sentence = strings.TrimSuffix(mean+" % ("+between, " (")
+		e := tr.Metrics[metric.ErrorRatio].Interval
+		if e.Known() {
+			e.Low, e.High = new(max(0, *e.Low)), new(min(1, *e.High))
+		}
+		c = part(tr, metric.ErrorRatio, e, "none")
+		if e.Estimate > 0 {
+			d := max(0, 2-magnitude(100*e.Estimate))
+			c.Sentence = short(100*e.Estimate, d) + " %"
+			if e.Known() {
+				c.Sentence += fmt.Sprintf(" (%s to %s)", short(100**e.Low, d), short(100**e.High, d))
+			}
 		}
 		return c
 	})
 	if shares != nil {
 		form := map[bool]ClaimForm{true: failureClaim, false: failureNone}[some(shares)]
-		all = append(all, Claim{Form: form, Of: shares}.fill(sentenceWords{"requests": whileFaults(v, "Requests that failed", "requests failed"), "none": whileFaults(v, "No request failed", "no request failed"),
-			"measured": map[bool]string{true: "treatment", false: "measured treatment"}[unmeasured(v) == nil]}))
+		failed := Claim{Form: form, Of: shares}.fill(sentenceWords{"requests": whileFaults(v, "Requests that failed", "requests failed"), "none": whileFaults(v, "No request failed", "no request failed"),
+			"measured": map[bool]string{true: "treatment", false: "measured treatment"}[unmeasured(v) == nil]})
+		all = together(failuresClaim, append([]Claim{failed}, arrivedClaims(v)...)...)
 	}
 	return append(all, targetClaims(v)...)
+}
+
+// arrivedClaims has the claim about retries: more requests arrive than were sent.
+func arrivedClaims(v view) []Claim {
+	each := v.each(func(tr compare.Treatment) (c Claim) {
+		e := tr.Metrics[metric.Arrived]
+		if e.N == 0 {
+			return c
+		}
+		c = part(tr, metric.Arrived, e.Interval, fixed(e.Estimate, 3))
+		if e.Known() && *e.Low < *e.High {
+			c.Sentence += fmt.Sprintf(" (%s to %s)", fixed(*e.Low, 3), fixed(*e.High, 3))
+		}
+		return c
+	})
+	if each == nil {
+		return nil
+	}
+	return []Claim{Claim{Form: arrivedClaim, Of: each}.fill(sentenceWords{})}
 }
 
 // whileFaults puts what the faults did before a sentence: "While 9 of 10 replicas of server were removed, requests failed". Without
@@ -181,8 +208,8 @@ const mostFaults = 3
 
 // hasFailures reports whether a treatment has faults or expectations.
 func hasFailures(r *answer.Report, tr compare.Treatment) bool {
-	_, faults := tr.Metrics[metric.Recovery]
-	return faults || slices.ContainsFunc(r.Expectations, func(e answer.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
+	_, recovered := tr.Metrics[metric.Recovery] // unknown if requests failed until the end
+	return recovered || len(r.Setup.Faults) > 0 || slices.ContainsFunc(r.Expectations, func(e answer.Expectation) bool { return e.Treatment == tr.ID && e.N > 0 })
 }
 
 // targetClaims are the expectations that did not hold in every trial in one claim, each with its treatments. There is none without
