@@ -442,7 +442,7 @@ func unusable(dir *result.Dir, records []result.Record) error {
 	if failed+invalid == 0 {
 		return nil
 	}
-	text := unusableText(failed, invalid, len(dir.Plan().Trials))
+	text := unusableText(failed, invalid, len(records))
 	return &console.ExitError{Err: fmt.Errorf("%s: see the warnings above and %s", text, filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
 }
 

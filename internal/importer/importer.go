@@ -204,7 +204,7 @@ func Number(s string) (float64, error) {
 }
 
 // baselineNames are the names of directories and files that are baselines.
-var baselineNames = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "baseline", "base", "old", "before"}
+var baselineNames = []string{"none", "no-mesh", "without", "without-mesh", "unmeshed", "plain", "direct", "baseline", "base", "old", "before"}
 
 // expand builds the plan of the trials: treatments by mesh and then rate, trials
 // in run order. A block is the ordinal of a trial in its treatment. The runs

@@ -565,5 +565,5 @@ func (g Graph) Command(flow Flow, dir string) string {
 	if len(protocols) > 1 || len(protocols) == 1 && protocols[0] != app.HTTP1 {
 		command += fmt.Sprintf(" --set 'factors.protocol=[%s]'", strings.Join(protocols, ", "))
 	}
-	return command + " --set blocks=8 --out runs/for-" + g.Name
+	return command + " --set blocks=8"
 }

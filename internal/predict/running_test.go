@@ -44,7 +44,7 @@ func TestNeedsOfRunningSidecars(t *testing.T) {
 	if !strings.Contains(hot.Refused, "2500 requests/s are outside the measured range of 100 to 1600: sidecar of Deployment/hot") || hot.RequestCPU != 0 {
 		t.Errorf("2500 requests/s: %+v", hot)
 	}
-	if !strings.HasPrefix(n.Command, "tare run runs/x/experiment.yaml --set 'factors.rate=[") || !strings.HasSuffix(n.Command, "--out runs/for-shop") {
+	if !strings.HasPrefix(n.Command, "tare run runs/x/experiment.yaml --set 'factors.rate=[") || !strings.HasSuffix(n.Command, "--set blocks=8") {
 		t.Errorf("command %q", n.Command)
 	}
 	_, err := mine.Needs(predict.Sidecars{Namespace: "shop", Workloads: []predict.Workload{{Kind: "Deployment", Name: "hot", Pods: 1, Received: 9000}}}, 0)

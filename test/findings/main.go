@@ -27,6 +27,7 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -379,11 +380,11 @@ func agreement(runs []measurement) string {
 			}
 		}
 		if low > high {
-			apart = append(apart, "`"+g.Gate+"` "+g.Treatment)
+			apart = lists.Add(apart, g.Treatment)
 		}
 	}
 	if len(apart) > 0 {
-		return fmt.Sprintf("The intervals of %d runs do not overlap: %s.", len(runs), strings.Join(apart, ", "))
+		return fmt.Sprintf("The intervals of %d runs do not overlap in the gates of %s.", len(runs), strings.Join(apart, "; "))
 	}
 	return fmt.Sprintf("The intervals of %d runs overlap.", len(runs))
 }

@@ -64,11 +64,11 @@ func TestAddRuns(t *testing.T) {
 func TestRunsApart(t *testing.T) {
 	one := func(low, high float64) measurement {
 		var m measurement
-		m.Gates = []gate{{Gate: "rate > -1%"}}
+		m.Gates = []gate{{Gate: "rate > -1%", Treatment: "envoy"}}
 		m.Gates[0].Change = interval((low+high)/2, low, high)
 		return m
 	}
-	if got := agreement([]measurement{one(1, 2), one(1.5, 3), one(2.5, 4)}); !strings.Contains(got, "3 runs do not overlap: `rate > -1%`") {
+	if got := agreement([]measurement{one(1, 2), one(1.5, 3), one(2.5, 4)}); !strings.Contains(got, "3 runs do not overlap in the gates of envoy.") {
 		t.Error(got)
 	}
 	if got := within(*interval(146.2, 140.4, 152.1), true); got != "+146.2 ±5.8" {

@@ -191,7 +191,7 @@ func costClaims(v view, after bool) []Claim {
 		lines[0] = c
 	}
 	for _, w := range Warnings(v.r) {
-		if w.Code == answer.MemoryGrows && v.concernsSome(w, []string{compared[0].ID}) && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
+		if w.Code == answer.MemoryGrows && concernsSome(v, w, []string{compared[0].ID}) && len(v.r.Trends) == 0 && !grows(v, compared[0].Baseline) {
 			lines = append(lines, Claim{Form: growthClaim, Subject: compared[0].ID, Reason: w.Code}.fill(sentenceWords{"message": w.Message}))
 		}
 	}

@@ -61,7 +61,7 @@ var (
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
 	gateRemark      = ClaimForm{"gate-remark", ""}
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
-	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow: {steady} of {all} are steady."}
+	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow by over 2 %: {steady} of {all} surely do not."}
 	growthClaim     = ClaimForm{"growth", "{message}."}
 	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} {add} {amount} a month ({bill})."}
 	moneyOpen       = ClaimForm{"money-undecided", "{scenario}: no difference in money is shown for {subject}: {amount} a month ({bill})."}

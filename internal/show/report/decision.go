@@ -350,7 +350,7 @@ func gateWarnings(r *answer.Report) []figures.Warning {
 		of = lists.Add(of, d.Treatment, d.Baseline)
 	}
 	return lists.Where(r.Warnings, func(w figures.Warning) bool {
-		return (slices.Contains(decisionWarnings, w.Code) || slices.Contains(doubtingWarnings, w.Code)) && v.concernsSome(w, of)
+		return (slices.Contains(decisionWarnings, w.Code) || slices.Contains(doubtingWarnings, w.Code)) && concernsSome(v, w, of)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -88,7 +89,10 @@ func difference(i stats.Interval, scale float64) string {
 // signed is fixed with its sign, except for zero.
 func signed(v float64, d int) string {
 	s := fixed(v, d)
-	if v > 0 && s != fixed(0, d) {
+	switch {
+	case strings.Trim(s, "-0.") == "":
+		return strings.TrimPrefix(s, "-")
+	case v > 0:
 		return "+" + s
 	}
 	return s

@@ -52,7 +52,7 @@ var inBrackets = regexp.MustCompile(` \([^)]*\)`)
 func doubtWords(v view, w figures.Warning, form string, of []string) string {
 	message := named(v, inBrackets.ReplaceAllString(w.Message, ""))
 	_, parts, _ := strings.Cut(w.Message, ": ")
-	lacks := strings.Join(lists.Where(strings.Split(parts, "; "), func(part string) bool { return common(v.namedIn(part), of) }), "; ")
+	lacks := strings.Join(lists.Where(strings.Split(parts, "; "), func(part string) bool { return common(namedIn(v, part), of) }), "; ")
 	return filled(cmp.Or(form, "{message}."), sentenceWords{"message": sentenceOf(v, message), "lacks": lacks, "who": inBrackets.ReplaceAllString(lacks, ""), "trials": fmt.Sprintf("%d of %s", w.Trials, printable.Counted(v.r.Count.Planned, "trial"))})
 }
 
@@ -62,7 +62,7 @@ const fewRepetitions = 3
 // doubtsOf are the main reason to distrust the first result, and a line of those that every report has where they are true:
 // a late generator, few repetitions. A doubt about other treatments than those of the result is left out.
 func doubtsOf(v view, first []Claim) []Claim {
-	all, of := unmeasured(v), v.subjects(first)
+	all, of := unmeasured(v), subjectsOf(v, first)
 	w, d := mainWarning(v, of)
 	if d != nil {
 		all = append(all, Claim{Form: doubtClaim, Reason: w.Code, Sentence: doubtWords(v, w, d.form, of)})
@@ -74,16 +74,16 @@ func doubtsOf(v view, first []Claim) []Claim {
 	return append(all, together(doubtClaim, always...)...)
 }
 
-// subjects are the treatments that claims are about, and their baselines. They are nil for claims about the whole run.
-func (v view) subjects(claims []Claim) (ids []string) {
+// subjectsOf are the treatments that claims are about, and their baselines. They are nil for claims about the whole run.
+func subjectsOf(v view, claims []Claim) (ids []string) {
 	for _, c := range claims {
 		for _, id := range []string{c.Subject, c.Baseline} {
 			if q, ok := lists.First(v.r.Questions, func(q compare.Question) bool { return q.ID == id }); ok {
 				ids = lists.Add(ids, q.Treatments...)
 			}
-			ids = lists.Add(ids, v.called(id)...)
+			ids = lists.Add(ids, called(v, id)...)
 		}
-		ids = lists.Add(ids, v.subjects(c.Of)...)
+		ids = lists.Add(ids, subjectsOf(v, c.Of)...)
 	}
 	for _, id := range ids {
 		if base := v.treatment(id).Baseline; base != "" {
@@ -94,7 +94,7 @@ func (v view) subjects(claims []Claim) (ids []string) {
 }
 
 // called are the treatments that a word names: by their identifier, or by their mesh.
-func (v view) called(word string) (ids []string) {
+func called(v view, word string) (ids []string) {
 	for _, tr := range v.r.Treatments {
 		if mesh, ok := tr.Factors[experiment.MeshFactor]; word != "" && (tr.ID == word || ok && Level(mesh) == word) {
 			ids = append(ids, tr.ID)
@@ -104,16 +104,16 @@ func (v view) called(word string) (ids []string) {
 }
 
 // namedIn are the treatments that a message names outside its brackets.
-func (v view) namedIn(message string) (ids []string) {
+func namedIn(v view, message string) (ids []string) {
 	for _, word := range identifiers.FindAllString(inBrackets.ReplaceAllString(message, ""), -1) {
-		ids = lists.Add(ids, v.called(strings.TrimRight(word, "."))...)
+		ids = lists.Add(ids, called(v, strings.TrimRight(word, "."))...)
 	}
 	return ids
 }
 
 // concernsSome reports whether a warning is about some of the treatments: those of the trials that have it, or else those that its message
 // names. Without either it is about all. That two treatments are the same is about a result with both.
-func (v view) concernsSome(w figures.Warning, of []string) bool {
+func concernsSome(v view, w figures.Warning, of []string) bool {
 	var ids []string
 	for _, t := range v.r.Trials {
 		left := w.Code == "invalid-trials" && !t.Valid && t.Error == ""
@@ -122,7 +122,7 @@ func (v view) concernsSome(w figures.Warning, of []string) bool {
 		}
 	}
 	if ids == nil {
-		ids = v.namedIn(w.Message)
+		ids = namedIn(v, w.Message)
 	}
 	if w.Code == "treatments-same" && of != nil {
 		return !slices.ContainsFunc(ids, func(id string) bool { return !slices.Contains(of, id) })
@@ -153,7 +153,7 @@ func unmeasured(v view) []Claim {
 // late is the share of the trials whose generator sent late, if any of some treatments did. It is part of their response times.
 func late(v view, of []string) []Claim {
 	for _, w := range v.r.Warnings {
-		if w.Code == "generator-late" && w.Trials > 0 && v.concernsSome(w, of) {
+		if w.Code == "generator-late" && w.Trials > 0 && concernsSome(v, w, of) {
 			return []Claim{{Form: doubtClaim, Reason: w.Code, Amount: &stats.Interval{Estimate: float64(w.Trials)}, Unit: "trials", Sentence: doubtWords(v, w, generatorLate, of)}}
 		}
 	}
@@ -179,7 +179,7 @@ func few(v view, of []string) []Claim {
 func mainWarning(v view, of []string) (figures.Warning, *doubt) {
 	for i, d := range doubts {
 		for _, w := range v.r.Warnings {
-			if w.Code == d.code && v.concerns(w) && v.concernsSome(w, of) && (d.about == nil || d.about(v)) {
+			if w.Code == d.code && v.concerns(w) && concernsSome(v, w, of) && (d.about == nil || d.about(v)) {
 				return w, &doubts[i]
 			}
 		}
