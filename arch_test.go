@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const module = "github.com/tare-mesh/tare/"
@@ -48,13 +48,13 @@ var layers = [][]string{
 	{"internal/experiment/plan", "internal/result/balance", "internal/cli/console"},
 	{"internal/experiment", "kube/internal/chart", "kube/internal/kustomize", "kube/internal/inplace", "kube/internal/guard", "kube/internal/rbac", "internal/load/worker"},
 	{"internal/experiment/expect"},
-	{"internal/load", "kube/internal/cluster/clustertest"},
+	{"internal/load", "kube/test/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "kube/internal/cluster", "internal/load/capacity"},
 	{"internal/metric", "internal/experiment/manifest", "internal/stats", "test/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/execution", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/proc", "internal/base/regular", "internal/base/printable", "internal/base/outfile", "internal/base/clock", "internal/base/cgroup", "internal/base/secret"},
-	{"internal/base/certificate", "internal/base/condition", "internal/base/difftest", "internal/base/hint", "internal/base/wait", "examples"},
+	{"internal/base/certificate", "internal/base/condition", "test/difftest", "internal/base/hint", "internal/base/wait", "examples"},
 	{"internal/base/routine", "test/part"},
-	{"internal/base/lists", "internal/base/must"},
+	{"internal/base/lists", "test/must"},
 }
 
 var refused = map[string]string{

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/test/clitest"
 	"github.com/tare-mesh/tare/test/debatetest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // callsOf are the programs that a line of a shell starts, each with its arguments. Only quotes and lists of

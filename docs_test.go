@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // pages returns the text of every page: pages of the root and files below docs.

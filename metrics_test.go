@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 var update = flag.Bool("update", false, "write the generated pages again")

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // warningsPage has one row for each warning code: meaning and remedy.

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // runServe runs the command until the test ends and returns the address in its ready line.

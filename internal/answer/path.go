@@ -86,7 +86,7 @@ func pathOf(r *result.Record) Path {
 // each request that it received, and its retries. Mesh definitions need only one of them.
 var sides = [][]balance.Point{{balance.OutReceived, balance.OutSent}, {balance.InReceived, balance.InSent}, {balance.Gateway}, {balance.Waypoint}}
 
-// countedProxied are the requests that proxies handled over those that the load sent. It is false unless both sides of
+// countedProxied are the requests that proxies handled over the sent ones. It is false unless both sides of
 // every sidecar with requests are counted: the sum of the others would be too low.
 // Counters are read while nothing is in flight, so both are of the same requests.
 func countedProxied(r *result.Record) (float64, bool) {

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func untilStudy(until string, noise float64) answertest.Study {

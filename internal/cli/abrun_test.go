@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Two builds of a proxy or a server, two settings and two levels of a file are measured and decided, and a replay decides the same.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/programtest"
 )
 

@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -26,6 +25,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // answerSchema is the schema that `tare schema answer` prints.

@@ -16,7 +16,6 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -25,6 +24,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/test/answertest"
 	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Every claim of the recorded results, after each of their first blocks, is in every form of the report, and contradicts no row of its

@@ -16,9 +16,9 @@ import (
 	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // widths of terminals.

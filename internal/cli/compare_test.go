@@ -5,8 +5,8 @@ import (
 	"regexp"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Every gate in the docs parses.

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
 	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // changed is another value of the same type: numbers are halved, times are an hour later.

@@ -15,9 +15,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Results directories of released formats, as tar.gz, each with the shape, the estimates and the verdicts of its version's report.

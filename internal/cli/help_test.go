@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The help has 18 lines, each command once in a group, and weigh's fits a terminal of 80 columns.

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/test/debatetest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Names of files and directories may be another's, as of an unpacked archive. No command passes on their terminal

@@ -12,11 +12,11 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/test/debatetest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // imported imports sources and returns the results directory.

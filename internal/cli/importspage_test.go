@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/reference/imports.md again")

@@ -6,12 +6,12 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/examples"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/session"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestList(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A request of a file has the headers of the file, and no media type by default.

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/companion"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Commands that read runs take the newest one if none is named, and print which. The names are in the other order.

@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/outfile"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Every flag that names a file to write refuses a directory before its command begins.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Logs and configurations of programs are the user's own, whatever writes to the results directory: a run, its resumption, a

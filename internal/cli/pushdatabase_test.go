@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -28,6 +26,8 @@ import (
 	"github.com/tare-mesh/tare/internal/show/push"
 	"github.com/tare-mesh/tare/internal/show/series"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/programtest"
 )
 

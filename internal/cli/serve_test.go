@@ -16,8 +16,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Other machines see nothing without a token and TLS.

@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Flags that choose one of several sizes are named with the measured levels.

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // followed is an Envoy whose sidecars have a CPU limit, as tare size recommends it, half of it, and none.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/predict"
@@ -18,6 +17,7 @@ import (
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/internal/show/series"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Rates come from a real Prometheus with the counters of Istio's proxies, and the rest from the cluster. The busiest minutes of a pod

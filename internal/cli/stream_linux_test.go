@@ -14,9 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // reader starts a command whose output goes to a pipe.

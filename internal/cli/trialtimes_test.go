@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // timedRun writes a run of the quickstart whose trials took a given time each, one after another with a pause.

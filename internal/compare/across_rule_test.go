@@ -4,9 +4,9 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // Two runs are judged by the rule of a report: latencies by their ratio. A change without

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/statstest"
 )
 

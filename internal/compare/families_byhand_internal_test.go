@@ -6,11 +6,11 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Four metrics, three of them with two levels. Bonferroni's first tests are 2·0.001, 2·0.002, 2·0.03 and 0.6, which Holm multiplies by

@@ -3,9 +3,9 @@ package compare
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // Lines have a fixed cost and a cost per request, and a warning if the means do not fit.

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A gate that rests on programs that were not warm is undecided, unless warm pairs alone decide alike.

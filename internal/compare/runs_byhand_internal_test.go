@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -17,6 +16,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // costly is a run of three blocks on this machine: the application costs 100 µs a request without a mesh, and some more with one.

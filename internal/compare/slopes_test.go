@@ -6,9 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // Variants that differ in one number give a line over it; others are left out of it.

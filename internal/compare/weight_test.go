@@ -5,9 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // A machine whose speed changes moves costs and weight. What follows the speed has the coefficient 1 and

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const searchText = header + "factors:\n  mesh: [none, envoy]\n  rate:\n    - 100\n    - max: \"p99 < 50ms, errors < 0.1%\"\n"

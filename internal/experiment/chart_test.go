@@ -3,8 +3,8 @@ package experiment_test
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A chart needs a cluster, names for its services and a value for replicas; the rendered file is read as the same.

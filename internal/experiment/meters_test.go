@@ -3,8 +3,8 @@ package experiment_test
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The meter fits the platform and the other fields.

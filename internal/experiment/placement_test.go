@@ -3,8 +3,8 @@ package experiment_test
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Placement is a factor of services that tare places itself.

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Variants of one mesh are interleaved by revision, the mesh itself included. In batches each has the cluster for itself,

@@ -3,7 +3,7 @@ package figures
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // A warning of several limits has the message of the trial that it affects most.

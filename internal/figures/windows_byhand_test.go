@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -15,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The log begins 5 s before answers of 2, 3, 4 ms and so on. A measure window of 10 s after 8 s has those of 5 to 14 ms.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The third of four numbers of logs is usual. A rate fits another one up to 2 % beside it.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	measured "github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // executedFile is a file of hyperfine whose figures were computed by hand: means of 11.5 and 600 ms, medians of 11.5 and 600 ms.

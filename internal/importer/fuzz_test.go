@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/test/debatetest"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // fuzzOutput checks that every figure of a file is possible.

@@ -14,8 +14,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // ohaRows is oha's CSV of n requests; some fail.

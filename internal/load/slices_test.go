@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestOwnersSurviveJSON(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Curves of runs as designed have the bands that the design promises, and narrower ones than rates at equal distances.

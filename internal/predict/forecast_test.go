@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/statstest"
 )
 

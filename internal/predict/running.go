@@ -39,7 +39,7 @@ type Workload struct {
 	Annotations map[string]string `json:"-"`
 }
 
-// Shares are of requests that are received, and of those that are sent.
+// Shares are of received and of sent requests.
 type Shares struct {
 	Received float64 `json:"received"`
 	Sent     float64 `json:"sent"`

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Sidecars that run have the costs of their own requests in both directions, and the memory that they use if it is more.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -15,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/balance"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The runs that narrow a forecast are repetitions of its own, the most helpful first. Runs that hardly help are left out.

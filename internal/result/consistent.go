@@ -358,7 +358,7 @@ func namesStatuses(experiment []byte) bool {
 	return err != nil || x.Load.Checks["status"] != nil || x.Load.Requests != nil
 }
 
-// latencyRefutations compares the response times that reports use with those that the load counted otherwise: the sums of
+// latencyRefutations compares the response times in reports with other counts of the load: the sums of
 // the slices, or the log by the second.
 func latencyRefutations(d *Dir, r *Record) []Refutation {
 	w := hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/secret"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Names and values by which readers distinguish the parts of a record are words of results. Other values are not.

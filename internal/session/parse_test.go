@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The name of an example is the example's, also beside a directory of that name. A directory with an experiment file is named with it.

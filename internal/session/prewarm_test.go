@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A plan with a program has the longest time of loads before warm-ups: one for each round, or for each trial of other orders.

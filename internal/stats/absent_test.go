@@ -5,7 +5,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // What cannot be given is absent, with its reason.

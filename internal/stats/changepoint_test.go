@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/test/difftest"
 	"github.com/tare-mesh/tare/test/statstest"
 )
 

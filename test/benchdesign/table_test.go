@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // filled is the output of a suite whose blocks have these figures, by design, treatment and metric.

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )

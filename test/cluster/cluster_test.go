@@ -18,10 +18,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/test/cluster/internal/cgroup"
 	"github.com/tare-mesh/tare/test/cluster/internal/image"
 	"github.com/tare-mesh/tare/test/cluster/internal/parts"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A cluster's first process is this program, called again.

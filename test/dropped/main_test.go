@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Of five runs those with the largest maxima are dropped, whatever their p99.

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/predict"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Every application that is drawn is a valid topology, and its sidecars have rates that the curve has.

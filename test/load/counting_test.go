@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/test/difftest"
 	"github.com/tare-mesh/tare/test/programtest"
 )
 

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/programtest"
 )
 

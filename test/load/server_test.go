@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/certificate"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // start serves s on loopback until the end of the test.

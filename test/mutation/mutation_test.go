@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A test of a value finds every mutant of a sum, and a test that compares nothing finds none.

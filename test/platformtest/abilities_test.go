@@ -6,9 +6,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A field added to Deployment needs a test here, and a test needs its field.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // ServersScript unpacks Debian's servers into the user's cache.

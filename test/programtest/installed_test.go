@@ -5,7 +5,7 @@ import (
 	"flag"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // recorder records how a test ends first, and continues.

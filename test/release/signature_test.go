@@ -12,8 +12,8 @@ import (
 
 	"aead.dev/minisign"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The signature of SHA256SUMS verifies, by the library and by the command. One changed byte of the list is found.

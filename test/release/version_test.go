@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Packages order a release candidate before its release, and a later commit after its tag: ~ is before nothing, + is

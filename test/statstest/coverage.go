@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Coverage reads the numbers of the tables in docs/lab/coverage.md, by the first cell of the row. It is for packages in

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const token = "0123456789abcdef"

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // trial writes the provenance of a trial as a cluster has it: other names, addresses, identifiers and times in each.

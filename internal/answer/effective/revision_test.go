@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Two revisions of a mesh differ in their settings, not in the names of revision, control plane and namespace, nor in a

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // made is a group. Where this user may make none the error has a hint, and the test is skipped.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // `go install …/cmd/...@v…` alone is enough: it puts tare-agent beside tare.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The test binary is also the agent, and the programs that end, with a truth each.

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const proxyScript = "#!/bin/sh\necho 'proxy  version: 0123abc/1.2.3/Clean/RELEASE'\n"

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/clock"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Only requests with the token are answered, and only with one known JSON object.

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestWrite(t *testing.T) {

@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/regular"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestReadFile(t *testing.T) {

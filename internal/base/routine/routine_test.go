@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/routine"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // panics are the ways to a panic, by the value of the variable that chooses one.

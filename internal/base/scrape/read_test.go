@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 func TestSamples(t *testing.T) {

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // even is a scalar with words of its own.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Tables fit into COLUMNS, and lose no word. Without a known width a row is a line.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // One failed check fails the command; a noisy machine does not.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/stats"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // second is a second of 100 requests of which some failed, answered in ms.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/certificate"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // authority is a certificate authority of one test.

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Meshes are in one cluster at the same time if they declare it and have control planes of their own.

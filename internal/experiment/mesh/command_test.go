@@ -5,7 +5,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestCommand(t *testing.T) {

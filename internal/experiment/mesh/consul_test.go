@@ -14,9 +14,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A certificate is renewed by a new root: the request has another private key each time.

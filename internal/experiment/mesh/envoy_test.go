@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const (

@@ -3,7 +3,7 @@ package mesh
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A load outside the mesh has no identity: it is accepted, and refusal of plaintext is not required.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 var update = flag.Bool("update", false, "write the fields of docs/reference/mesh-definition.md again")

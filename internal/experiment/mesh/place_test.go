@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A gateway is one proxy without TLS and without a control plane, and its process is the data plane.

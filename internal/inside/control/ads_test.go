@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/inside/control"
 	"github.com/tare-mesh/tare/internal/inside/simulated"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The control plane reaches every stream of simulated proxies, not before its delay.

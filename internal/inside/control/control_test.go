@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/control"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const token = "0123456789abcdef"

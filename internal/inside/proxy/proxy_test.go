@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/proxy"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // sidecar is a running proxy and its admin client.

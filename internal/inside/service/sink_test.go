@@ -7,8 +7,8 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/rpc"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestSinkCountsSpans(t *testing.T) {

@@ -25,10 +25,10 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"github.com/tare-mesh/tare/internal/base/httpserver"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/inside/simulated"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const (

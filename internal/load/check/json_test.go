@@ -3,8 +3,8 @@ package check
 import (
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestFields(t *testing.T) {

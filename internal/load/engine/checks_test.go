@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Checks of status and JSON, over HTTP/1.1 and HTTP/2.

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/fetch"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // envoyConfig is a listener with mutual TLS that answers by itself, over HTTP/2 or

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/record"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // TestANumberOfRequests checks the exact number of requests over workers and parts that do not divide it.

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/target"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // nameServer is a DNS server for A records over UDP. It responds with the addresses

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 func code(n uint32) string { return string(binary.BigEndian.AppendUint32(nil, n)) }

@@ -4,8 +4,8 @@ import (
 	"net"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // TestRoutesAreByPath checks that routes differ by path and not by server.

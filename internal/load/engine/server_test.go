@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // rawServer accepts connections on loopback and calls handle for each. It closes at

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/certificate"
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // authority is a certificate authority made for one test.

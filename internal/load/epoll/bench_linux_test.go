@@ -6,12 +6,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/schedule"
 	"github.com/tare-mesh/tare/internal/load/target"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // BenchmarkUserCode measures the engine's work per request of a closed loop: from the

@@ -7,12 +7,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/job"
 	"github.com/tare-mesh/tare/internal/load/record"
 	"github.com/tare-mesh/tare/internal/load/schedule"
 	"github.com/tare-mesh/tare/internal/load/target"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // workerOf makes the worker of a load with one connection.

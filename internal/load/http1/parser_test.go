@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 // parseAll feeds raw in pieces, then the end of the stream, and returns the number

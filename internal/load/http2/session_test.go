@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // FuzzSession feeds arbitrary server bytes to a session with requests in flight,

@@ -6,9 +6,9 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/check"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // reader is a server's side of uploads: it reads bodies in pieces and returns the window by a policy.

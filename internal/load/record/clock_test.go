@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // TestMergeOverSkewedClocks checks that parts with different clocks and one start

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Intervals are the seconds without a gap, divided at the edges of the window, and no instant is in two.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/schedule"
+	"github.com/tare-mesh/tare/test/difftest"
 )
 
 func TestGapDistance(t *testing.T) {

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestPortsAndLiterals(t *testing.T) {

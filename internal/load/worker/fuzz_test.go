@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // FuzzCommand: an accepted command has a path, and an ID that names a directory.

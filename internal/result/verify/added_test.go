@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/result/verify"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // run makes the directory of an interrupted run: the first of two blocks has a record. The second trial's deployment was

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // reprBytes and reprDict convert real output to Python's notations.

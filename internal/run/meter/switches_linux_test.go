@@ -6,8 +6,8 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The quick reader and a general parser agree.

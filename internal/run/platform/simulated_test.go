@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The simulated proxies are awaited until all have the services, or until the reason why they cannot. Their clock is an hour ahead here.

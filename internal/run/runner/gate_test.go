@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The start leaves time for the last readings before the measure phase. A warm-up that is long enough has them.

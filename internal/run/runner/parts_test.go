@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // threeWorkers is a platform whose deployments have three load workers.

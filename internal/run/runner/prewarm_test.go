@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // costsOf are the parts of a phase with 100 requests each, whose cost in µs is at's, with a deviation as a share of it.

@@ -12,9 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/fetch"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -26,6 +24,8 @@ import (
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform/local"
 	"github.com/tare-mesh/tare/internal/run/runner"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/part"
 	"github.com/tare-mesh/tare/test/programtest"
 )

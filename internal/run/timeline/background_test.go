@@ -10,9 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/internal/run/timeline"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // behind keeps when each change was made, and refuses one.

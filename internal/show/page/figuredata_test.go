@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -15,6 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // drawn writes a study, and reads the data of its page's figures. The directory is closed with the test.

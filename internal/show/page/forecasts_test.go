@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Every curve has a title of its own and the unit of its kind of cost, and the axes at whose levels its marks are.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/show/page"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/glossary.md")

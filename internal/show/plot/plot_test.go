@@ -13,13 +13,13 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
 	"github.com/tare-mesh/tare/test/answertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func source(t *testing.T, s answertest.Study) page.Source {

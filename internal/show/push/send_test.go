@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/show/series"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 var one = []series.Series{{Name: "tare_x", Labels: map[string]string{"run": "a"}, Points: []series.Point{{At: time.Unix(1000, 0), Value: 1}}}}

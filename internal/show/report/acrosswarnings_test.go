@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A warning that the table of conditions contains leaves no heading without lines.

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // What hands do is a table and a file, and in no estimate.

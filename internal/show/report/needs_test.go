@@ -8,9 +8,9 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // needs has a workload that is sized, one that is not, and a pod without a controller.

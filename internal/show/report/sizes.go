@@ -640,7 +640,7 @@ func writePatch(w io.Writer, n Needs) error {
 	return nil
 }
 
-// overlaid is an annotation with settings over those that pods have: a mapping keeps its other keys.
+// overlaid is an annotation with settings over the present ones: a mapping keeps its other keys.
 func overlaid(before, text string) (string, error) {
 	var old, now map[string]any
 	if before == "" || yaml.Unmarshal([]byte(text), &now) != nil {

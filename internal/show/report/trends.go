@@ -14,7 +14,7 @@ import (
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
-// trendClaims are the trends at the end of a soak in one claim: those that change, or else the steady ones.
+// trendClaims are the trends at the end of a soak in one claim: changes, or else the steady ones.
 func trendClaims(v view) []Claim {
 	var changing, steady []Claim
 	for _, x := range v.r.Trends {

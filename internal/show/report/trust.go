@@ -111,7 +111,7 @@ func namedIn(v view, message string) (ids []string) {
 	return ids
 }
 
-// concernsSome reports whether a warning is about some of the treatments: those of the trials that have it, or else those that its message
+// concernsSome reports whether a warning is about some of the treatments: treatments of trials with it, or else treatments that its message
 // names. Without either it is about all. That two treatments are the same is about a result with both.
 func concernsSome(v view, w figures.Warning, of []string) bool {
 	var ids []string

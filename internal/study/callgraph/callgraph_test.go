@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/predict"
 	"github.com/tare-mesh/tare/internal/study/callgraph"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func read(t *testing.T, name string) callgraph.Application {

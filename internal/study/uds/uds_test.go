@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/importer"
 	"github.com/tare-mesh/tare/internal/metric"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const head = "Timestamp, Namespace, Total CPU(mCPU), Total Memory(MiB)\n"

@@ -14,10 +14,10 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/clock"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/inside/nodeagent"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Agents of nodes that are not ready, or that were deleted, are left out of the trials that follow.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A request that the gateway has not counted bypassed it.

@@ -19,9 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tare-mesh/tare/internal/base/check"
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // ambient is a mesh that refuses plaintext and admits traffic from nodes.

@@ -18,12 +18,12 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 	"github.com/tare-mesh/tare/kube/internal/guard"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 const toolbox = clustertest.Toolbox

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/check"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The tests have no ztunnel and no CNI agent. A waypoint of upstream Envoy becomes ready only if it accepts the whole

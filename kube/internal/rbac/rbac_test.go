@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
 	"github.com/tare-mesh/tare/kube/internal/rbac"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // written is the manifest for a subject, parsed: the role and its binding.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The digest of a program follows its content, also where the path stays, and tare's own files have none.

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestEnvoyThatExits(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/cgroup"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // limitedTo deploys the reference proxy with limits. Where this user may make no control groups the test is skipped.

@@ -15,8 +15,8 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/dial"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // needsNetAdmin skips a test without the capability, after a check of the error that tare returns.

@@ -21,11 +21,11 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/platformtest"
 )
 

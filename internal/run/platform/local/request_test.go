@@ -9,13 +9,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	loads "github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/load/http1"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // proxiesOf are meshes of each kind of proxy: none, the reference proxy and Envoy.

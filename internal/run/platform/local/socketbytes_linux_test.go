@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Bytes of open and of ended connections are counted. A program that ends its connections first may lose the count of a FIN.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The start of an application is bounded by requests on both sides. One answers 503 until an instant, one listens from then on, and one

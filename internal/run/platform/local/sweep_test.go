@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A leftover is removed. Links, others' names and a locked directory remain, with what they name.

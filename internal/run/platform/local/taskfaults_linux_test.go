@@ -7,9 +7,9 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A pause stops the children of a program too, in another process group as well.

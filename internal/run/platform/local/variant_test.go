@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer/effective"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // A variant runs its own program, with its environment and arguments, beside the definition's.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Output that cannot be written is a failure of commands that tare-kube has, which tare starts.

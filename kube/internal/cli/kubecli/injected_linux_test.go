@@ -19,10 +19,10 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/certificate"
 	"github.com/tare-mesh/tare/internal/base/check"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // weightMesh is a mesh for this test: its webhook injects the reference proxy, with a known cost, into each pod.

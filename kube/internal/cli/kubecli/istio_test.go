@@ -19,13 +19,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tare-mesh/tare/internal/answer"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // istioExperiment measures Istio with an upstream Envoy. Its validity limits tolerate a busy machine. A task

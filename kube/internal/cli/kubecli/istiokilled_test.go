@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The program is killed at random moments of `mesh install istio` and `mesh uninstall istio`. Each next command finishes the

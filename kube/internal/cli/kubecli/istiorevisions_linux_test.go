@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Two variants of Istio side by side, each with a control plane of its own revision, and none. The load moves between

@@ -9,10 +9,10 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/test/clitest"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/part"
 	"github.com/tare-mesh/tare/test/programtest"
 )

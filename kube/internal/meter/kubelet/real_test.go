@@ -7,14 +7,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/difftest"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/meter"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/part"
 )
 

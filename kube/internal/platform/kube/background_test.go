@@ -17,11 +17,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
-	"github.com/tare-mesh/tare/kube/internal/cluster/clustertest"
+	"github.com/tare-mesh/tare/kube/test/clustertest"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Background services are created before the application, without selectors, and change in turn. No controller of Kubernetes may

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // The readings of several nodes merge into one over all their CPUs. Readings of different work are an error.

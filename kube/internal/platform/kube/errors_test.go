@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/run/platform"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
 	"github.com/tare-mesh/tare/kube/internal/guard"
 	"github.com/tare-mesh/tare/kube/internal/meshes"
 	"github.com/tare-mesh/tare/kube/internal/rbac"
+	"github.com/tare-mesh/tare/test/must"
 	"github.com/tare-mesh/tare/test/platformtest"
 )
 

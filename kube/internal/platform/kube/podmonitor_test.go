@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // monitored are pods of services s and load in namespace "n", under a started monitor.

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // Five clusters start at the same time on a new machine. apt-get is a script here that fails beside another one, as the

@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/tare-mesh/tare/internal/base/must"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 func TestIssuedCertificateIsTrustedAndPrivate(t *testing.T) {

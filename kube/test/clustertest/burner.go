@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tare-mesh/tare/internal/base/must"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/kube/internal/cluster"
+	"github.com/tare-mesh/tare/test/must"
 )
 
 // BurnerCores is the CPU limit of app in [Burner], and twice the limit of proxy. They use less on a busy machine.
