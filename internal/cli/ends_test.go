@@ -78,7 +78,7 @@ func TestEndingProgramsDecided(t *testing.T) {
 		{"ab --gate wall_time<+2ms --from " + slower, console.Gate, "is breached: +4.9 ms ("},
 		{"ab --gate wall_time<+2% --from " + fails, console.Gate, "10 of 20 executions failed, and 0 of 20 of the baseline; envoy-b: exit code 2, last lines: no such file"},
 		{"ab --gate wall_time<+8% --from " + short, console.Gate, " instead of 1.0"},
-		{"report --format text " + short, console.Done, "Executions are shorter than 5 ms, so that the time of an empty program is subtracted: the "},
+		{"report --format text " + short, console.Done, "Executions are shorter than 5 ms, so that the time of an empty program is subtracted: "},
 		{"report --format json " + short, console.Done, `"form": "executions-empty"`},
 		{"report --format text " + slower, console.Done, "envoy-b takes more wall time than envoy-a"},
 		{"report --format json " + slower, console.Done, `"executions": 360`},
@@ -240,7 +240,7 @@ func TestEmptyProgramSubtracted(t *testing.T) {
 	dir := t.TempDir()
 	one, two := spinning(t, dir, "one", time.Millisecond), spinning(t, dir, "two", 2*time.Millisecond)
 	text, log, code := tareIn(t, dir, endingPrograms([]string{one}, []string{two}, "--gate", "cpu_time < +50%", "--max-time", "2m", "--out", "run")...)
-	if code != console.Gate || !strings.Contains(strings.Join(strings.Fields(text), " "), "Executions are shorter than 5 ms, so that the time of an empty program is subtracted: the ") {
+	if code != console.Gate || !strings.Contains(strings.Join(strings.Fields(text), " "), "Executions are shorter than 5 ms, so that the time of an empty program is subtracted: ") {
 		t.Fatalf("exit code %d:\n%s%s", code, text, log)
 	}
 	r := reportOf(t, filepath.Join(dir, "run"))
