@@ -113,8 +113,8 @@ class Proxy(http.server.BaseHTTPRequestHandler):
     def log_message(self, *a): pass
 http.server.ThreadingHTTPServer((host, int(port)), Proxy).serve_forever()
 `
-	const headers = " (Server: squid/6.13; Via: 1.1 cache (squid/6.13); X-Squid-Error: ERR_ACCESS_DENIED 0); no request arrived at the application"
-	details := map[string]string{"200": "answered by the gateway itself: 200 OK" + headers, "403": "answered by the gateway itself: 403 Forbidden" + headers}
+	const headers = " (Server: squid/6.13; Via: 1.1 cache (squid/6.13); X-Squid-Error: ERR_ACCESS_DENIED 0)"
+	details := map[string]string{"200": "answered by the gateway, not by the application: 200 OK" + headers, "403": "answered by the gateway, not by the application: 403 Forbidden" + headers}
 	for mode, want := range map[string]string{"200": "answers in place of the application", "403": "answers in place of the application", "closes": "does not forward this request"} {
 		t.Run(mode, func(t *testing.T) {
 			t.Parallel()

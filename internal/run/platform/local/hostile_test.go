@@ -73,7 +73,7 @@ func failures(t *testing.T, d *platform.Deployment) (failed []string) {
 func TestHostileProxies(t *testing.T) {
 	for mode, want := range map[string]string{
 		"forwards": "",
-		"answers":  "the answer is not of the application's address",
+		"answers":  "answered by the sidecars of load and echo, not by the application: 200 OK",
 		"caches":   "the same answer came twice",
 		"repeats":  "one request arrived 4 times", // both sidecars repeat
 	} {
@@ -93,8 +93,8 @@ func TestHostileProxies(t *testing.T) {
 func TestHostileProxiesBeforeOwnProgram(t *testing.T) {
 	for mode, want := range map[string]string{
 		"forwards":        "",
-		"answers":         "the answer is not of the application's address",
-		"answers 1%":      "the answer is not of the application's address",
+		"answers":         "answered by the sidecars of load and app, not by the application: 200 OK",
+		"answers 1%":      "answered by the sidecars of load and app, not by the application: 200 OK",
 		"caches":          "the same answer came twice",
 		"repeats":         "one request arrived 4 times",
 		"repeats refused": "one request that the application refused with 503 arrived 4 times",

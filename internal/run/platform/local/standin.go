@@ -212,7 +212,7 @@ func (n *nonces) prove(ctx context.Context, name string, through netip.AddrPort,
 		c.Detail, c.Hint = err.Error(), notForwardedHint
 		switch {
 		case answered && issued(n.behind) == all:
-			c.Detail, c.Hint = fmt.Sprintf("answered by %s itself: %s; no request arrived at the application", name, by), ownAnswerHint
+			c.Detail, c.Hint = fmt.Sprintf("answered by %s, not by the application: %s", name, by), ownAnswerHint
 		case answered:
 			c.Detail, c.Hint = fmt.Sprintf("%s; the whole answer: %s", err, by), ownAnswerHint
 		}
