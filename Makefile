@@ -170,7 +170,7 @@ e2e-waiting: RERUN := --rerun-fails=0
 e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
 	@export CGO_ENABLED=1; $(call part,others) $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
-	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),20m) -p 4 -parallel 8) $(or_listed)
+	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),30m) -p 4 -parallel 8) $(or_listed)
 
 $(AGAIN:=-again): e2e-%-again: # one after another, on a machine that does nothing else
 	@$(call ended,e2e-$*) && $(call selected,failed $(REPORTS)/e2e-$*.json,$@,-timeout $(or $(TIMEOUT),30m) -p 1 -parallel 1)
@@ -181,7 +181,7 @@ e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call part,deciding) $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs $(filter $(CLUSTERS),$(AFTER))
-	@$(call part,others) $(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),25m) -p 2 -parallel 5) $(or_listed)
+	@$(call part,others) $(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),40m) -p 2 -parallel 5) $(or_listed)
 # They judge measurements: alone on the machine.
 e2e-alone: programs
 	@$(call part,alone) $(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m && $(call ended,e2e-alone)
