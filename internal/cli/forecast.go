@@ -59,7 +59,7 @@ service. Without it, that memory is assumed and in the range.
 
 What was not measured is refused, with the command that measures it. Sidecars below the
 measured rates have a wide range. Latency is refused where requests queue.`,
-		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[50, 150, 400, 1000]' --out runs/curve
+		Example: `  tare run examples/quickstart.yaml --set 'factors.rate=[50, 150, 400, 1000]' --set 'factors.responseSize=[500, 16KiB]' --out runs/curve
   tare forecast --graph examples/graphs/shop.yaml --rate 300 --from runs/curve
   tare forecast --graph app.yaml --rate checkout=300 --rate admin=5 --from runs/curve runs/callers
   tare forecast --graph chain-3 --rate 200 --prices examples/prices-gcp.yaml --format html -o forecast.html

@@ -500,7 +500,7 @@ func (c precisionPlanner) writeSensitivities(s *session.Study, found []compare.S
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	fmt.Fprintf(&b, "\nShares are of the treatment's mean, or of the ratio for response times. The level is that of Holm's first step.\n")
+	fmt.Fprintf(&b, "\nShares are of the treatment's mean, or of the ratio for response times. The level is the first of Holm's steps.\n")
 	if within > 0 {
 		fmt.Fprintf(&b, "%v is %s of %v.\n", experiment.Duration(within), printable.Counted(blocks, "block"), experiment.Duration(block.Round(time.Second)))
 	}

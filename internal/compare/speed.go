@@ -183,7 +183,7 @@ func rowOf(rows []float64, i int) float64 {
 
 // known are the finite values.
 func known(x []float64) []float64 {
-	return slices.DeleteFunc(slices.Clone(x), func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) })
+	return lists.Where(x, func(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) })
 }
 
 // Positioned is the part of a comparison that was adjusted for the positions of its trials

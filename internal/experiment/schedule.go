@@ -365,7 +365,7 @@ var interleaving = []obstacle{
 	{func(e *Experiment) bool {
 		return e.Blocks.Until != nil && strings.HasPrefix(e.Blocks.Until.Metric, metric.PeakMemory)
 	},
-		"peaks of memory are those of a trial that is alone on the machine", ""},
+		"peaks of memory need a trial alone on the machine", ""},
 	{func(e *Experiment) bool { return e.Load.Profile.Cycle() > 0 },
 		"the rate changes with time, and answers to a burst may arrive in slices of other treatments", ""},
 	{func(e *Experiment) bool { return e.Batch == nil && e.Phases.Measure%sliceLength(e) != 0 },

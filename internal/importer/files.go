@@ -335,7 +335,7 @@ func (s *Study) CheckRates() {
 			message += fmt.Sprintf(": %d logs, and %d in other runs", t.logs, usual)
 			hint = "restore the missing logs, or leave this run out"
 		case t.RateNamed && near:
-			message += fmt.Sprintf(": the logs are those of a run at %g", other)
+			message += fmt.Sprintf(": the logs come from a run at %g", other)
 			hint = "move the files to where they belong, or leave this run out"
 		case !t.RateNamed && t.sent < asked:
 			t.Warn("rate-unreached", message+": the load generator or the server was saturated", "compare these runs as runs of a closed loop, or measure at a lower rate")

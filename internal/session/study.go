@@ -5,7 +5,7 @@
 //   - references.go: what the file refers to: definitions of meshes, objects, requests
 //   - run.go: generators, platform and results directory, the trials, and what ends them
 //
-// study.go has the experiment between these steps, with what earlier runs tell of it. A use case that makes an experiment
+// study.go has the experiment between these steps, with the times of earlier runs. A use case that makes an experiment
 // has a file of its own (ab.go, weigh.go). A session has no flags and prints nothing: options come as structs, and lines for
 // the user go to [Program].Note.
 package session

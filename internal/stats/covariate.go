@@ -141,7 +141,7 @@ func slowedWithin(blocks [][]Reading) bool {
 	return rest > 0 && tDistribution(df).cdf(-slope/math.Sqrt(rest/df/squares)) < covariateLevel
 }
 
-// Interval is that of the mean difference. The slope costs a degree of freedom.
+// Interval is the interval of the mean difference. The slope costs a degree of freedom.
 func (at AtSpeed) Interval(confidence float64) Result {
 	r := student(at.Differences, confidence, at.Scale)
 	if n := float64(r.N); r.Known() {

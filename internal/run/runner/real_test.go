@@ -145,10 +145,10 @@ validity: {rateShortfall: 0.2, errorRatio: 0.01, lateness: 500ms, unattributed: 
 `
 
 // disturbed reports whether a busy machine made a trial invalid: it left a backlog of the warm-up, no answer in time, or
-// too few without an error. Its readings may also be late by a tenth of the measure phase.
+// too few without an error. Its readings may also be late by a tenth of the measure phase, or by slices.
 func disturbed(r result.Record) bool {
 	return slices.ContainsFunc(r.Warnings, func(w result.Warning) bool {
-		return w.Code == "rate-exceeded" || w.Code == "readings-shifted" && w.Withholds || w.Code == "rate-missed" && (r.Load.Completed == 0 || len(r.Load.Errors) == 0 && r.Load.Classes[string(load.Status)] == 0)
+		return w.Code == "rate-exceeded" || w.Code == "slices-read-late" || w.Code == "readings-shifted" && w.Withholds || w.Code == "rate-missed" && (r.Load.Completed == 0 || len(r.Load.Errors) == 0 && r.Load.Classes[string(load.Status)] == 0)
 	})
 }
 

@@ -5,7 +5,6 @@ package page
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	_ "embed"
 	"encoding/base64"
@@ -19,6 +18,7 @@ import (
 	"sync"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/figures"
@@ -118,7 +118,7 @@ type document struct {
 	Gates                               string // their outcome, empty without gates
 	Answer, Setup                       []string
 	Band                                []card
-	Levels                              *report.LevelTable // changes, CPU by treatment and level, or differences of an import; nil for other reports
+	Tables                              []*report.TextTable // changes, CPU by treatment and level, differences of an import
 	Parts                               []Part
 	Steps                               []report.NextRun
 	Warnings                            []warning
@@ -159,7 +159,7 @@ func Write(w io.Writer, s Source) error {
 	}
 	d := document{
 		Name: s.Report.Experiment, Description: report.Subtitle(s.Report),
-		Load: report.LoadLine(s.Report), Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Levels: cmp.Or(report.ChangesOf(s.Report), report.LevelsOf(s.Report), report.ImportedOf(s.Report)), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
+		Load: report.LoadLine(s.Report), Headline: lines[0], Gates: gates, Answer: lines, Setup: report.Header(s.Report), Band: band(s), Tables: lists.Where([]*report.TextTable{report.ChangesOf(s.Report), report.LevelsOf(s.Report), report.ImportedOf(s.Report)}, func(t *report.TextTable) bool { return t != nil }), Warnings: warnings(s.Report), Configurations: configurations(s.Report),
 		Provenance: provenance(s), Experiment: string(s.Dir.Experiment()), Tare: s.Report.Setup.Tare, Schema: answer.Schema,
 	}
 	for i, line := range d.Answer {

@@ -30,7 +30,7 @@ type Prediction struct {
 type Part struct {
 	Title string
 	Facts []report.Fact
-	Table *report.LevelTable
+	Table *report.TextTable
 }
 
 // mostFacts are the first facts of a part, its costs, that its sentence has.

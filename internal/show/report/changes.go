@@ -18,7 +18,7 @@ import (
 
 // changesSection is the table of changes, the kind by which most requests fail first.
 func changesSection(t text) {
-	if g := changeTable(t.view); g != nil {
+	if g := changeTable(t.view, slices.Concat(changeColumns, changeDetails)); g != nil {
 		t.page.heading(changesTitle)
 		t.page.table(g, 1)
 		for _, note := range changeNotes(t.view, g) {
@@ -77,17 +77,18 @@ func changePartsSection(t text) {
 // changesTitle is the title of the table of changes.
 const changesTitle = "Changes, the worst kind first (mean of failed requests with its interval; times as bounds of the median)"
 
-// ChangesOf is the table of changes for formats that draw the report. It is nil for runs without changes.
-func ChangesOf(r *answer.Report) *LevelTable {
+// ChangesOf is the table of changes for formats that draw the report, without what they have figures of. It is nil for runs without
+// changes.
+func ChangesOf(r *answer.Report) *TextTable {
 	v := newView(r)
 	v.short = true
-	g := changeTable(v)
+	g := changeTable(v, changeColumns)
 	if g == nil {
 		return nil
 	}
-	all := &LevelTable{Title: changesTitle, Notes: changeNotes(v, g)}
+	all := &TextTable{Title: changesTitle, Notes: changeNotes(v, g)}
 	for _, c := range g {
-		all.Heads = append(all.Heads, strings.Join(c.heads, " "))
+		all.Heads = append(all.Heads, strings.TrimSpace(strings.Join(c.heads, " ")))
 	}
 	for i := range g[0].cells {
 		row := lists.Map(g, func(c column) string { return c.cells[i] })
@@ -105,8 +106,8 @@ type changeRow struct {
 	of   *compare.Treatment
 }
 
-// changeTable has a row for each kind of change and treatment, and the most important columns first. It is nil for runs without changes.
-func changeTable(v view) grid {
+// changeTable has a row for each kind of change and treatment. It is nil for runs without changes.
+func changeTable(v view, columns []changeColumn) grid {
 	treatments := rows(v)
 	var all []changeRow
 	for _, kind := range worstFirst(v) {
@@ -134,7 +135,7 @@ func changeTable(v view) grid {
 			g[0].cells = append(g[0].cells, "  "+v.label.withControl(*x.of))
 		}
 	}
-	for _, head := range changeColumns {
+	for _, head := range columns {
 		c := column{heads: strings.Split(head.head, "\n")}
 		for _, x := range all {
 			cell := ""
@@ -156,12 +157,15 @@ const unmade = "-"
 // changeCell is a cell of the table of changes.
 type changeCell func(view, metric.ChangeKind, compare.Treatment) string
 
-// changeColumns are the columns of the table of changes. Those that are not in every table need a figure other than zero.
-var changeColumns = []struct {
+// changeColumn is a column of the table of changes. One that is not in every table needs a figure other than zero.
+type changeColumn struct {
 	head   string
 	always bool
 	cell   changeCell
-}{
+}
+
+// changeColumns are the columns of the table of changes, the most important first.
+var changeColumns = []changeColumn{
 	{"failed requests\na change", true, meanOf(metric.ChangeFailed, 1, "")},
 	{"first effect,\nms", false, timeOf(metric.ChangeFirstNew, 0)},
 	{"last old\nanswer, ms", false, timeOf(metric.ChangeLastOld, 0)},
@@ -173,6 +177,10 @@ var changeColumns = []struct {
 	{"cut\nrequests", false, meanOf(metric.ChangeCut, 1, "")},
 	{"unchanged\nconnections", false, meanOf(metric.ChangeUnchanged, 1, "")},
 	{"\nflaps", false, meanOf(metric.ChangeFlaps, 1, "")},
+}
+
+// changeDetails are the columns after them, of which a page has figures.
+var changeDetails = []changeColumn{
 	{"CPU, ms:\ncontrol plane", false, changeCPU("-control")}, {"CPU, ms:\ndata plane", false, changeCPU("-data")}, {"CPU, ms:\na proxy", false, changeCPU("-proxy")}, {"CPU, ms:\napplication", false, changeCPU("-app")},
 	{"first effect,\np99, ms", false, timeOf(metric.ChangeFirstNew, 1)}, {"last old\nanswer, p99, ms", false, timeOf(metric.ChangeLastOld, 1)},
 }

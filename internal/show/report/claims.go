@@ -61,7 +61,7 @@ var (
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
 	gateRemark      = ClaimForm{"gate-remark", ""}
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
-	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow by over 2 %: {steady} of {all} surely do not."}
+	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow by over {share} % in its second half: {steady} of {all} are shown not to."}
 	growthClaim     = ClaimForm{"growth", "{message}."}
 	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} {add} {amount} a month ({bill})."}
 	moneyOpen       = ClaimForm{"money-undecided", "{scenario}: no difference in money is shown for {subject}: {amount} a month ({bill})."}
@@ -125,7 +125,7 @@ var (
 	forecastNone    = ClaimForm{"forecast-refused", "{about}: no forecast, because {reason}."}
 	doubtClaim      = ClaimForm{"doubt", ""}
 	unmeasuredClaim = ClaimForm{"not-measured", "Not measured, since no trial is valid: {each}."}
-	fewClaim        = ClaimForm{"few-repetitions", "Only {number}{some}, too few for small differences: repeat with `--set blocks=8`."}
+	fewClaim        = ClaimForm{"few-repetitions", "Only {number}{some}, too few for small differences: measure more blocks."}
 	trustClaim      = ClaimForm{"trust", "{words}."}
 	withheldClaim   = ClaimForm{"withheld", "{words}."}
 	smallestClaim   = ClaimForm{"smallest", "{words}."}

@@ -93,7 +93,7 @@ func forecastedClaim(f Forecasts, x predict.Forecast) Claim {
 }
 
 // writeServices writes a table, if it has rows.
-func writeServices(w io.Writer, t LevelTable) {
+func writeServices(w io.Writer, t TextTable) {
 	if len(t.Rows) == 0 {
 		return
 	}
@@ -174,8 +174,8 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 func nineteen(confidence float64) string { return fmt.Sprintf("%.3g", 20*confidence) }
 
 // ForecastServices is the table of a forecast's services, with the causes of their ranges.
-func ForecastServices(x predict.Forecast) LevelTable {
-	t := LevelTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: deployments differ", "the curve"}}
+func ForecastServices(x predict.Forecast) TextTable {
+	t := TextTable{Title: "Sidecars of each service", Heads: []string{"service", "requests/s", "calls/s", "CPU", "memory", "range of CPU: deployments differ", "the curve"}}
 	more := []struct {
 		head string
 		of   func(predict.Causes) float64

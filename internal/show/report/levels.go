@@ -112,8 +112,8 @@ func levelTableOf(v view) (all levelTable) {
 	return all
 }
 
-// LevelTable is a table of texts with its title. The first column names the rows. A row of one cell is the title of those below it.
-type LevelTable struct {
+// TextTable is a table of texts with its title. The first column names the rows. A row of one cell is the title of those below it.
+type TextTable struct {
 	Title string
 	Heads []string
 	Rows  [][]string
@@ -121,13 +121,13 @@ type LevelTable struct {
 }
 
 // LevelsOf are the differences in CPU: a row for each question and a column for each level. It is nil for reports without levels.
-func LevelsOf(r *answer.Report) *LevelTable {
+func LevelsOf(r *answer.Report) *TextTable {
 	v := newView(r)
 	t := levelTableOf(v)
 	if t.rows == nil {
 		return nil
 	}
-	all := &LevelTable{Title: fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(t.factor), v.percent()), Heads: []string{""}}
+	all := &TextTable{Title: fmt.Sprintf("CPU added to a request, in µs, by %s (mean ± half of the %s interval)", factorWords(t.factor), v.percent()), Heads: []string{""}}
 	for _, level := range t.levels {
 		all.Heads = append(all.Heads, spacedLevel(t.factor, level)+map[bool]string{true: "/s"}[t.factor == experiment.RateFactor])
 	}
@@ -142,7 +142,7 @@ func LevelsOf(r *answer.Report) *LevelTable {
 }
 
 // ImportedOf are the differences of an import as the text has them, or nil for other reports and without differences.
-func ImportedOf(r *answer.Report) *LevelTable {
+func ImportedOf(r *answer.Report) *TextTable {
 	v := newView(r)
 	if !v.imported() || !v.compares() {
 		return nil
@@ -150,7 +150,7 @@ func ImportedOf(r *answer.Report) *LevelTable {
 	g, _ := differencesOf(v)
 	_, uniform := v.pairs()
 	columns := differenceColumns(g, Options{All: true}, uniform)
-	all := &LevelTable{Title: differencesTitle(v)}
+	all := &TextTable{Title: differencesTitle(v)}
 	for _, c := range columns {
 		all.Heads = append(all.Heads, c.heads[0])
 	}

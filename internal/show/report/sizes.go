@@ -496,7 +496,7 @@ func NeedsForms() []Form[Needs] {
 
 func writeNeeds(w io.Writer, n Needs) error {
 	writeFacts(w, fmt.Sprintf("Sidecars of %s in namespace %s, with %s headroom:", n.RunningMesh, n.Namespace, experiment.Share(n.Headroom)), needFacts(n))
-	t := LevelTable{Heads: []string{"workload", "pods", "requests/s", "CPU request", "needed (range)", "memory request", "needed (range)"}}
+	t := TextTable{Heads: []string{"workload", "pods", "requests/s", "CPU request", "needed (range)", "memory request", "needed (range)"}}
 	if n.Month != nil {
 		t.Heads = append(t.Heads, "a month")
 	}

@@ -34,7 +34,7 @@ func trendClaims(v view) []Claim {
 	if len(v.r.Trends) == 0 {
 		return nil
 	}
-	words := sentenceWords{"time": soakLength(v.r), "changing": strings.Join(firstOf(sentencesOf(changing), 3), "; "), "steady": fmt.Sprint(len(steady)), "all": printable.Counted(len(v.r.Trends), "trend")}
+	words := sentenceWords{"time": soakLength(v.r), "changing": strings.Join(firstOf(sentencesOf(changing), 3), "; "), "share": rough(100 * compare.VisibleGrowth), "steady": fmt.Sprint(len(steady)), "all": printable.Counted(len(v.r.Trends), "trend")}
 	if changing == nil {
 		return []Claim{Claim{Form: trendNone, Of: steady}.fill(words)}
 	}

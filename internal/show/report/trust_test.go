@@ -46,13 +46,13 @@ func TestMainDoubt(t *testing.T) {
 	}
 	r := reportOf(t, small(nil))
 	r.Warnings, r.Count.Blocks = nil, 3
-	if got := Answer(r); got[1] != "Only three repetitions, too few for small differences: repeat with `--set blocks=8`." {
+	if got := Answer(r); got[1] != "Only three repetitions, too few for small differences: measure more blocks." {
 		t.Errorf("%q", got)
 	}
 	r.Count.Blocks, r.Treatments[1].N = 4, 3
 	r.Warnings = []figures.Warning{late, unequal}
 	want := []string{"Unequal work: reference lacks mutual TLS.",
-		"The load generator sent late in 8 of 12 trials: response times may contain its delay. Only three repetitions of some treatments, too few for small differences: repeat with `--set blocks=8`."}
+		"The load generator sent late in 8 of 12 trials: response times may contain its delay. Only three repetitions of some treatments, too few for small differences: measure more blocks."}
 	if got := Answer(r); !slices.Equal(got[1:3], want) {
 		t.Errorf("%q, want %q", got, want)
 	}
