@@ -158,7 +158,7 @@ func TestFilesInTheWrongPlace(t *testing.T) {
 			for _, l := range match(t, dir, "240-3-wrk2-*") {
 				move(t, dir, filepath.Base(l), strings.Replace(filepath.Base(l), "240-3", "60-2", 1))
 			}
-		}, "other-rate", 1, "those of a run at 240"},
+		}, "other-rate", 1, "the logs come from a run at 240"},
 		{"a pod missing", func(t *testing.T, root string) {
 			dir := debatetest.Sequence{Mesh: "linkerd", Rates: rates, First: 1}.Write(t, root)
 			must.OK(t, os.Remove(match(t, dir, "120-4-wrk2-*")[0]))
