@@ -171,7 +171,7 @@ func (s Series) once(ctx context.Context, program Program) (r Reading, err error
 	r.Wall, r.User, r.System, r.Peak, r.Exit, r.Output = int64(u.Wall), int64(u.User), int64(u.System), u.Peak, u.Exit, out.bytes
 	if r.Benchmarks, _ = Benchmarks(out.begin); r.Exit != 0 { // other lines may begin as theirs
 		if r.Last = p.Tail(keptLines); len(r.Last) == 0 {
-			r.Last = out.last(keptLines)
+			r.Last = proc.LastLines(out.end, keptLines)
 		}
 		for i, text := range r.Last {
 			r.Last[i] = printable.Clip(text, keptText)
@@ -228,15 +228,6 @@ func (o *output) Write(b []byte) (int, error) {
 		o.end = append(o.end[:0], o.end[len(o.end)-keptBytes:]...)
 	}
 	return len(b), nil
-}
-
-func (o *output) last(n int) []string {
-	text := strings.TrimRight(string(o.end), "\n")
-	if text == "" {
-		return nil
-	}
-	lines := strings.Split(text, "\n")
-	return lines[max(0, len(lines)-n):]
 }
 
 // line is a reading as another program writes it.

@@ -195,7 +195,7 @@ func TestExitError(t *testing.T) {
 }
 
 func TestTailIsBounded(t *testing.T) {
-	r := &ring{}
+	r := &Ring{}
 	for i := range 20000 {
 		fmt.Fprintf(r, "line %d\n", i)
 	}

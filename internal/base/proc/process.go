@@ -20,6 +20,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/routine"
 )
 
@@ -200,7 +201,7 @@ func (p *Process) prepare() (*os.File, error) {
 	var log *os.File
 	var out io.Writer
 	if c.Log == "" {
-		ring := &ring{}
+		ring := &Ring{}
 		p.tail, out = ring, ring
 	} else {
 		f, err := os.OpenFile(c.Log, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -264,7 +265,7 @@ func (p *Process) Wait() error {
 func (p *Process) Tail(n int) []string {
 	p.shortening.Lock()
 	defer p.shortening.Unlock()
-	return lastLines(p.tail.last(), n)
+	return LastLines(p.tail.last(), n)
 }
 
 // Signal sends a signal to the process. It returns nil if the process has ended.
@@ -367,18 +368,18 @@ func (c Command) String() string {
 	var words []string
 	for _, kv := range c.Env {
 		k, v, _ := strings.Cut(kv, "=")
-		words = append(words, k+"="+quote(v))
+		words = append(words, k+"="+printable.ShellWord(v))
 	}
 	if c.CPUs != "" {
-		words = append(words, "taskset", "-c", quote(c.CPUs))
+		words = append(words, "taskset", "-c", printable.ShellWord(c.CPUs))
 	}
-	words = append(words, quote(c.Path))
+	words = append(words, printable.ShellWord(c.Path))
 	for _, a := range c.Args {
-		words = append(words, quote(a))
+		words = append(words, printable.ShellWord(a))
 	}
 	line := strings.Join(words, " ")
 	if c.Dir != "" {
-		line = "cd " + quote(c.Dir) + " && " + line
+		line = "cd " + printable.ShellWord(c.Dir) + " && " + line
 	}
 	if len(c.Files) > 0 {
 		line += " # with"
@@ -390,15 +391,6 @@ func (c Command) String() string {
 }
 
 func (c Command) name() string { return filepath.Base(c.Path) }
-
-// quote leaves a word alone when no shell would change it.
-func quote(s string) string {
-	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=,+@%"
-	if s != "" && strings.Trim(s, safe) == "" {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
-}
 
 // maxCPU is the max processor number in the kernel's CPU sets.
 const maxCPU = 1023

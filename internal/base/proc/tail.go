@@ -40,13 +40,13 @@ func (l logFile) last() []byte {
 	return b
 }
 
-// ring keeps the last bytes written to it.
-type ring struct {
+// Ring keeps the last bytes written to it.
+type Ring struct {
 	mu  sync.Mutex
 	buf []byte
 }
 
-func (r *ring) Write(b []byte) (int, error) {
+func (r *Ring) Write(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.buf = append(r.buf, b...)
@@ -56,13 +56,17 @@ func (r *ring) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (r *ring) last() []byte {
+func (r *Ring) last() []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return bytes.Clone(r.buf[max(0, len(r.buf)-tailBytes):])
 }
 
-func lastLines(b []byte, n int) []string {
+// Lines are the last n lines that were written.
+func (r *Ring) Lines(n int) []string { return LastLines(r.last(), n) }
+
+// LastLines are the last n lines of an output.
+func LastLines(b []byte, n int) []string {
 	text := strings.TrimRight(string(b), "\n")
 	if text == "" || n <= 0 {
 		return nil

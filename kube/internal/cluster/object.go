@@ -237,6 +237,36 @@ func (c *Cluster) Rediscover() {
 	}
 }
 
+// Pods lists the pods of a namespace, or of all.
+func (c *Cluster) Pods(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
+	list, err := Retried(ctx, c, "list the pods of "+namespace, func(ctx context.Context) (*corev1.PodList, error) {
+		return c.typed.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
+	})
+	if err != nil {
+		return nil, err
+	}
+	all := make([]*corev1.Pod, len(list.Items))
+	for i := range all {
+		all[i] = &list.Items[i]
+	}
+	return all, nil
+}
+
+// WorkloadOf returns the kind and the name of the workload of a pod: its controller, or the Deployment of its ReplicaSet. The name of
+// such a ReplicaSet ends in its pods' label pod-template-hash.
+func WorkloadOf(pod *corev1.Pod) (kind, name string) {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil {
+		return KindPod.Kind, pod.Name
+	}
+	if hash := pod.Labels["pod-template-hash"]; hash != "" && owner.Kind == "ReplicaSet" {
+		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
+			return KindDeployment.Kind, name
+		}
+	}
+	return owner.Kind, owner.Name
+}
+
 // Reader sends every request once. It serves meters, which have their own clock and record a failed reading as a gap.
 // [IsTransient] distinguishes such a gap from a missing permission.
 type Reader struct {

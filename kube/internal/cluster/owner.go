@@ -179,8 +179,8 @@ func (s Stamp) Mark(o *unstructured.Unstructured) error {
 		}
 	}
 	maps.Copy(labels, s.Labels)
-	o.SetLabels(merged(o.GetLabels(), labels))
-	o.SetAnnotations(merged(o.GetAnnotations(), map[string]string{AnnotationOwner: string(owner)}))
+	o.SetLabels(Merged(o.GetLabels(), labels))
+	o.SetAnnotations(Merged(o.GetAnnotations(), map[string]string{AnnotationOwner: string(owner)}))
 	for _, path := range podTemplates {
 		if template, ok, _ := unstructured.NestedMap(o.Object, path...); !ok || template["spec"] == nil {
 			continue // not a pod template: other kinds use spec.template differently
@@ -190,7 +190,7 @@ func (s Stamp) Mark(o *unstructured.Unstructured) error {
 		if err != nil {
 			return fmt.Errorf("mark %s: %w", refOf(o), err)
 		}
-		if err := unstructured.SetNestedStringMap(o.Object, merged(has, labels), at...); err != nil {
+		if err := unstructured.SetNestedStringMap(o.Object, Merged(has, labels), at...); err != nil {
 			return fmt.Errorf("mark %s: %w", refOf(o), err)
 		}
 	}
@@ -204,11 +204,10 @@ func (s Stamp) owner() Owner {
 	return s.Owner
 }
 
-func merged(into, from map[string]string) map[string]string {
-	all := maps.Clone(into)
-	if all == nil {
-		all = map[string]string{}
-	}
+// Merged is a copy of a map with the entries of another.
+func Merged(to, from map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, to)
 	maps.Copy(all, from)
 	return all
 }

@@ -6,6 +6,9 @@ import (
 	"io"
 	"strings"
 	"sync"
+
+	"github.com/tare-mesh/tare/internal/base/lists"
+	"github.com/tare-mesh/tare/internal/base/printable"
 )
 
 // Recorder collects the steps of a dry run, in order: manifests, and commands with the same effect.
@@ -72,25 +75,13 @@ func (r *Recorder) WriteTo(w io.Writer) (int64, error) {
 			b.WriteString("---\n")
 		}
 		if len(s.Command) > 0 {
-			fmt.Fprintf(&b, "# $ %s\n", quoted(s.Command))
+			fmt.Fprintf(&b, "# $ %s\n", strings.Join(lists.Map(s.Command, printable.ShellWord), " "))
 		}
 		if s.Manifest != nil {
 			b.Write(s.Manifest.YAML)
 		}
 	}
 	return b.WriteTo(w)
-}
-
-// quoted is a command line as a shell reads it.
-func quoted(args []string) string {
-	var out []string
-	for _, a := range args {
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`!*?[](){}<>|&;#~") {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
-		}
-		out = append(out, a)
-	}
-	return strings.Join(out, " ")
 }
 
 // kubectlArgs are kubectl's arguments that name an object: [-n shop] deployment.apps/cart.

@@ -105,7 +105,8 @@ func TestWorkloadOfPod(t *testing.T) {
 		"deployment shop/cart": {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "cart-5d-x", Labels: map[string]string{"pod-template-hash": "5d"}, OwnerReferences: owned("ReplicaSet", "cart-5d")}},
 		"replicaset shop/old":  {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "old-x", OwnerReferences: owned("ReplicaSet", "old")}},
 	} {
-		if got := workloadOf(pod).String(); got != want {
+		kind, name := cluster.WorkloadOf(pod)
+		if got := (Workload{Namespace: pod.Namespace, Kind: kind, Name: name}).String(); got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 		if !isForeign(pod) {

@@ -46,7 +46,8 @@ func (g *Guard) Foreign(ctx context.Context) ([]Workload, error) {
 		if ours[pod.Namespace] || !isForeign(pod) {
 			return
 		}
-		w := workloadOf(pod)
+		kind, name := cluster.WorkloadOf(pod)
+		w := Workload{Namespace: pod.Namespace, Kind: kind, Name: name}
 		i := slices.IndexFunc(all, w.same)
 		if i < 0 {
 			i = len(all)
@@ -107,21 +108,4 @@ func isForeign(pod *corev1.Pod) bool {
 		return false
 	}
 	return !cluster.IsSystem(pod)
-}
-
-// workloadOf names the workload of a pod: its controller, or the Deployment of its ReplicaSet.
-func workloadOf(pod *corev1.Pod) Workload {
-	w := Workload{Namespace: pod.Namespace, Kind: "Pod", Name: pod.Name}
-	owner := metav1.GetControllerOf(pod)
-	if owner == nil {
-		return w
-	}
-	w.Kind, w.Name = owner.Kind, owner.Name
-	// The name of a Deployment's ReplicaSet ends in its pods' label pod-template-hash.
-	if hash := pod.Labels["pod-template-hash"]; hash != "" && owner.Kind == "ReplicaSet" {
-		if name, ok := strings.CutSuffix(owner.Name, "-"+hash); ok {
-			w.Kind, w.Name = "Deployment", name
-		}
-	}
-	return w
 }

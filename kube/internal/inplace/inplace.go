@@ -4,14 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/wait"
 	"github.com/tare-mesh/tare/internal/experiment/manifest"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -63,7 +63,7 @@ func Begin(ctx context.Context, c *cluster.Cluster, s cluster.Stamp, namespace s
 	// The same value in all trials of a run, so that a treatment has one revision in the rollout history, not one a trial.
 	restarted := map[string]string{annotationRestarted: s.Run}
 	for _, ref := range workloads {
-		annotations := merged(podMarks.Annotations, restarted)
+		annotations := cluster.Merged(podMarks.Annotations, restarted)
 		if err := a.add(ctx, changed{Ref: ref, Pods: true}, mesh.Marks{Labels: podMarks.Labels, Annotations: annotations}); err != nil {
 			return nil, err
 		}
@@ -207,30 +207,18 @@ func (s state) settled(ctx context.Context, c *cluster.Cluster, within time.Dura
 		defer cancel()
 	}
 	return wait.Until(ctx, endPause, func(ctx context.Context) error {
-		ending := ""
-		err := c.Retry(ctx, "list the pods of "+s.Namespace, func(ctx context.Context) error {
-			list, err := c.Typed().CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
-			if err != nil {
-				return err
-			}
-			ending = ""
-			for _, p := range list.Items {
-				if p.DeletionTimestamp != nil {
-					ending = p.Name
-				}
-			}
-			return nil
-		})
+		pods, err := c.Pods(ctx, s.Namespace)
+		ending, found := lists.First(pods, func(p *corev1.Pod) bool { return p.DeletionTimestamp != nil })
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return wait.Stop(err)
-		case err != nil || ending == "":
+		case err != nil || !found:
 			return err
 		}
 		if report != nil {
-			report("end of pod " + ending + " of namespace " + s.Namespace)
+			report("end of pod " + ending.Name + " of namespace " + s.Namespace)
 		}
-		return fmt.Errorf("pod %s of namespace %s %w", ending, s.Namespace, errNotEnding)
+		return fmt.Errorf("pod %s of namespace %s %w", ending.Name, s.Namespace, errNotEnding)
 	})
 }
 
@@ -274,12 +262,4 @@ func equal(a, b *string) bool {
 		return a == b
 	}
 	return *a == *b
-}
-
-func merged(a, b map[string]string) map[string]string {
-	all := map[string]string{}
-	for _, m := range []map[string]string{a, b} {
-		maps.Copy(all, m)
-	}
-	return all
 }

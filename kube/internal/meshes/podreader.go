@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tare-mesh/tare/internal/base/check"
@@ -49,21 +48,10 @@ func (r podReader) podsOf(ctx context.Context, x mesh.Proxy, namespace string, g
 
 // list returns the pods of a namespace that have not ended and are not terminating.
 func (r podReader) list(ctx context.Context, namespace string) ([]*corev1.Pod, error) {
-	var all []*corev1.Pod
-	err := r.cluster.Retry(ctx, "list the pods of "+namespace, func(ctx context.Context) error {
-		list, err := r.cluster.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		all = nil
-		for i := range list.Items {
-			if p := &list.Items[i]; p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && p.DeletionTimestamp == nil {
-				all = append(all, p)
-			}
-		}
-		return nil
-	})
-	return all, err
+	all, err := r.cluster.Pods(ctx, namespace)
+	return lists.Where(all, func(p *corev1.Pod) bool {
+		return p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed && p.DeletionTimestamp == nil
+	}), err
 }
 
 // reading is the counters of one proxy in one pod, in the order of the definition.

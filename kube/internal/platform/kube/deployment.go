@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -440,7 +439,7 @@ func (e enrolment) markForeign(o *unstructured.Unstructured) error {
 		path := append(slices.Clone(at), field)
 		has, _, err := unstructured.NestedStringMap(o.Object, path...)
 		if err == nil {
-			err = unstructured.SetNestedStringMap(o.Object, merged(has, marks), path...)
+			err = unstructured.SetNestedStringMap(o.Object, cluster.Merged(has, marks), path...)
 		}
 		if err != nil {
 			return fmt.Errorf("enrol the pods of %s: %w", nameOf(o), err)
@@ -459,17 +458,6 @@ func (e enrolment) markLoad(template *corev1.PodTemplateSpec) {
 }
 
 func mark(on *metav1.ObjectMeta, m mesh.Marks) {
-	on.Labels = merged(on.Labels, m.Labels)
-	on.Annotations = merged(on.Annotations, m.Annotations)
-}
-
-// merged is a copy of a map with the entries of another, nil if both are empty.
-func merged(to, from map[string]string) map[string]string {
-	if len(from) == 0 {
-		return to
-	}
-	all := map[string]string{}
-	maps.Copy(all, to)
-	maps.Copy(all, from)
-	return all
+	on.Labels = cluster.Merged(on.Labels, m.Labels)
+	on.Annotations = cluster.Merged(on.Annotations, m.Annotations)
 }

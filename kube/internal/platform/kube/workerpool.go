@@ -409,8 +409,7 @@ func (l *localLoad) stop(ctx context.Context) error {
 const (
 	// stopMargin is the time to stop a command beyond its grace period: request and response.
 	stopMargin = 30 * time.Second
-	// tailBytes and tailLines bound the command output in an error.
-	tailBytes = 16 << 10
+	// tailLines bounds the command output in an error.
 	tailLines = 20
 )
 
@@ -418,7 +417,7 @@ const (
 type remoteCommand struct {
 	run     *worker.Run
 	command proc.Command // as it runs in the pod
-	tail    tail
+	tail    proc.Ring
 	ctx     context.Context // ends when the command is abandoned
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
@@ -462,7 +461,7 @@ func (c *remoteCommand) follow(cmd proc.Command, logPath string) (err error) {
 	if s.Exit == 0 {
 		return nil
 	}
-	return &proc.ExitError{Name: path.Base(c.command.Path), Command: c.command.String(), State: s.State, Log: c.tail.lines(), Stopped: s.Stopped}
+	return &proc.ExitError{Name: path.Base(c.command.Path), Command: c.command.String(), State: s.State, Log: c.tail.Lines(tailLines), Stopped: s.Stopped}
 }
 
 // orCause is the cause of ctx's end if it has ended, else err.
@@ -525,34 +524,6 @@ func (c *remoteCommand) Stop(ctx context.Context, grace time.Duration) error {
 			return fmt.Errorf("stop the load generator: %w", context.Cause(ctx))
 		}
 	}
-}
-
-// tail keeps the last tailBytes written to it.
-type tail struct {
-	mu   sync.Mutex
-	last []byte
-}
-
-func (t *tail) Write(b []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.last = append(t.last, b...)
-	if over := len(t.last) - tailBytes; over > 0 {
-		t.last = append(t.last[:0], t.last[over:]...)
-	}
-	return len(b), nil
-}
-
-// lines are the last tailLines lines.
-func (t *tail) lines() []string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	text := strings.TrimRight(string(bytes.ToValidUTF8(t.last, nil)), "\n")
-	if text == "" {
-		return nil
-	}
-	all := strings.Split(text, "\n")
-	return all[max(0, len(all)-tailLines):]
 }
 
 //go:embed generators.yaml

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -37,12 +36,13 @@ func Sidecars(ctx context.Context, namespace string, window time.Duration) (s pr
 		return s, err
 	}
 	const needed = "tare size needs permission to list pods and to create pods/portforward in the namespace, with --prometheus to list pods alone"
-	pods, err := runningPods(ctx, k, namespace)
+	pods, err := k.Pods(ctx, namespace)
 	if cluster.IsForbidden(err) {
 		return s, hint.Wrap(err, needed)
 	} else if err != nil {
 		return s, err
 	}
+	pods = lists.Where(pods, func(p *corev1.Pod) bool { return p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil })
 	name, proxy := sidecarOf(pods)
 	if name == "" {
 		return s, hint.New("`kubectl get pods -n "+namespace+"` lists its pods; name another namespace", "%s: no running pod of namespace %s has a sidecar of a known mesh", k.Name(), namespace)
@@ -65,24 +65,6 @@ func Sidecars(ctx context.Context, namespace string, window time.Duration) (s pr
 		}
 	}
 	return s, nil
-}
-
-// runningPods returns the pods of a namespace that run.
-func runningPods(ctx context.Context, k *cluster.Cluster, namespace string) (all []*corev1.Pod, err error) {
-	err = k.Retry(ctx, "list the pods of "+namespace, func(ctx context.Context) error {
-		list, err := k.Typed().CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		all = nil
-		for i := range list.Items {
-			if p := &list.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
-				all = append(all, p)
-			}
-		}
-		return nil
-	})
-	return all, err
 }
 
 // sidecarOf returns the mesh with a sidecar in most pods, and its proxy, an empty name if none has.
@@ -201,7 +183,7 @@ func counted(ctx context.Context, k *cluster.Cluster, proxy mesh.Proxy, pods []*
 func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow, used map[string]use) []predict.Workload {
 	by, settled := map[string]*predict.Workload{}, map[*predict.Workload]float64{}
 	for _, p := range pods {
-		kind, name := workloadOf(p)
+		kind, name := cluster.WorkloadOf(p)
 		w := by[kind+"/"+name]
 		if w == nil {
 			w = &predict.Workload{Kind: kind, Name: name, Annotations: p.Annotations}
@@ -233,20 +215,6 @@ func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow,
 		}
 	}
 	return lists.Map(slices.Sorted(maps.Keys(by)), func(key string) predict.Workload { return *by[key] })
-}
-
-// workloadOf returns the kind and the name of the workload that a pod is of. A ReplicaSet of a Deployment has its name and a hash.
-func workloadOf(p *corev1.Pod) (kind, name string) {
-	owner := metav1.GetControllerOf(p)
-	if owner == nil {
-		return "Pod", p.Name
-	}
-	if hash := p.Labels["pod-template-hash"]; owner.Kind == "ReplicaSet" && hash != "" {
-		if name, cut := strings.CutSuffix(owner.Name, "-"+hash); cut {
-			return cluster.KindDeployment.Kind, name
-		}
-	}
-	return owner.Kind, owner.Name
 }
 
 const mib = 1 << 20
