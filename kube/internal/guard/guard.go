@@ -43,11 +43,8 @@ func New(c *cluster.Cluster) *Guard { return &Guard{c, cluster.SystemNamespace} 
 
 // Check refuses a cluster that is not marked as disposable, or that runs workloads which were not accepted with the
 // mark: their CPU would be measured, and tare's faults would hit them. The error is an [*InUse], or a [*Held] if another
-// run measures there now. A dry run checks nothing.
+// run measures there now.
 func (g *Guard) Check(ctx context.Context) error {
-	if g.cluster.DryRun() {
-		return nil
-	}
 	if err := g.Free(ctx); err != nil {
 		return err
 	}
@@ -108,8 +105,7 @@ func (g *Guard) Mark(ctx context.Context) (Mark, bool, error) {
 	return m, true, nil
 }
 
-// Adopt marks the cluster as disposable and accepts workloads. Show them to the user first. A dry run records a
-// kubectl command.
+// Adopt marks the cluster as disposable and accepts workloads. Show them to the user first.
 func (g *Guard) Adopt(ctx context.Context, accepted []Workload) (Mark, error) {
 	owner := cluster.ThisProcess()
 	m := Mark{By: owner.User, Host: owner.Host, Time: time.Now().UTC().Truncate(time.Second), Workloads: accepted}
@@ -120,21 +116,13 @@ func (g *Guard) Adopt(ctx context.Context, accepted []Workload) (Mark, error) {
 	return m, g.annotate(ctx, "mark the cluster", new(string(text)))
 }
 
-// Release removes the mark, if any. A dry run records a kubectl command.
+// Release removes the mark, if any.
 func (g *Guard) Release(ctx context.Context) error {
 	return g.annotate(ctx, "remove the cluster's mark", nil)
 }
 
 // annotate sets the annotation, or removes it if value is nil.
 func (g *Guard) annotate(ctx context.Context, op string, value *string) error {
-	if g.cluster.DryRun() {
-		argument := AnnotationDisposable + "-"
-		if value != nil {
-			argument = AnnotationDisposable + "=" + *value
-		}
-		g.cluster.Recorder().Kubectl("annotate", "--overwrite", "namespace", g.namespace, argument)
-		return nil
-	}
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]*string{AnnotationDisposable: value}}})
 	if err != nil {
 		return fmt.Errorf("%s: %w", op, err)

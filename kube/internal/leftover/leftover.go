@@ -29,12 +29,8 @@ type Run struct {
 }
 
 // DeleteDead deletes the objects of runs whose process on this machine has ended, in the whole cluster or one namespace
-// as in [Find], and returns these runs. Other runs are left alone. What cannot be listed is reported. A dry run does
-// nothing.
+// as in [Find], and returns these runs. Other runs are left alone. What cannot be listed is reported.
 func DeleteDead(ctx context.Context, c *cluster.Cluster, namespace string, report func(string)) ([]Run, error) {
-	if c.DryRun() {
-		return nil, nil
-	}
 	all, err := Find(ctx, c, namespace)
 	if err != nil && report != nil {
 		report("search for leftovers of earlier runs: " + err.Error())

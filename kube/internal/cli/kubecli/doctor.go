@@ -51,14 +51,14 @@ func examine(ctx context.Context, s *session.Study) []health.Row {
 	ctx, cancel := context.WithTimeout(ctx, askCluster)
 	defer cancel()
 	k, err := cluster.Connect(ctx, cluster.Options{Kubeconfig: x.Platform.Kubeconfig, Context: x.Platform.Context})
+	version := ""
+	if err == nil {
+		version, err = k.Version(ctx)
+	}
 	if err != nil {
 		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
 	}
 	e := &examinedCluster{k: k, x: x, needed: func(ctx context.Context) ([]rbac.Permission, error) { return kubernetes.Permissions(ctx, s) }}
-	version, err := k.Version(ctx)
-	if err != nil {
-		return []health.Row{{Name: "cluster", Finding: health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}}}
-	}
 	rows := []health.Row{{Name: "cluster", Finding: health.Finding{Detail: k.Name() + ", Kubernetes " + version}}}
 	e.forbidden = k.Retry(ctx, "list nodes", func(ctx context.Context) error {
 		list, err := k.Typed().CoreV1().Nodes().List(ctx, cluster.RealNodes())
@@ -93,9 +93,6 @@ func lookUse(ctx context.Context, e *examinedCluster) health.Finding {
 	return health.Finding{Verdict: health.Fail, Detail: err.Error(), Hint: hint.Of(err)}
 }
 
-// withoutRun is the value of [rbac.Permission.Without] of a permission that every run needs.
-const withoutRun = rbac.NoRun
-
 func lookPermissions(ctx context.Context, e *examinedCluster) health.Finding {
 	needed, err := e.needed(ctx)
 	if err != nil {
@@ -111,7 +108,7 @@ func lookPermissions(ctx context.Context, e *examinedCluster) health.Finding {
 	f := health.Finding{Verdict: health.Warn}
 	var all []string
 	for _, r := range missing {
-		if r.Without == "" || r.Without == withoutRun || slices.Contains(r.Resources, "namespaces") {
+		if r.Without == "" || r.Without == rbac.NoRun || slices.Contains(r.Resources, "namespaces") {
 			f.Verdict = health.Fail
 		}
 		all = append(all, fmt.Sprintf("%s (%s)", r, cmp.Or(r.Without, r.For)))
