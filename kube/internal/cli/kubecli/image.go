@@ -27,7 +27,6 @@ type imageOptions struct {
 	tag    string
 	out    outfile.File
 	to     string
-	dry    bool
 }
 
 func newClusterImage(c *cli.CommandLine) *cobra.Command {
@@ -108,7 +107,6 @@ your docker or podman configuration.`,
 	}
 	o.register(cmd)
 	cmd.Flags().StringVar(&o.to, "to", "", "`where`: "+strings.Join(destinations, ", ")+"; k3d:NAME, kind:NAME and containerd:SOCKET name which")
-	cmd.Flags().BoolVar(&o.dry, "dry-run", false, "print the command, and do nothing")
 	_ = cmd.MarkFlagRequired("to")
 	_ = cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(destinations, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -127,14 +125,6 @@ func loadImage(ctx context.Context, c *cli.CommandLine, o imageOptions, archive 
 	to, err := image.ParseDestination(o.to)
 	if err != nil {
 		return hint.Usage(err, "or --to registry")
-	}
-	if o.dry {
-		if archive == "" {
-			archive = "tare-agent.tar"
-			fmt.Fprintf(c.Out, "tare cluster image build --tag %s -o %s\n", o.tag, archive)
-		}
-		fmt.Fprintln(c.Out, to.Import(archive))
-		return nil
 	}
 	if archive == "" {
 		ref, images, err := o.build()
@@ -169,10 +159,6 @@ func pushImage(ctx context.Context, c *cli.CommandLine, o imageOptions) error {
 	ref, images, err := o.build()
 	if err != nil {
 		return err
-	}
-	if o.dry {
-		fmt.Fprintf(c.Out, "# push %s for %s\n", ref.Name(), image.Architectures(images))
-		return nil
 	}
 	digest, err := image.Push(ctx, ref, images)
 	if err != nil {

@@ -7,22 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"go.yaml.in/yaml/v3"
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
-	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/base/regular"
-	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/cli"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -41,7 +35,6 @@ type meshFlags struct {
 	file     string   // experiment file whose meshes: is taken
 	choice   experiment.MeshOptions
 	options  []string // name=value
-	values   []string // release=file
 	installs bool     // a mesh that is part of its cluster is refused
 	gateway  bool     // what its ingress gateway needs comes with it
 	timeout  time.Duration
@@ -112,7 +105,6 @@ func meshList(c *cli.CommandLine, all []mesh.Definition) error {
 
 func newMeshInstall(c *cli.CommandLine, f *meshFlags) *cobra.Command {
 	var dryRun, inUse bool
-	var archive string
 	cmd := &cobra.Command{
 		Use:   "install NAME",
 		Short: "Install a mesh and wait until its control plane is ready",
@@ -128,13 +120,13 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 			ctx, cancel := f.bounded(cmd.Context(), meshes.InstallWithin)
 			defer cancel()
 			f.installs = true
-			if dryRun && (f.gateway || archive != "") {
-				return hint.Usage(errors.New("--dry-run prints the charts only, without --gateway and --archive"), "remove these flags")
+			if dryRun && f.gateway {
+				return hint.Usage(errors.New("--dry-run prints the charts only, without --gateway"), "remove that flag")
 			}
 			if dryRun {
 				return meshRender(ctx, c, f, args[0])
 			}
-			k, m, err := meshOn(ctx, c, f, args[0], keepIn(archive))
+			k, m, err := meshOn(ctx, c, f, args[0])
 			if err != nil {
 				return err
 			}
@@ -153,42 +145,17 @@ it uninstalls them. The service CIDR is detected; set TARE_SERVICE_CIDR to overr
 			if err != nil {
 				return err
 			}
-			if err := m.Archive(ctx, ""); err != nil {
-				return err
-			}
 			fmt.Fprintf(c.Out, "mesh %s %s is installed in namespace %s of %s\n", i.Mesh, i.Version, i.Namespace, k.Name())
 			return nil
 		},
 	}
 	f.chosen(cmd)
-	f.installed(cmd)
+	cmd.Flags().StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
+	_ = cmd.MarkFlagDirname("charts")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print the rendered charts without a cluster")
 	cmd.Flags().BoolVar(&f.gateway, "gateway", false, "install the CRDs of the Gateway API too, for the ingress gateway")
 	cmd.Flags().BoolVar(&inUse, "in-use", false, "install into a cluster that is not marked as disposable")
-	cmd.Flags().StringVar(&archive, "archive", "", "archive manifests, proxy configurations, versions and digests in this `directory`")
-	_ = cmd.MarkFlagDirname("archive")
 	return cmd
-}
-
-func (f *meshFlags) installed(cmd *cobra.Command) {
-	flags := cmd.Flags()
-	flags.StringVar(&f.choice.Charts, "charts", "", "`directory` with the mesh's charts and CRDs, instead of their repositories")
-	flags.StringArrayVar(&f.values, "values", nil, "`release=file` of values that override all others; may be repeated")
-	_ = cmd.MarkFlagDirname("charts")
-}
-
-// keepIn archives files in a directory. Empty means that nothing is kept.
-func keepIn(dir string) func(string, []byte) error {
-	if dir == "" {
-		return nil
-	}
-	return func(name string, content []byte) error {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return err
-		}
-		return outfile.WriteFile(path, content, 0o644)
-	}
 }
 
 func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) error {
@@ -221,7 +188,7 @@ func meshRender(ctx context.Context, c *cli.CommandLine, f *meshFlags, name stri
 }
 
 func newMeshVerify(c *cli.CommandLine, f *meshFlags) *cobra.Command {
-	var namespace, archive, image string
+	var namespace, image string
 	var outside bool
 	cmd := &cobra.Command{
 		Use:   "verify NAME",
@@ -239,7 +206,7 @@ admits traffic from nodes, as ambient does, a pod with tare-agent's image sends 
 			ctx, cancel := f.bounded(cmd.Context(), time.Minute)
 			defer cancel()
 			f.image = image
-			k, m, err := meshOn(ctx, c, f, args[0], keepIn(archive))
+			k, m, err := meshOn(ctx, c, f, args[0])
 			if err != nil {
 				return err
 			}
@@ -253,16 +220,12 @@ admits traffic from nodes, as ambient does, a pod with tare-agent's image sends 
 			if err := errors.Join(err, remove()); err != nil {
 				return err
 			}
-			if err := m.Archive(ctx, namespace); err != nil {
-				return err
-			}
 			return printChecks(c, args[0], checks)
 		},
 	}
 	f.chosen(cmd)
 	cmd.Flags().StringVarP(&namespace, "namespace", "n", "", "`namespace` of the application")
 	cmd.Flags().BoolVar(&outside, "load-outside", false, "check that the load generator is outside the mesh")
-	cmd.Flags().StringVar(&archive, "archive", "", "archive proxy configurations and digests in this `directory`")
 	cmd.Flags().StringVar(&image, "image", "", "`image` of tare-agent, for a pod outside the mesh (default: the image of this version)")
 	return cmd
 }
@@ -279,7 +242,7 @@ func (f *meshFlags) chosen(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(mesh.ProfileNames(), cobra.ShellCompDirectiveNoFileComp))
 }
 
-func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, archive func(string, []byte) error) (*cluster.Cluster, *meshes.Mesh, error) {
+func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string) (*cluster.Cluster, *meshes.Mesh, error) {
 	d, choice, err := meshChoice(ctx, c, f, name)
 	if err != nil {
 		return nil, nil, err
@@ -292,13 +255,12 @@ func meshOn(ctx context.Context, c *cli.CommandLine, f *meshFlags, name string, 
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := f.prepared(c, k, d, choice, choice.Settings(), archive)
+	m, err := f.prepared(c, k, d, choice, choice.Settings())
 	return k, m, err
 }
 
-func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings, archive func(string, []byte) error) (*meshes.Mesh, error) {
+func (f *meshFlags) prepared(c *cli.CommandLine, k *cluster.Cluster, d mesh.Definition, choice experiment.MeshOptions, s mesh.Settings) (*meshes.Mesh, error) {
 	o := kubernetes.MeshOptions(choice, console.Version(), func(line string) { c.Notef("%s", line) })
-	o.Archive = archive
 	o.Gateway = f.gateway
 	o.Image = cmp.Or(f.image, o.Image)
 	return meshes.New(k, d, s, o)
@@ -450,7 +412,7 @@ func installedMesh(ctx context.Context, c *cli.CommandLine, f *meshFlags, name s
 	if unknown != nil {
 		return nil, nil, unknown
 	}
-	m, err := f.prepared(c, k, d, choice, settings, nil)
+	m, err := f.prepared(c, k, d, choice, settings)
 	return k, m, err
 }
 
@@ -507,21 +469,6 @@ func (f *meshFlags) complete(ctx context.Context, c *cli.CommandLine, name strin
 			return o, hint.Usage(fmt.Errorf("--option %q is not name=value", text), "write it as --option mtls=PERMISSIVE")
 		}
 		o.Options[key] = experiment.Text(value)
-	}
-	for _, text := range f.values {
-		release, file, ok := strings.Cut(text, "=")
-		if !ok || release == "" {
-			return o, hint.Usage(fmt.Errorf("--values %q is not release=file", text), "write it as --values istiod=values.yaml")
-		}
-		data, err := regular.ReadInput(file, strict.MaxBytes)
-		if err != nil {
-			return o, hint.Usage(fmt.Errorf("read values: %w", err), "")
-		}
-		var values map[string]any
-		if err := yaml.Unmarshal(data, &values); err != nil {
-			return o, hint.Usage(fmt.Errorf("read values %s: %w", file, err), "")
-		}
-		o.Values[release] = values
 	}
 	return o, nil
 }
