@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
@@ -31,12 +29,12 @@ const envPrefix = "TARE_SERVE_"
 const maxConfig = strict.MaxBytes
 
 type serveFlags struct {
-	listen, admin, metrics, tokenFile, config string
-	maxMemory                                 app.Size
-	calls                                     callList
-	errors                                    app.Errors
-	source                                    net.IP
-	instance                                  app.Instance
+	listen, admin, tokenFile, config string
+	maxMemory                        app.Size
+	calls                            callList
+	errors                           app.Errors
+	source                           net.IP
+	instance                         app.Instance
 }
 
 func newServeCommand() *cobra.Command {
@@ -54,7 +52,7 @@ while it runs: see GET /openapi.json there.`,
   tare-agent serve --listen 127.0.0.1:8082 --call back=http://127.0.0.1:8080/
   tare-agent serve --listen 127.0.0.1:8083 \
     --call '{service: back, urls: [http://127.0.0.1:8080/], probability: 0.5, timeout: 1s, retries: 2}'
-  tare-agent serve --listen 127.0.0.1:8084 --admin 127.0.0.1:9000 --token-file token --metrics 127.0.0.1:9090`,
+  tare-agent serve --listen 127.0.0.1:8084 --admin 127.0.0.1:9000 --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
@@ -80,7 +78,6 @@ func (o *serveFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&o.listen, "listen", "127.0.0.1:8080", "`address` to listen on: HOST:PORT, or fd:3 for an inherited socket")
 	f.StringVar(&o.admin, "admin", "", "`address` of the REST interface (default: none)")
 	f.StringVar(&o.tokenFile, "token-file", "", "`file` with the token for changes over REST, readable only by its owner")
-	f.StringVar(&o.metrics, "metrics", "", "`address` of the Prometheus metrics (default: none)")
 	f.StringVar(&o.config, "config", "", "the service as YAML or JSON, from a `file` or - for standard input")
 	f.Var(scalar{&o.maxMemory, "size"}, "max-memory", "memory limit of a configuration; default "+service.DefaultMaxMemory.String())
 	f.IPVar(&o.source, "source", nil, "loopback source `address` of calls to other services (default: the kernel's choice)")
@@ -222,7 +219,7 @@ func failures(i *app.Instance) *app.Errors {
 // serve serves all configured ports until ctx ends or one of them fails.
 func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Instance) error {
 	source, _ := netip.AddrFromSlice(o.source) // the zero Addr if unset
-	s, err := service.New(instance, service.Options{MaxMemory: o.maxMemory, Metrics: o.metrics != "", Source: source.Unmap()})
+	s, err := service.New(instance, service.Options{MaxMemory: o.maxMemory, Source: source.Unmap()})
 	if err != nil {
 		return err
 	}
@@ -242,9 +239,6 @@ func (o *serveFlags) serve(ctx context.Context, out io.Writer, instance app.Inst
 		{o.admin, func(ctx context.Context, l net.Listener) error {
 			return service.ServeAdmin(ctx, l, service.NewAdmin(s, token, ready.Load))
 		}, "REST interface: http://%s/" + access},
-		{o.metrics, func(ctx context.Context, l net.Listener) error {
-			return httpserver.Serve(ctx, l, &http.Server{Handler: s.MetricsHandler()})
-		}, "has its metrics on " + metricsURL},
 	}
 	return serveAll(ctx, out, instance.Name, ports, &ready)
 }
@@ -254,8 +248,6 @@ type port struct {
 	serve   func(context.Context, net.Listener) error
 	ready   string // line printed when ready, with %s for the address
 }
-
-const metricsURL = "http://%s/metrics"
 
 func serveAll(ctx context.Context, out io.Writer, name string, ports []port, ready *atomic.Bool) error {
 	// All ports are bound before any is served, so that an unavailable one is found

@@ -1,8 +1,6 @@
 package scrape
 
 import (
-	"net/http/httptest"
-	"strings"
 	"testing"
 	"time"
 
@@ -39,22 +37,6 @@ func TestDamagedSamples(t *testing.T) {
 		}
 		if read != 1 {
 			t.Errorf("%q: %d samples", line, read)
-		}
-	}
-}
-
-// The registry's own text is read back.
-func TestSamplesOfRegistry(t *testing.T) {
-	var r Registry
-	r.Histograms("took_seconds", "Times.", nil, "route").With("a\"b\\c\nd").Observe(1)
-	w := httptest.NewRecorder()
-	r.ServeHTTP(w, nil)
-	for s, err := range Samples(w.Body.Bytes()) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := difftest.Of("name", strings.HasPrefix(s.Name, "took_seconds_"), true, "route", s.Labels["route"], "a\"b\\c\nd", "value", s.Value, 1); d != "" {
-			t.Errorf("%s in\n%s", d, w.Body)
 		}
 	}
 }

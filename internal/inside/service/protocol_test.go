@@ -32,7 +32,7 @@ func listening(t testing.TB, i app.Instance) (string, *Service) {
 	if i.Name == "" {
 		i.Name = "s"
 	}
-	s := must.Get(New(i, Options{Metrics: true}))(t)
+	s := must.Get(New(i, Options{}))(t)
 	l := must.Get(Listen("127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -277,18 +277,6 @@ func TestRateLimit(t *testing.T) {
 			t.Errorf("%d passed a limit of 1000 a second in 200 ms", passed)
 		}
 	})
-}
-
-func TestMetrics(t *testing.T) {
-	url, s := listening(t, app.Instance{Behavior: app.Behavior{Status: 201}})
-	get(t, url)
-	w := httptest.NewRecorder()
-	s.MetricsHandler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-	for _, want := range []string{"requests_total 1\n", `request_duration_seconds_count{status="201"} 1`, "process_cpu_seconds_total"} {
-		if !strings.Contains(w.Body.String(), want) {
-			t.Errorf("no %q in\n%.300s", want, w.Body)
-		}
-	}
 }
 
 // The service releases held memory at once, and connections after the last

@@ -176,12 +176,11 @@ func (s *Service) serveWebSocket(ctx context.Context, w http.ResponseWriter, r *
 			return
 		}
 		s.count.messages.Add(1)
-		start, n := time.Now(), s.now.Load()
+		n := s.now.Load()
 		status := n.status
 		if n.work {
 			status = s.do(ctx, n, in).status
 		}
-		s.metrics.observe(n, status, time.Since(start))
 		if isError(status) {
 			s.count.failed.Add(1)
 			_ = c.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseInternalServerErr, http.StatusText(status)), time.Now().Add(closeTimeout))
@@ -233,16 +232,6 @@ func (s *Service) serveCall(ctx context.Context, header http.Header, request []b
 	}
 	s.count.requests.Add(1)
 	n := s.now.Load()
-	start := time.Now()
-	answer, code, err := s.callGRPC(ctx, header, n)
-	if err != nil {
-		s.count.failed.Add(1)
-	}
-	s.metrics.observe(n, code, time.Since(start))
-	return answer, err
-}
-
-func (s *Service) callGRPC(ctx context.Context, header http.Header, n *snapshot) (rpc.Message, int, error) {
 	result := outcome{status: n.status}
 	if n.work {
 		var in incoming
@@ -252,13 +241,14 @@ func (s *Service) callGRPC(ctx context.Context, header http.Header, n *snapshot)
 		result = s.do(ctx, n, in)
 	}
 	if result.status/100 != 2 {
+		s.count.failed.Add(1)
 		err := result.err
 		if err == nil {
 			err = errors.New(http.StatusText(result.status))
 		}
-		return nil, result.status, rpc.Errorf(codeOf(result.status), "%v", err)
+		return nil, rpc.Errorf(codeOf(result.status), "%v", err)
 	}
-	return payload(n.draw()), result.status, nil
+	return payload(n.draw()), nil
 }
 
 // payload is a message of size equal bytes.

@@ -77,8 +77,7 @@ type Service struct {
 	now     atomic.Pointer[snapshot]
 	count   counts
 	clients *clients
-	metrics *metrics // nil: disabled
-	sockets bool     // upgrades to WebSocket are accepted
+	sockets bool // upgrades to WebSocket are accepted
 
 	start     app.Instance // the configuration that [Service.Reset] restores
 	maxMemory app.Size
@@ -93,8 +92,6 @@ type Options struct {
 	// MaxMemory is the max memory that a configuration may hold, 0 for
 	// [DefaultMaxMemory].
 	MaxMemory app.Size
-	// Metrics enables Prometheus metrics, at a cost per request.
-	Metrics bool
 	// Source is the loopback address of outgoing calls. For the zero Addr the kernel
 	// chooses.
 	Source netip.Addr
@@ -109,9 +106,6 @@ var contentType = []string{"application/octet-stream"}
 func New(i app.Instance, o Options) (*Service, error) {
 	s := &Service{clients: newClients(dial.From(o.Source)), sockets: i.Protocol == app.WebSocket, start: i, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
 	s.maxMemory = cmp.Or(s.maxMemory, DefaultMaxMemory)
-	if o.Metrics {
-		s.metrics = newMetrics(s)
-	}
 	if _, err := s.install(i); err != nil {
 		return nil, err
 	}
@@ -144,19 +138,16 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if n.plain && s.metrics == nil {
+	if n.plain {
 		if isError(n.status) {
 			s.count.failed.Add(1)
 		}
 		n.answerPlain(w)
 		return
 	}
-	start := time.Now()
-	status := s.work(w, r, n)
-	if isError(status) {
+	if isError(s.work(w, r, n)) {
 		s.count.failed.Add(1)
 	}
-	s.metrics.observe(n, status, time.Since(start))
 }
 
 // Stats returns the counts since the start.
