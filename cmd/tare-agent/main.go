@@ -324,10 +324,6 @@ with the token reads that.`,
 	f.IntVar(&o.Count, "count", 1, "`number` of proxies")
 	f.StringVar(&o.ID, "node", "proxy-{number}", "`id` of each proxy's node; {number} and {ip} are replaced")
 	f.StringVar(&o.Metadata, "metadata", "", "metadata of each node, as `JSON`")
-	f.StringVar(&o.CA, "ca", "", "`file` with the CA of the control plane, for TLS")
-	f.StringVar(&o.ServerName, "server-name", "", "`name` in the control plane's certificate")
-	f.StringVar(&o.Bearer, "bearer", "", "`file` with a token for the control plane")
-	f.IntVar(&o.Mute, "mute", 0, "make a mistake: the proxy with this `number` never acknowledges")
 	return cmd
 }
 

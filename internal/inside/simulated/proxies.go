@@ -4,8 +4,6 @@ package simulated
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,14 +27,10 @@ import (
 // Options are the control plane and the nodes of simulated proxies.
 type Options struct {
 	Count   int
-	Control string // host:port of its delta ADS
+	Control string // host:port of its delta ADS, without TLS
 	// ID and Metadata are of each node, the metadata as JSON. {number} is from 1, and {ip} an address of the range 198.19.0.0/16.
 	ID, Metadata string
-	// CA is a file with the certificates of the CA that signed the server's, in PEM. Empty: without TLS. ServerName is in it.
-	CA, ServerName string
-	// Bearer is a file with a token for the control plane. Empty: none.
-	Bearer string
-	// Mute is a mistake: the proxy with this number never acknowledges. 0: none.
+	// Mute is a mistake for a test: the proxy with this number never acknowledges. 0: none.
 	Mute int
 }
 
@@ -64,9 +57,7 @@ type Arrival struct {
 type Proxies struct {
 	*httpserver.TokenServer
 	Options
-	tls    *tls.Config
-	bearer string
-	began  time.Time
+	began time.Time
 
 	mu       sync.Mutex
 	report   Report
@@ -84,37 +75,12 @@ func New(token string, o Options) (*Proxies, error) {
 		return nil, fmt.Errorf("%d is not between 1 and %d simulated proxies", o.Count, mesh.MaxBackgroundProxies)
 	}
 	p := &Proxies{TokenServer: server, Options: o, synced: make([]time.Duration, o.Count), arrivals: map[int]*Arrival{}}
-	if err := p.readFiles(); err != nil {
-		return nil, err
-	}
 	if _, err := p.node(1); err != nil {
 		return nil, err
 	}
 	p.HandleFunc("GET /proxies", p.getReport)
 	p.HandleFunc("GET /arrivals", p.getArrivals)
 	return p, nil
-}
-
-func (p *Proxies) readFiles() error {
-	if p.Bearer != "" {
-		text, err := os.ReadFile(p.Bearer)
-		if err != nil {
-			return err
-		}
-		p.bearer = strings.TrimSpace(string(text))
-	}
-	if p.CA == "" {
-		return nil
-	}
-	text, err := os.ReadFile(p.CA)
-	if err != nil {
-		return err
-	}
-	p.tls = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: p.ServerName, MinVersion: tls.VersionTLS12}
-	if !p.tls.RootCAs.AppendCertsFromPEM(text) {
-		return fmt.Errorf("%s: no certificate in PEM", p.CA)
-	}
-	return nil
 }
 
 // Serve connects all proxies at once, and serves on l until ctx ends.
@@ -186,19 +152,10 @@ func (p *Proxies) stream(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	over := &http.Transport{TLSClientConfig: p.tls.Clone(), Protocols: &http.Protocols{}}
-	scheme := "https"
-	if p.tls == nil {
-		scheme = "http"
-		over.Protocols.SetUnencryptedHTTP2(true)
-	}
-	over.Protocols.SetHTTP2(p.tls != nil)
+	over := &http.Transport{Protocols: &http.Protocols{}}
+	over.Protocols.SetUnencryptedHTTP2(true)
 	defer over.CloseIdleConnections()
-	header := http.Header{}
-	if p.bearer != "" {
-		header.Set("Authorization", "Bearer "+p.bearer)
-	}
-	s := rpc.Open(ctx, over, scheme, p.Control, method, header, maxMessage)
+	s := rpc.Open(ctx, over, "http", p.Control, method, http.Header{}, maxMessage)
 	defer s.Close()
 	c := &client{proxies: p, number: number, stream: s, known: map[string]map[string]bool{mesh.EndpointType: {}, mesh.RouteType: {}}, begun: map[string]bool{}}
 	if err := c.begin(request{node: node, kind: mesh.ClusterType}); err != nil {

@@ -178,11 +178,10 @@ func TestMuteProxyIsFound(t *testing.T) {
 // Mistakes are refused before a stream is opened.
 func TestRefusals(t *testing.T) {
 	for name, o := range map[string]simulated.Options{
-		"no proxy":     {Count: 0},
-		"too many":     {Count: mesh.MaxBackgroundProxies + 1},
-		"no JSON":      {Count: 1, Metadata: "{"},
-		"a number":     {Count: 1, Metadata: `{"A": 1}`},
-		"no such file": {Count: 1, CA: "/nonexistent"},
+		"no proxy": {Count: 0},
+		"too many": {Count: mesh.MaxBackgroundProxies + 1},
+		"no JSON":  {Count: 1, Metadata: "{"},
+		"a number": {Count: 1, Metadata: `{"A": 1}`},
 	} {
 		if _, err := simulated.New(token, o); err == nil {
 			t.Errorf("%s: accepted", name)
