@@ -389,10 +389,10 @@ func (f *loadFlags) checkFindMax(p *load.Profile) error {
 		errs = append(errs, fmt.Errorf("--find-max has output text or json, not %s", f.output))
 	}
 	if !f.timed() {
-		f.duration.d = defaultProbe
+		f.duration = defaultProbe
 	}
 	if !f.changed("warmup") {
-		p.Warmup = f.duration.d / 4
+		p.Warmup = f.duration / 4
 	}
 	return errors.Join(errs...)
 }
@@ -434,7 +434,7 @@ func (c capacitySearch) findMax(ctx context.Context, p load.Profile, f *loadFlag
 		}
 		return r.Figures(), nil
 	}
-	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: probes, Length: f.duration.d, Seed: p.Seed}, one)
+	found, err := capacity.Find(ctx, capacity.Options{Objective: f.findMax, Limit: p.Rate, Probes: probes, Length: f.duration, Seed: p.Seed}, one)
 	live("")
 	if err != nil && ctx.Err() != nil {
 		return fmt.Errorf("%w after %s of %d, too few for a rate", context.Canceled, printable.Counted(len(times), "probe"), probes)

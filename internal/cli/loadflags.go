@@ -29,19 +29,18 @@ import (
 )
 
 type loadFlags struct {
-	profile   load.Profile
-	output    string
-	duration  durationFlag
-	ramp      []string // segments of a rate that changes
-	tls       load.TLS
-	http2     bool
-	data      string // body, or @file
-	targets   string // file of requests
-	auth      string // user:password
-	resolve   []string
-	connectTo []string
-	gates     []string
-	findMax   string // objective of a search for the highest rate
+	profile  load.Profile
+	output   string
+	duration time.Duration
+	ramp     []string // segments of a rate that changes
+	tls      load.TLS
+	http2    bool
+	data     string // body, or @file
+	targets  string // file of requests
+	auth     string // user:password
+	resolve  []string
+	gates    []string
+	findMax  string // objective of a search for the highest rate
 
 	checkedGates []capacity.Bound
 	changed      func(flag string) bool
@@ -65,7 +64,7 @@ type flagGroup struct {
 var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "find-max"}},
-	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "resolve", "connect-to", "unix-socket", "workers"}},
+	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "resolve", "unix-socket", "workers"}},
 	{"Request", []string{"targets", "auth", "body-size"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
 	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
@@ -73,11 +72,11 @@ var loadGroups = []flagGroup{
 
 func (f *loadFlags) register(flags *pflag.FlagSet) {
 	f.profile.ExpectSize = -1 // any
-	f.duration.d, f.profile.Warmup, f.profile.Timeout = 10*time.Second, time.Second, load.DefaultTimeout
+	f.duration, f.profile.Warmup, f.profile.Timeout = 10*time.Second, time.Second, load.DefaultTimeout
 	flags.VarP((*rateFlag)(&f.profile.Rate), "rate", "r", "requests per second in total, such as 50, 50/s or 3000/m, or max for a closed loop (also -q)")
 	flags.VarP((*rateFlag)(&f.profile.Rate), aliasRate, "q", "same as --rate")
-	flags.VarP(&f.duration, "duration", "d", "length of the measurement, such as 30s, or 30 for seconds (also -z)")
-	flags.VarP(&f.duration, aliasDuration, "z", "same as --duration")
+	flags.VarP((*secondsFlag)(&f.duration), "duration", "d", "length of the measurement, such as 30s, or 30 for seconds (also -z)")
+	flags.VarP((*secondsFlag)(&f.duration), aliasDuration, "z", "same as --duration")
 	_, _ = flags.MarkHidden(aliasRate), flags.MarkHidden(aliasDuration) // both exist
 	flags.Int64VarP(&f.profile.Requests, "requests", "n", 0, "number of requests, instead of a duration")
 	flags.IntVarP(&f.profile.Connections, "connections", "c", load.DefaultConnections, "connections to use")
@@ -100,7 +99,6 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.Uint64Var(&f.profile.Seed, "seed", 0, "seed of the random arrivals (default: a new one, which the result contains)")
 	flags.StringSliceVar(&f.ramp, "ramp", nil, "steps and ramps of the rate: `10s@100,30s@100-500`")
 	flags.StringArrayVar(&f.resolve, "resolve", nil, "use this address for a host, as curl: `host:port:address`; may be repeated")
-	flags.StringArrayVar(&f.connectTo, "connect-to", nil, "connect to host2 for host1, as curl: `host1:port1:host2:port2`; may be repeated")
 	flags.Float64Var(&f.profile.ConnectionRate, "connection-rate", 0, "new connections per `second`: each is replaced after as many requests as make that rate")
 	flags.BoolVar(&f.profile.NoKeepAlive, "no-keepalive", false, "open a connection for every request")
 	flags.StringVar(&f.profile.Socket, "unix-socket", "", "connect to this Unix socket")
@@ -157,44 +155,16 @@ func (s *secondsFlag) String() string { return time.Duration(*s).String() }
 func (*secondsFlag) Type() string { return "duration" }
 
 func (s *secondsFlag) Set(text string) error {
-	d, err := parseSeconds(text)
-	*s = secondsFlag(d)
-	return err
-}
-
-// durationFlag is the duration of the load, or a body: curl, oha and hey have -d for it.
-type durationFlag struct {
-	d    time.Duration
-	body string
-}
-
-func (f *durationFlag) String() string { return f.d.String() }
-
-func (*durationFlag) Type() string { return "duration" }
-
-// Set takes what can only be a body as one.
-func (f *durationFlag) Set(text string) error {
-	d, err := parseSeconds(text)
-	switch {
-	case err == nil:
-		f.d = d
-	case strings.ContainsAny(text[:min(1, len(text))], `{["@`) || strings.Contains(text, "="):
-		f.body = text
-	default:
-		return fmt.Errorf("%w; a request body is --data %q", err, text)
-	}
-	return nil
-}
-
-func parseSeconds(text string) (time.Duration, error) {
 	if n, err := strconv.ParseFloat(text, 64); err == nil && math.Abs(n) < 1e9 {
-		return time.Duration(n * float64(time.Second)), nil
+		*s = secondsFlag(n * float64(time.Second))
+		return nil
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration, such as 30s, 500ms, or 30 for seconds", text)
+		return fmt.Errorf("%q is not a duration, such as 30s, 500ms, or 30 for seconds", text)
 	}
-	return d, nil
+	*s = secondsFlag(d)
+	return nil
 }
 
 // build makes the profile, and every mistake is named.
@@ -220,13 +190,13 @@ func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	}
 	if p.Requests > 0 {
 		if !f.timed() {
-			f.duration.d = longest
+			f.duration = longest
 		}
 		if !f.changed("warmup") {
 			p.Warmup = 0
 		}
 	}
-	p.Measure, p.Drain = f.duration.d, max(p.Timeout, time.Second)
+	p.Measure, p.Drain = f.duration, max(p.Timeout, time.Second)
 	if errors.Join(errs...) == nil {
 		errs = append(errs, p.Validate())
 	}
@@ -331,18 +301,10 @@ func (f *loadFlags) timed() bool { return f.changed("duration") || f.changed(ali
 
 // addBody sets the request's body and its content type.
 func (f *loadFlags) addBody(p *load.Profile) error {
-	data := f.data
-	if f.duration.body != "" {
-		if f.changed("data") {
-			return fmt.Errorf("the request has two bodies, -d %q and --data", f.duration.body)
-		}
-		data = f.duration.body
-		f.notef("-d %s is the request's body, as with --data; the duration is -z 10s, or -d 10s", data)
-	}
-	if data == "" {
+	if f.data == "" {
 		return nil
 	}
-	body, err := readBody(data, f.in)
+	body, err := readBody(f.data, f.in)
 	switch {
 	case err != nil:
 		return err
@@ -405,16 +367,11 @@ func (f *loadFlags) addCredentials(p *load.Profile) error {
 	return nil
 }
 
-// connect sets where connections go and which name TLS uses.
+// connect sets where connections go.
 func (f *loadFlags) connect(p *load.Profile) error {
 	var errs []error
 	for _, text := range f.resolve {
 		r, err := parseResolve(text)
-		p.ConnectTo = append(p.ConnectTo, r)
-		errs = append(errs, err)
-	}
-	for _, text := range f.connectTo {
-		r, err := parseConnectTo(text)
 		p.ConnectTo = append(p.ConnectTo, r)
 		errs = append(errs, err)
 	}
@@ -423,7 +380,7 @@ func (f *loadFlags) connect(p *load.Profile) error {
 
 // parseResolve reads curl's --resolve: host:port:address[,address].
 func parseResolve(text string) (load.ConnectTo, error) {
-	parts := splitHosts(text, 3)
+	parts := strings.SplitN(text, ":", 3)
 	if len(parts) == 3 && parts[0] != "" {
 		c := load.ConnectTo{Host: strings.TrimPrefix(parts[0], "*")}
 		port, err := strconv.ParseUint(parts[1], 10, 16)
@@ -431,50 +388,13 @@ func parseResolve(text string) (load.ConnectTo, error) {
 		for raw := range strings.SplitSeq(parts[2], ",") {
 			addr, errAddr := netip.ParseAddr(strings.Trim(raw, "[]"))
 			err = errors.Join(err, errAddr)
-			c.To = append(c.To, netip.AddrPortFrom(addr, c.Port).String())
+			c.To = append(c.To, addr)
 		}
 		if err == nil && c.Port > 0 {
 			return c, nil
 		}
 	}
 	return load.ConnectTo{}, fmt.Errorf("--resolve %q is not of the form host:port:address, such as shop.example:443:127.0.0.1", text)
-}
-
-// parseConnectTo reads curl's --connect-to: host1:port1:host2:port2, each of which may be
-// empty.
-func parseConnectTo(text string) (load.ConnectTo, error) {
-	parts := splitHosts(text, 4)
-	if len(parts) != 4 {
-		return load.ConnectTo{}, fmt.Errorf("--connect-to %q is not of the form host1:port1:host2:port2, such as shop.example:443:127.0.0.1:8443", text)
-	}
-	c := load.ConnectTo{Host: strings.Trim(parts[0], "[]")}
-	for _, port := range []string{parts[1], parts[3]} {
-		if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0) {
-			return c, fmt.Errorf("--connect-to %q: port %q is not between 1 and 65535", text, port)
-		}
-	}
-	port, _ := strconv.ParseUint(parts[1], 10, 16)
-	c.Port = uint16(port)
-	c.To = []string{parts[2] + ":" + parts[3]}
-	return c, nil
-}
-
-// splitHosts splits at colons outside brackets, into at most n parts.
-func splitHosts(text string, n int) []string {
-	var parts []string
-	depth, from := 0, 0
-	for i, r := range text {
-		switch {
-		case r == '[':
-			depth++
-		case r == ']':
-			depth--
-		case r == ':' && depth == 0 && len(parts) < n-1:
-			parts = append(parts, text[from:i])
-			from = i + 1
-		}
-	}
-	return append(parts, text[from:])
 }
 
 // vary sets the changes of the rate over time.
@@ -493,7 +413,7 @@ func (f *loadFlags) vary(p *load.Profile) error {
 		if !f.changed("warmup") {
 			p.Warmup = 0
 		}
-		f.duration.d = max(0, all-p.Warmup)
+		f.duration = max(0, all-p.Warmup)
 	}
 	return errors.Join(errs...)
 }

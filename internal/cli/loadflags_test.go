@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -72,14 +73,13 @@ func TestFlagsOfOtherGenerators(t *testing.T) {
 	}
 }
 
-// A value of -d that can only be a body is one, as in curl.
 func TestBodies(t *testing.T) {
 	for _, test := range []struct {
 		args       []string
 		body, kind string
 	}{
-		{[]string{"-d", `{"a": 1}`}, `{"a": 1}`, "application/json"},
-		{[]string{"-d", "a=1&b=2"}, "a=1&b=2", "application/x-www-form-urlencoded"},
+		{[]string{"--data", `{"a": 1}`}, `{"a": 1}`, "application/json"},
+		{[]string{"--data", "a=1&b=2"}, "a=1&b=2", "application/x-www-form-urlencoded"},
 		{[]string{"--data", "30"}, "30", "application/json"},
 		{[]string{"--data", "@-"}, "from stdin", "application/x-www-form-urlencoded"},
 		{[]string{"--data", "a", "-H", "content-type: text/plain"}, "a", "text/plain"},
@@ -97,20 +97,10 @@ func TestBodies(t *testing.T) {
 			t.Errorf("%s: %q: body %q, %q, %v, %v", d, test.args, p.Body, kind, p.Measure, err)
 		}
 	}
-	f, notes := parsedLoadFlags(t, "-d", "{}")
-	if _, err := f.build([]string{"http://x"}); err != nil || !strings.Contains(notes.String(), "-d {} is the request's body") {
-		t.Errorf("%v: %q", err, notes)
-	}
-	if _, err := built(t, "-d", "{}", "--data", "{}"); err == nil {
-		t.Error("two bodies are accepted")
-	}
 	if _, err := built(t, "--data", "@/nowhere"); err == nil {
 		t.Error("a missing file is accepted")
 	}
-	_, err := runLoadCommand(t, "http://127.0.0.1/", "-d", "fast")
-	if err == nil || !strings.Contains(err.Error(), `"fast" is not a duration`) || !strings.Contains(err.Error(), "a request body is --data") {
-		t.Errorf("neither duration nor body: %v", err)
-	}
+	must.Fail(t, must.Err(runLoadCommand(t, "http://127.0.0.1/", "-d", "{}")), `"{}" is not a duration`, "no duration")
 }
 
 func TestZeroIsRefused(t *testing.T) {
@@ -165,7 +155,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// --resolve and --connect-to mean what they mean to curl: the request keeps the URL's host.
+// --resolve means what it means to curl: the request keeps the URL's host.
 func TestConnectionsElsewhere(t *testing.T) {
 	hosts := make(chan string, 10)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hosts <- r.Host }))
@@ -173,9 +163,8 @@ func TestConnectionsElsewhere(t *testing.T) {
 	u, _ := url.Parse(s.URL)
 	for _, args := range [][]string{
 		{"http://shop.example:" + u.Port() + "/", "--resolve", "shop.example:" + u.Port() + ":127.0.0.1"},
-		{"http://shop.example/", "--connect-to", "shop.example:80:127.0.0.1:" + u.Port()},
-		{"http://shop.example/", "--connect-to", "::127.0.0.1:" + u.Port()},
-		{"http://shop.example/", "--connect-to", "other.example::192.0.2.1:1", "--connect-to", "SHOP.example:80:localhost:" + u.Port()},
+		{"http://shop.example:" + u.Port() + "/", "--resolve", "*:" + u.Port() + ":127.0.0.1"},
+		{"http://shop.example:" + u.Port() + "/", "--resolve", "other.example:" + u.Port() + ":192.0.2.1", "--resolve", "SHOP.example:" + u.Port() + ":127.0.0.1"},
 	} {
 		out, err := runLoadCommand(t, append(args, "-n", "1", "-c", "1")...)
 		if err != nil || len(hosts) != 1 {
@@ -185,13 +174,13 @@ func TestConnectionsElsewhere(t *testing.T) {
 			t.Errorf("%q: host %q", args, host)
 		}
 	}
-	for _, args := range [][]string{{"--resolve", "shop.example:443"}, {"--resolve", "shop.example:443:nowhere"}, {"--resolve", "shop.example:0:127.0.0.1"}, {"--connect-to", "a:1:b"}, {"--connect-to", "a:1:b:0"}} {
-		if _, err := built(t, args...); err == nil || !strings.Contains(err.Error(), "such as shop.example") && !strings.Contains(err.Error(), "port") {
+	for _, args := range [][]string{{"--resolve", "shop.example:443"}, {"--resolve", "shop.example:443:nowhere"}, {"--resolve", "shop.example:0:127.0.0.1"}} {
+		if _, err := built(t, args...); err == nil || !strings.Contains(err.Error(), "such as shop.example") {
 			t.Errorf("%q: %v", args, err)
 		}
 	}
-	if got := splitHosts("[::1]:80:[::2]:8080", 4); !slices.Equal(got, []string{"[::1]", "80", "[::2]", "8080"}) {
-		t.Errorf("%q", got)
+	if got := must.Get(built(t, "--resolve", "a.example:80:[::2],::3"))(t).ConnectTo[0].To; !slices.Equal(got, []netip.Addr{netip.MustParseAddr("::2"), netip.MustParseAddr("::3")}) {
+		t.Errorf("%v", got)
 	}
 }
 

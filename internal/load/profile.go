@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -147,7 +148,7 @@ type Profile struct {
 	Until  []byte `json:"until,omitempty"`
 	// Opening precedes the first request of each connection of protocol tcp.
 	Opening *Exchange `json:"opening,omitempty"`
-	// ConnectTo replaces the addresses of hosts, and the first that applies counts.
+	// ConnectTo are the addresses of hosts, in place of a look-up, and the first that applies counts.
 	// Requests and certificates keep the host of the URL. Several addresses of one name are used
 	// in turn. An address that cannot be connected to is skipped for a second.
 	ConnectTo []ConnectTo `json:"connectTo,omitempty"`
@@ -251,12 +252,11 @@ func (p *Profile) BodyType() string {
 	return "application/octet-stream"
 }
 
-// ConnectTo is where connections to a host and port go instead.
+// ConnectTo are the addresses of a host, for connections to a port.
 type ConnectTo struct {
-	Host string `json:"host,omitempty"` // empty: any
-	Port uint16 `json:"port,omitempty"` // 0: any
-	// To are addresses "host:port". An empty host or port means the URL's.
-	To []string `json:"to"`
+	Host string       `json:"host,omitempty"` // empty: any
+	Port uint16       `json:"port,omitempty"` // 0: any
+	To   []netip.Addr `json:"to"`
 }
 
 // TLS are the files of a TLS or mutual TLS connection, PEM.

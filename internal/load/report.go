@@ -76,8 +76,7 @@ type Report struct {
 	Intended int64 `json:"intended"` // due by the schedule or, in a closed loop, sent
 	Sent     int64 `json:"sent"`     // of these, those that an open connection got
 	// Retried counts requests that went to the server more than once: their stream was above the last of a
-	// GOAWAY or refused, so that the server had certainly not processed them, or
-	// Profile.RetryIdle applied.
+	// GOAWAY or refused, so that the server had certainly not processed them.
 	Retried int64 `json:"retried,omitempty"`
 	// Completed counts answers (any status) whose last byte arrived within the
 	// measure window, whenever they were sent: the denominator of cost per request. With

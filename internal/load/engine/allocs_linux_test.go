@@ -35,7 +35,7 @@ const aloneEnv = "TARE_TEST_SERVER"
 var _ = part.Of("race", TestBodiesOverTLS, TestBodyChecks, TestDeadAddress, TestDroppedConnectionsAreInTheAnswers, TestEcho, TestEchoFailures,
 	TestEchoOverTLS, TestEchoRefusesWhatItCannotDo, TestGRPC, TestGRPCLargeRequestStream, TestGRPCOverMutualTLS, TestGRPCRequestStreams,
 	TestGRPCStreaming, TestGRPCStreamsOverAgedConnections, TestHTTP2SmallServer, TestHTTP2StatusesAndTimeouts, TestIdleCloseIsAClassOfItsOwn,
-	TestNameThatCannotBeResolved, TestNewConnectionsPerSecond, TestPrewarmEnds, TestRenewedClientCertificate, TestServerThatHoldsFewerConnections,
+	TestNameThatCannotBeResolved, TestNewConnectionsPerSecond, TestPrewarmEnds, TestServerThatHoldsFewerConnections,
 	TestSlowCallsAtMaxConnectionAge, TestStatusAndJSONChecks, TestTimeoutCountsFromTheSend, TestUnixSocket, TestWebSocketEcho,
 	TestWebSocketFailures, TestWebSocketOfEachRequest, TestWebSocketOneWay, TestWebSocketPings, TestWebSocketStream, TestWebSocketThroughEnvoy,
 	TestWebSocketTimeout)

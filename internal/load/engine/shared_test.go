@@ -1,13 +1,10 @@
 package engine
 
 import (
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,48 +80,4 @@ func TestRequestsShareConnections(t *testing.T) {
 			}
 		}
 	})
-}
-
-// New connections have a client certificate that was renewed while the load runs, also where
-// sessions were resumed before.
-func TestRenewedClientCertificate(t *testing.T) {
-	t.Parallel()
-	a := serverAuthority(t)
-	a.issue(t, "client", time.Now().Add(time.Hour))
-	a.issue(t, "renewed", time.Now().Add(time.Hour))
-	var mu sync.Mutex
-	var names []string
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		defer mu.Unlock()
-		names = append(names, r.TLS.PeerCertificates[0].Subject.CommonName)
-		if len(names) == 20 {
-			for _, suffix := range []string{".key", ".pem"} {
-				if err := os.Rename(a.file("renewed"+suffix), a.file("client"+suffix)); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	}))
-	s.TLS = a.config(t, "server")
-	s.TLS.ClientCAs, s.TLS.ClientAuth = a.pool(), tls.RequireAndVerifyClientCert
-	s.StartTLS()
-	defer s.Close()
-	p := a.trusting(profile(s.URL))
-	p.TLS.CertFile, p.TLS.KeyFile = a.file("client.pem"), a.file("client.key")
-	p.NoKeepAlive, p.Rate, p.Requests, p.Measure, p.Connections, p.Warmup, p.Tail, p.ExpectSize = true, 0, 40, time.Minute, 1, 0, 0, -1
-	p.Timeout, p.Drain = 20*time.Second, 20*time.Second
-	r := mustRun(t, p)
-	mu.Lock()
-	defer mu.Unlock()
-	if r.Classes[load.OK] != 40 || len(names) != 40 {
-		t.Fatalf("%v %v", r.Classes, r.Errors)
-	}
-	if slices.Contains(names[:20], "renewed") || slices.Contains(names[21:], "client") {
-		t.Errorf("%v", names)
-	}
-	if r.TLSResumed == 0 {
-		t.Error("no session was resumed before the renewal, so that the test shows less than it may")
-	}
-
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -121,7 +122,7 @@ func TestTLS(t *testing.T) {
 			t.Run(test.name+"/"+protocol, func(t *testing.T) {
 				t.Parallel()
 				p := profile(test.url)
-				p.ConnectTo = []load.ConnectTo{{Host: "example.test", To: []string{"127.0.0.1:"}}}
+				p.ConnectTo = []load.ConnectTo{{Host: "example.test", To: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}
 				p.Protocol, p.Timeout, p.Drain = protocol, 20*time.Second, 20*time.Second // a busy machine is not a failure
 				p.TLS, p.Rate, p.Warmup, p.Tail, p.Connections, p.ExpectSize = test.tls, 20, 0, 0, 2, 5
 				r := mustRun(t, p)

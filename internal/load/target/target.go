@@ -16,7 +16,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/lists"
@@ -77,10 +76,7 @@ func Resolve(ctx context.Context, p *load.Profile, body []byte, look Lookup) ([]
 		default:
 			t.Request = http1.BuildRequest(u, &call, body)
 		}
-		if t.Addrs, err = connectTo(ctx, p, u, look); err != nil {
-			return nil, fmt.Errorf("target %s: %w", raw, err)
-		}
-		if t.Addrs == nil {
+		if t.Addrs = connectTo(p, u); t.Addrs == nil {
 			t.Addrs = literal(u)
 		}
 		if t.Socket == "" && t.Addrs == nil {
@@ -189,44 +185,14 @@ func (l Lookup) once() Lookup {
 	}
 }
 
-// connectTo finds the addresses that p has in place of the addresses of u's host, none without a
-// replacement. Names are looked up at once.
-func connectTo(ctx context.Context, p *load.Profile, u *url.URL, look Lookup) (addrs []netip.AddrPort, err error) {
+// connectTo are the addresses that p has in place of those of u's host, nil without a replacement.
+func connectTo(p *load.Profile, u *url.URL) []netip.AddrPort {
 	for _, c := range p.ConnectTo {
-		if c.Host != "" && !strings.EqualFold(c.Host, u.Hostname()) || c.Port != 0 && c.Port != load.PortOf(u) {
-			continue
+		if (c.Host == "" || strings.EqualFold(c.Host, u.Hostname())) && (c.Port == 0 || c.Port == load.PortOf(u)) {
+			return lists.Map(c.To, func(a netip.Addr) netip.AddrPort { return netip.AddrPortFrom(a, load.PortOf(u)) })
 		}
-		for _, to := range c.To {
-			at, err := replaced(u, to)
-			if err != nil {
-				return nil, err
-			}
-			found := literal(at)
-			if found == nil {
-				if found, err = look.addresses(ctx, at); err != nil {
-					return nil, fmt.Errorf("look up %s, where connections to %s go: %w", at.Host, u.Host, err)
-				}
-			}
-			addrs = append(addrs, found...)
-		}
-		return addrs, nil
 	}
-	return nil, nil
-}
-
-// replaced is u with the host and port of to where it has them.
-func replaced(u *url.URL, to string) (*url.URL, error) {
-	host, port, err := net.SplitHostPort(to)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %q: %w", to, err)
-	}
-	if host == "" {
-		host = u.Hostname()
-	}
-	if port == "" {
-		port = strconv.Itoa(int(load.PortOf(u)))
-	}
-	return load.ParseTarget("http://" + net.JoinHostPort(host, port))
+	return nil
 }
 
 // choose finds the protocol of an automatic choice: what the server at t chooses, in
@@ -303,12 +269,12 @@ func tlsConfig(t *load.TLS, host string, protocols []string) (*tls.Config, error
 		}
 	}
 	if t.CertFile != "" {
-		own, err := newIdentity(t.CertFile, t.KeyFile)
+		own, err := keyPair(t.CertFile, t.KeyFile)
 		if err != nil {
 			return nil, fmt.Errorf("read client certificate: %w", err)
 		}
-		c.GetClientCertificate = own.certificate
-		c.ClientSessionCache = own
+		// Whatever authorities the server names: it may accept others.
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &own, nil }
 	}
 	return c, nil
 }
@@ -377,81 +343,4 @@ func TLSFailure(err error) load.Failure {
 		return k
 	}
 	return load.FailureTLS
-}
-
-// identity is a client certificate, which is read again when its files have changed: certificates
-// of meshes and of cert-manager are renewed while a load runs. From then on no session is resumed:
-// it would have the old certificate, and a ticket does not show which.
-type identity struct {
-	certFile, keyFile string
-
-	mu       sync.Mutex
-	cert     tls.Certificate
-	files    [2]os.FileInfo         // as they were read, nil for no regular file, which is read once
-	sessions tls.ClientSessionCache // nil: none is resumed
-}
-
-func newIdentity(certFile, keyFile string) (*identity, error) {
-	i := &identity{certFile: certFile, keyFile: keyFile, files: [2]os.FileInfo{fileInfo(certFile), fileInfo(keyFile)}, sessions: tls.NewLRUClientSessionCache(0)}
-	var err error
-	i.cert, err = keyPair(certFile, keyFile)
-	return i, err
-}
-
-// certificate returns the client certificate for a new connection, from the files as they are now.
-func (i *identity) certificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.refresh()
-	cert := i.cert
-	return &cert, nil
-}
-
-func (i *identity) Get(key string) (*tls.ClientSessionState, bool) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.refresh(); i.sessions == nil {
-		return nil, false
-	}
-	return i.sessions.Get(key)
-}
-
-// refresh reads the files again if they have changed. Files that do not fit each other, such as
-// halfway through a renewal, are left for the next connection.
-func (i *identity) refresh() {
-	files := [2]os.FileInfo{fileInfo(i.certFile), fileInfo(i.keyFile)}
-	for n := range files {
-		if files[n] == nil || i.files[n] == nil {
-			return
-		}
-	}
-	if same(files[0], i.files[0]) && same(files[1], i.files[1]) {
-		return
-	}
-	cert, err := keyPair(i.certFile, i.keyFile)
-	if err != nil {
-		return
-	}
-	i.cert, i.files, i.sessions = cert, files, nil
-}
-
-// fileInfo returns the state of a regular file, nil if path is not one: a pipe has no change to detect.
-func fileInfo(path string) os.FileInfo {
-	if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
-		return info
-	}
-	return nil
-}
-
-// same reports whether two looks found the same version of a file.
-func same(a, b os.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-func (i *identity) Put(key string, s *tls.ClientSessionState) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.sessions != nil {
-		i.sessions.Put(key, s)
-	}
 }
