@@ -69,7 +69,7 @@ func TestPlanDetect(t *testing.T) {
 			t.Errorf("%s: %+v", flags, b)
 		}
 	}
-	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--set", "phases.measure=8s"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "--pilot runs 4 blocks") {
+	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--set", "phases.measure=8s"); !errors.As(err, &usage) || !strings.Contains(usage.Hint(), "--set blocks=4") {
 		t.Errorf("a run with a shorter measure phase is used: %v\n%s", err, got)
 	}
 	if got, err := call(t, newPlanCommand, file, "--detect", "5%", "--from", "runs/two"); !errors.As(err, &usage) || !strings.Contains(err.Error(), fmt.Sprintf("number of CPUs: %d in the base run, %d in the new one", meter.Host().CPUs+1, meter.Host().CPUs)) {

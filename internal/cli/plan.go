@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
@@ -62,7 +60,7 @@ every machine. A file without a seed gets a fresh one: --set seed=N repeats its 
 
 With --detect it prints how many blocks show a difference of a given size four times
 in five, and with --within what a given time shows. The spread is that of earlier
-runs of the experiment under the same conditions, or of a pilot (--pilot).
+runs of the experiment under the same conditions.
 
 With --for curve it prints the command of a run for tare size and tare forecast: the
 rates, between the lowest and the highest one of the file, and the blocks
@@ -86,7 +84,7 @@ rates, between the lowest and the highest one of the file, and the blocks
 				return precisionPlanner{c}.planCurve(args[0], o, s, d)
 			}
 			if d.asked() {
-				return precisionPlanner{c}.detect(cmd.Context(), s, d)
+				return precisionPlanner{c}.detect(s, d)
 			}
 			s.ReadTrialTimes(result.RunsDir)
 			if short := s.ShortMeasure(); short != "" {
@@ -385,8 +383,7 @@ type detectOptions struct {
 	detect string        // a share, such as 3%
 	within time.Duration // time of a run
 	from   []string      // results directories
-	pilot  bool
-	json   bool // write JSON
+	json   bool          // write JSON
 }
 
 func (o *detectOptions) register(cmd *cobra.Command) {
@@ -394,7 +391,6 @@ func (o *detectOptions) register(cmd *cobra.Command) {
 	f.StringVar(&o.detect, "detect", "", "print the blocks and minutes that detect a difference of this `share`, such as 3%, with 80 % power")
 	f.DurationVar(&o.within, "within", 0, "print the smallest detectable difference of a run of this `duration`")
 	f.StringArrayVar(&o.from, "from", nil, "earlier run to take the spread from, a results `directory`; default: runs of the same conditions in runs/; may be repeated")
-	f.BoolVar(&o.pilot, "pilot", false, "without an earlier run, run 4 blocks first to measure the spread")
 	_ = cmd.MarkFlagDirname("from")
 }
 
@@ -412,11 +408,14 @@ func (o *detectOptions) relative() (float64, error) {
 	return float64(s), nil
 }
 
-// precisionPlanner plans blocks from the noise of earlier runs or of a pilot.
+// precisionPlanner plans blocks from the noise of earlier runs.
 type precisionPlanner struct{ *CommandLine }
 
+// fewBlocks are enough to show the spread.
+const fewBlocks = 4
+
 // detect prints what runs of the study can show.
-func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detectOptions) error {
+func (c precisionPlanner) detect(s *session.Study, o detectOptions) error {
 	share, err := o.relative()
 	if err != nil {
 		return err
@@ -427,16 +426,8 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 	}
 	source := printable.Counted(len(runs), "earlier run")
 	if len(runs) == 0 {
-		if !o.pilot {
-			return hint.Usage(errors.New("no earlier run of this experiment under these conditions was found in runs/"),
-				fmt.Sprintf("--pilot runs %d blocks first (about %v); --from DIR names a run", session.PilotBlocks, (time.Duration(session.PilotBlocks)*s.BlockTime()).Round(time.Second)))
-		}
-		dir, remove, err := c.pilot(ctx, s)
-		if err != nil {
-			return err
-		}
-		defer func() { _ = remove() }()
-		runs, source = []*result.Dir{dir}, fmt.Sprintf("a pilot of %d blocks", session.PilotBlocks)
+		return hint.Usage(errors.New("no earlier run of this experiment under these conditions was found in runs/"),
+			fmt.Sprintf("run it with --set blocks=%d first (about %v); --from DIR names a run", fewBlocks, (fewBlocks*s.BlockTime()).Round(time.Second)))
 	}
 	defer func() {
 		for _, d := range runs {
@@ -455,19 +446,6 @@ func (c precisionPlanner) detect(ctx context.Context, s *session.Study, o detect
 		return c.answerSensitivities(s, found, share, o.within)
 	}
 	return c.writeSensitivities(s, found, source, share, o.within)
-}
-
-// pilot runs a few blocks in a directory that remove deletes.
-func (c precisionPlanner) pilot(ctx context.Context, s *session.Study) (_ *result.Dir, remove func() error, err error) {
-	if s.Experiment.Platform.Kind == mesh.OnKubernetes {
-		return nil, nil, hint.Usage(fmt.Errorf("--pilot: %w on platform %s", errors.ErrUnsupported, mesh.OnKubernetes), "run the experiment with --set blocks=4, and name it with --from")
-	}
-	short, err := s.Pilot()
-	if err != nil {
-		return nil, nil, err
-	}
-	_, dir, remove, err := runCommand(c).temporarily(ctx, short, runOptions{})
-	return dir, remove, err
 }
 
 // writeSensitivities prints a line for each comparison and metric.

@@ -248,9 +248,6 @@ func (s *Study) ShortMeasure() string {
 	return runner.ShortMeasure(s.Experiment.Phases, s.Program.platform(s.Experiment.Platform.Kind).refreshOf(s.Experiment))
 }
 
-// PilotBlocks is the number of blocks of a pilot: the fewest that give three degrees of freedom.
-const PilotBlocks = 4
-
 // mostEarlier bounds the earlier runs that are read.
 const mostEarlier = 20
 
@@ -308,17 +305,6 @@ func (s *Study) conditions() (compare.Conditions, error) {
 // BlockTime returns the expected time of a block.
 func (s *Study) BlockTime() time.Duration {
 	return s.Plan.TrialTime * time.Duration(len(s.Plan.Treatments))
-}
-
-// Pilot returns the study with [PilotBlocks] blocks.
-func (s *Study) Pilot() (*Study, error) {
-	x := *s.Experiment
-	x.Blocks = experiment.Fixed(PilotBlocks)
-	p, err := plan.Expand(&x)
-	if err != nil {
-		return nil, err
-	}
-	return &Study{Program: s.Program, Experiment: &x, Plan: p, Meshes: s.Meshes}, nil
 }
 
 // aaWarmup is the warm-up of the A/A run's trials.
