@@ -347,7 +347,7 @@ func eachLine(r io.Reader, generator string, line func(string) error) error {
 }
 
 // counts omits figures that are not a count.
-func counts[T ~float64](m map[string]*T) map[string]int64 {
+func counts(m map[string]*float64) map[string]int64 {
 	if m == nil {
 		return nil
 	}
@@ -356,7 +356,7 @@ func counts[T ~float64](m map[string]*T) map[string]int64 {
 		if v == nil {
 			continue
 		}
-		if n := count(float64(*v)); n != nil {
+		if n := count(*v); n != nil {
 			out[k] = *n
 		}
 	}
