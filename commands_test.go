@@ -277,8 +277,6 @@ var documented = map[string]done{
 		instead: "(umask 077; openssl rand -hex 16 > token); timeout 1 tare-agent serve --listen 127.0.0.1:0 --response-size 1KiB --admin 127.0.0.1:0 --token-file token || [ $? = 124 ]"},
 	"tare-agent serve --listen 127.0.0.1:8081 --time 'lognormal(10ms, 0.5)' --cpu 100us --call back=http://127.0.0.1:8080/": {
 		instead: "timeout 1 tare-agent serve --listen 127.0.0.1:0 --time 'lognormal(10ms, 0.5)' --cpu 100us --call back=http://127.0.0.1:8080/ || [ $? = 124 ]"},
-	"TARE_SERVE_RESPONSE_SIZE=2KiB tare-agent serve --listen 127.0.0.1:8082": {
-		instead: "TARE_SERVE_RESPONSE_SIZE=2KiB timeout 1 tare-agent serve --listen 127.0.0.1:0 || [ $? = 124 ]"},
 	"(umask 077; openssl rand -hex 16 > token)": {},
 	"curl http://127.0.0.1:9000/config":         {not: "the next one calls the same server"},
 	"curl -X PATCH -H \"Authorization: Bearer $(cat token)\" -H 'Content-Type: application/merge-patch+json' -d '{\"delay\": \"250ms\", \"errors\": {\"ratio\": 0.1, \"status\": 503}}' http://127.0.0.1:9000/config": {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"os"
 	"strings"
 	"sync/atomic"
 
@@ -20,10 +19,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/inside/service"
 )
-
-// envPrefix is the prefix of variables that set flags: TARE_SERVE_RESPONSE_SIZE
-// sets --response-size.
-const envPrefix = "TARE_SERVE_"
 
 // maxConfig is the max size of a configuration, bytes.
 const maxConfig = strict.MaxBytes
@@ -43,10 +38,9 @@ func newServeCommand() *cobra.Command {
 		Use:   "serve",
 		Short: "Run one service: respond to requests as configured, after calls to other services",
 		Long: `serve plays one service of a topology. What it does with a request comes from
-a file (YAML or JSON), from the environment (` + envPrefix + `RESPONSE_SIZE for
---response-size, and so on), or from flags; the later of these overrides the
-earlier. With --admin it can be read and, with --token-file, changed over REST
-while it runs: see GET /openapi.json there.`,
+a file (YAML or JSON), or from flags, which override it. With --admin it can be
+read and, with --token-file, changed over REST while it runs: see
+GET /openapi.json there.`,
 		Example: `  tare-agent serve --listen 127.0.0.1:8080 --response-size 1KiB
   tare-agent serve --listen 127.0.0.1:8081 --time 'lognormal(10ms, 0.5)' --cpu 100us
   tare-agent serve --listen 127.0.0.1:8082 --call back=http://127.0.0.1:8080/
@@ -55,12 +49,6 @@ while it runs: see GET /openapi.json there.`,
   tare-agent serve --listen 127.0.0.1:8084 --admin 127.0.0.1:9000 --token-file token`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := fromEnvironment(cmd.Flags(), os.LookupEnv); err != nil {
-				return err
-			}
-			for _, name := range unknownVariables(cmd.Flags(), os.Environ()) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "tare-agent: %s matches no flag, and is ignored\n", name)
-			}
 			instance, err := readInstance(o.config, cmd.InOrStdin())
 			if err != nil {
 				return err
@@ -113,61 +101,27 @@ func (s scalar) String() string {
 }
 
 // callList are the calls of flags, each NAME=URL[,URL…] or in the syntax of a
-// file. A variable contains one call per line.
+// file.
 type callList []app.Upstream
 
 func (callList) Type() string    { return "call" }
 func (*callList) String() string { return "" }
 
 func (l *callList) Set(text string) error {
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		switch name, urls, ok := strings.Cut(line, "="); {
-		case line == "":
-		case line[0] == '{':
-			i, err := app.DecodeInstance("call", []byte("{name: caller, calls: ["+line+"]}"))
-			if mistakes, ok := errors.AsType[strict.Problems](err); ok {
-				return fmt.Errorf("%s", strings.TrimPrefix(mistakes[0].Message, "calls[0]."))
-			} else if err != nil {
-				return err
-			}
-			*l = append(*l, i.Calls...)
-		case !ok:
-			return fmt.Errorf("%q is not NAME=URL", line)
-		default:
-			*l = append(*l, app.Upstream{Service: name, URLs: strings.Split(urls, ",")})
+	if strings.HasPrefix(text, "{") {
+		i, err := app.DecodeInstance("call", []byte("{name: caller, calls: ["+text+"]}"))
+		if mistakes, ok := errors.AsType[strict.Problems](err); ok {
+			return fmt.Errorf("%s", strings.TrimPrefix(mistakes[0].Message, "calls[0]."))
 		}
+		*l = append(*l, i.Calls...)
+		return err
 	}
+	name, urls, ok := strings.Cut(text, "=")
+	if !ok {
+		return fmt.Errorf("%q is not NAME=URL", text)
+	}
+	*l = append(*l, app.Upstream{Service: name, URLs: strings.Split(urls, ",")})
 	return nil
-}
-
-// fromEnvironment sets the flags absent from the command line from their
-// environment variables.
-func fromEnvironment(f *pflag.FlagSet, lookup func(string) (string, bool)) error {
-	var failed error
-	f.VisitAll(func(flag *pflag.Flag) {
-		name := envPrefix + strings.ToUpper(strings.ReplaceAll(flag.Name, "-", "_"))
-		value, ok := lookup(name)
-		if !ok || flag.Changed || failed != nil {
-			return
-		}
-		if err := f.Set(flag.Name, value); err != nil {
-			failed = fmt.Errorf("%s: %w", name, err)
-		}
-	})
-	return failed
-}
-
-// unknownVariables returns the variables with the prefix of flags that match no flag.
-func unknownVariables(f *pflag.FlagSet, environment []string) (names []string) {
-	for _, variable := range environment {
-		name, _, _ := strings.Cut(variable, "=")
-		flag, ours := strings.CutPrefix(name, envPrefix)
-		if ours && f.Lookup(strings.ToLower(strings.ReplaceAll(flag, "_", "-"))) == nil {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 func readInstance(path string, stdin io.Reader) (app.Instance, error) {

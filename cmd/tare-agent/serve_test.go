@@ -93,19 +93,6 @@ func TestServeOverridesFieldByField(t *testing.T) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
-	back := runServe(t, "", "--response-size", "1")
-	t.Setenv("TARE_SERVE_CALL", "a=http://"+back+"/\nb=http://"+back+"/")
-	t.Setenv("TARE_SERVE_RESPONSE_SIZE", "3")
-	front := runServe(t, "")
-	if status, length := answer(t, front); status != 200 || length != 3 {
-		t.Errorf("status %d, length %d", status, length)
-	}
-	if got := unknownVariables(newServeCommand().Flags(), []string{"TARE_SERVE_CONFG=1", "TARE_SERVE_CPU=1ms", "HOME=/"}); len(got) != 1 || got[0] != "TARE_SERVE_CONFG" {
-		t.Errorf("unknown variables %q", got)
-	}
-}
-
 func TestExitCode(t *testing.T) {
 	for name, tc := range map[string]struct {
 		err     error
