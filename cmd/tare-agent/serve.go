@@ -39,8 +39,7 @@ func newServeCommand() *cobra.Command {
 		Short: "Run one service: respond to requests as configured, after calls to other services",
 		Long: `serve plays one service of a topology. What it does with a request comes from
 a file (YAML or JSON), or from flags, which override it. With --admin it can be
-read and, with --token-file, changed over REST while it runs: see
-GET /openapi.json there.`,
+read and, with --token-file, changed over REST while it runs.`,
 		Example: `  tare-agent serve --listen 127.0.0.1:8080 --response-size 1KiB
   tare-agent serve --listen 127.0.0.1:8081 --time 'lognormal(10ms, 0.5)' --cpu 100us
   tare-agent serve --listen 127.0.0.1:8082 --call back=http://127.0.0.1:8080/

@@ -3,7 +3,6 @@ package service
 import (
 	"bytes"
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -47,27 +45,24 @@ const (
 // and takes calibration readings. Changes and readings require the token.
 type Admin struct {
 	service *Service
-	token   string // empty: changes are refused
 	ready   func() bool
 	mux     *http.ServeMux
 }
 
-// NewAdmin returns the interface of s. ready reports whether s serves requests.
+// NewAdmin returns the interface of s. Without a token it refuses changes. ready reports whether s serves requests.
 func NewAdmin(s *Service, token string, ready func() bool) *Admin {
-	a := &Admin{service: s, token: token, ready: ready, mux: http.NewServeMux()}
+	a := &Admin{service: s, ready: ready, mux: http.NewServeMux()}
 	for path, methods := range map[string]map[string]http.HandlerFunc{
-		"/config":       {"GET": a.getConfig, "PUT": a.changes(a.putConfig), "PATCH": a.changes(a.patchConfig)},
-		"/reset":        {"POST": a.changes(a.reset)},
-		ProbePath:       {"POST": ProbeHandler(token)},
-		HealthPath:      {"GET": a.healthy},
-		ReadyPath:       {"GET": a.readyz},
-		StatsPath:       {"GET": a.stats},
-		"/openapi.json": {"GET": a.openAPI},
+		"/config":  {"GET": a.getConfig, "PATCH": withToken(token, a.patchConfig)},
+		ProbePath:  {"POST": ProbeHandler(token)},
+		HealthPath: {"GET": a.healthy},
+		ReadyPath:  {"GET": a.readyz},
+		StatsPath:  {"GET": a.stats},
 	} {
 		a.mux.HandleFunc(path, byMethod(methods))
 	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		problem(w, http.StatusNotFound, "there is no such path", "see /openapi.json", nil)
+		problem(w, http.StatusNotFound, "there is no such path", "paths: /config, /probe, /stats, /healthz, /readyz", nil)
 	})
 	return a
 }
@@ -88,7 +83,7 @@ func byMethod(methods map[string]http.HandlerFunc) http.HandlerFunc {
 	if get := methods["GET"]; get != nil {
 		methods["HEAD"] = get // net/http omits the body
 	}
-	for _, m := range []string{"GET", "HEAD", "PUT", "PATCH", "POST"} {
+	for _, m := range []string{"GET", "HEAD", "PATCH", "POST"} {
 		if methods[m] != nil {
 			allow = append(allow, m)
 		}
@@ -120,29 +115,9 @@ type Mistake struct {
 	Hint    string `json:"hint,omitempty"`
 }
 
-func (a *Admin) changes(next http.HandlerFunc) http.HandlerFunc { return withToken(a.token, next) }
-
-func (a *Admin) getConfig(w http.ResponseWriter, r *http.Request) {
-	etags, ok := etagsOf(w, r, "If-None-Match")
-	if !ok {
-		return
-	}
-	document, etag := a.service.Config()
-	w.Header().Set("ETag", etag)
-	if matches(etags, etag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
+func (a *Admin) getConfig(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", typeJSON)
-	_, _ = w.Write(document)
-}
-
-func (a *Admin) putConfig(w http.ResponseWriter, r *http.Request) {
-	body, ok := readBody(w, r, typeJSON)
-	if !ok {
-		return
-	}
-	a.change(w, r, func(app.Instance) (app.Instance, error) { return app.DecodeInstance("body", body) })
+	_, _ = w.Write(a.service.Config())
 }
 
 func (a *Admin) patchConfig(w http.ResponseWriter, r *http.Request) {
@@ -150,72 +125,17 @@ func (a *Admin) patchConfig(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	a.change(w, r, func(now app.Instance) (app.Instance, error) { return app.PatchInstance(now, "body", body) })
-}
-
-func (a *Admin) change(w http.ResponseWriter, r *http.Request, edit func(app.Instance) (app.Instance, error)) {
-	etags, ok := etagsOf(w, r, "If-Match")
-	if !ok {
-		return
-	}
-	etag, err := a.service.Change(etags, edit)
-	a.changed(w, etag, err)
-}
-
-// entityTag matches a version (RFC 9110, 8.8.3), or * for any version.
-var entityTag = regexp.MustCompile(`^(\*|(W/)?"[\x21\x23-\x7e]*")$`)
-
-// etagsOf returns the versions in a request header, none for any version.
-func etagsOf(w http.ResponseWriter, r *http.Request, header string) ([]string, bool) {
-	var etags []string
-	for _, h := range r.Header.Values(header) {
-		for e := range strings.SplitSeq(h, ",") {
-			if e = strings.TrimSpace(e); e == "" { // list elements may be empty (RFC 9110, 5.6.1)
-				continue
-			}
-			if !entityTag.MatchString(e) {
-				problem(w, http.StatusBadRequest, header+" holds "+clip(e)+", expected an entity tag", `give the ETag of an answer as it is, in its quotes, or *`, nil)
-				return nil, false
-			}
-			etags = append(etags, e)
-		}
-	}
-	return etags, true
-}
-
-func (a *Admin) reset(w http.ResponseWriter, r *http.Request) {
-	if _, ok := readBody(w, r); !ok {
-		return
-	}
-	etag, err := a.service.Reset()
-	a.changed(w, etag, err)
-}
-
-// changed writes the current configuration, or the reason for refusing the new
-// one.
-func (a *Admin) changed(w http.ResponseWriter, etag string, err error) {
+	err := a.service.Change(func(now app.Instance) (app.Instance, error) { return app.PatchInstance(now, "body", body) })
 	var mistakes strict.Problems
 	switch {
 	case err == nil:
-		document, now := a.service.Config()
-		if now != etag { // changed again meanwhile: document and ETag must match
-			etag = now
-		}
-		w.Header().Set("ETag", etag)
-		w.Header().Set("Content-Type", typeJSON)
-		_, _ = w.Write(document)
-	case errors.Is(err, errConflict):
-		w.Header().Set("ETag", etag)
-		problem(w, http.StatusPreconditionFailed, err.Error(), "read it again, and change that", nil)
+		a.getConfig(w, r)
 	case errors.As(err, &mistakes):
-		problem(w, http.StatusUnprocessableEntity, "the configuration is not valid", "", mistakesOf(mistakes))
+		problem(w, http.StatusUnprocessableEntity, "the configuration is not valid", "",
+			lists.Map(mistakes, func(p strict.Problem) Mistake { return Mistake{p.Line, p.Column, p.Message, p.Tip} }))
 	default:
 		problem(w, http.StatusUnprocessableEntity, err.Error(), hint.Of(err), nil)
 	}
-}
-
-func mistakesOf(ps strict.Problems) []Mistake {
-	return lists.Map(ps, func(p strict.Problem) Mistake { return Mistake{p.Line, p.Column, p.Message, p.Tip} })
 }
 
 // readBody reads a body of one of the media types. Without types the body must
@@ -262,16 +182,6 @@ func (a *Admin) stats(w http.ResponseWriter, _ *http.Request) {
 	answerJSON(w, http.StatusOK, a.service.Stats())
 }
 
-func (a *Admin) openAPI(w http.ResponseWriter, _ *http.Request) {
-	b, err := openAPIDocument(a.service.start, a.service.maxMemory)
-	if err != nil {
-		problem(w, http.StatusInternalServerError, err.Error(), "", nil)
-		return
-	}
-	w.Header().Set("Content-Type", typeJSON)
-	_, _ = w.Write(b)
-}
-
 func problem(w http.ResponseWriter, status int, title, hint string, mistakes []Mistake) {
 	w.Header().Set("Content-Type", typeProblem)
 	answerJSON(w, status, Problem{title, status, hint, mistakes})
@@ -302,34 +212,6 @@ func ReadToken(path string) (token string, err error) {
 		err = fmt.Errorf("%s holds %d characters, fewer than 16", path, len(token))
 	}
 	return token, err
-}
-
-//go:embed openapi.json
-var openAPI []byte
-
-// openAPIDocument returns the OpenAPI 3.1 description of the admin interface, with the
-// name, the protocol and the memory limit of this service.
-func openAPIDocument(i app.Instance, maxMemory app.Size) ([]byte, error) {
-	var doc map[string]any
-	if err := json.Unmarshal(openAPI, &doc); err != nil {
-		return nil, fmt.Errorf("describe the interface: %w", err)
-	}
-	schemas := doc["components"].(map[string]any)["schemas"].(map[string]any)
-	config := schemas["Configuration"].(map[string]any)["properties"].(map[string]any)
-	patch := schemas["Patch"].(map[string]any)["properties"].(map[string]any)
-	name := map[string]any{"type": "string", "enum": []string{i.Name}, "description": "Name of the service. It cannot be changed."}
-	config["name"], patch["name"] = name, name
-	protocol := map[string]any{"type": "string", "enum": []string{i.Protocol}, "description": "Protocol that is spoken. It cannot be changed."}
-	config["protocol"], patch["protocol"] = protocol, protocol
-	if i.Protocol == "" { // remove may be applied to an absent field
-		patch["protocol"] = map[string]any{"enum": []any{"", nil}, "description": protocol["description"]}
-	} else {
-		schemas["Configuration"].(map[string]any)["required"] = []string{"name", "protocol"}
-	}
-	memory := config["memory"].(map[string]any)["anyOf"].([]any)[0].(map[string]any)
-	memory["maximum"] = int64(maxMemory)
-	patch["memory"] = map[string]any{"anyOf": []any{config["memory"], map[string]any{"type": "null"}}}
-	return json.MarshalIndent(doc, "", " ")
 }
 
 // ProbePath takes a calibration reading on the CPUs of the service and returns

@@ -64,10 +64,11 @@ func TestGRPC(t *testing.T) {
 	if h, err := grpc_health_v1.NewHealthClient(conn).Check(t.Context(), &grpc_health_v1.HealthCheckRequest{}); err != nil || h.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Errorf("health: %v, %v", h, err)
 	}
+	start := s.now.Load().instance
 	for want, patch := range map[codes.Code]string{
 		codes.Unavailable: `{"status": 503}`, codes.Internal: `{"status": 200, "errors": {"ratio": 1}}`, codes.ResourceExhausted: `{"errors": null, "rateLimit": 0.001}`,
 	} {
-		must.Get(s.Change(nil, func(app.Instance) (app.Instance, error) { return app.PatchInstance(s.start, "t", []byte(patch)) }))(t)
+		must.OK(t, s.Change(func(app.Instance) (app.Instance, error) { return app.PatchInstance(start, "t", []byte(patch)) }))
 		var err error
 		for range 2 { // the first is still within the limit
 			err = conn.Invoke(t.Context(), app.GRPCMethod, &wrapperspb.BytesValue{}, &answer)
@@ -286,7 +287,7 @@ func TestMemoryIsHeldAndGivenBack(t *testing.T) {
 	if resp, body := ask(t, "PATCH", admin+"/config", `{"memory": "32MiB"}`); resp.StatusCode != 200 || len(s.held.mapped) != 32<<20 {
 		t.Errorf("%d %s", resp.StatusCode, body)
 	}
-	if resp, _ := ask(t, "POST", admin+"/reset", ""); resp.StatusCode != 200 || s.held.mapped != nil {
+	if resp, _ := ask(t, "PATCH", admin+"/config", `{"memory": null}`); resp.StatusCode != 200 || s.held.mapped != nil {
 		t.Errorf("%d, %d bytes are held", resp.StatusCode, len(s.held.mapped))
 	}
 }

@@ -76,7 +76,7 @@ func addressError(address string, err error, advice string) error {
 // Serve serves s on l in its protocol until ctx ends. Requests in flight then
 // have 1 s to finish.
 func Serve(ctx context.Context, l net.Listener, s *Service) error {
-	switch s.start.Protocol {
+	switch s.protocol {
 	case app.GRPC:
 		return ServeGRPC(ctx, l, versioned(s, newGRPCServer(s)))
 	case app.TCP:

@@ -46,16 +46,15 @@ var fill = []byte(strings.Repeat("x", chunk))
 
 // Stats is the response of GET /stats: counts since the start.
 type Stats struct {
-	Requests    int64  `json:"requests"`           // received, [HealthPath] and [StatsPath] not counted. WebSocket counts connections
-	Messages    int64  `json:"messages,omitempty"` // received over WebSocket
-	Limited     int64  `json:"limited"`            // refused by the rate limit
-	Injected    int64  `json:"injected"`           // injected errors
-	Calls       int64  `json:"calls"`              // to other services, retries included
-	Retries     int64  `json:"retries"`
-	FailedCalls int64  `json:"failedCalls"` // requests that failed because a call did
-	Failed      int64  `json:"failed"`      // answered with an error status
-	Partial     int64  `json:"partial"`     // ended before all of their calls
-	ETag        string `json:"etag"`        // of the current configuration
+	Requests    int64 `json:"requests"`           // received, [HealthPath] and [StatsPath] not counted. WebSocket counts connections
+	Messages    int64 `json:"messages,omitempty"` // received over WebSocket
+	Limited     int64 `json:"limited"`            // refused by the rate limit
+	Injected    int64 `json:"injected"`           // injected errors
+	Calls       int64 `json:"calls"`              // to other services, retries included
+	Retries     int64 `json:"retries"`
+	FailedCalls int64 `json:"failedCalls"` // requests that failed because a call did
+	Failed      int64 `json:"failed"`      // answered with an error status
+	Partial     int64 `json:"partial"`     // ended before all of their calls
 	// Callees are the requests to other services, by their name.
 	Callees map[string]Callee `json:"callees,omitempty"`
 }
@@ -79,10 +78,9 @@ type Service struct {
 	clients *clients
 	sockets bool // upgrades to WebSocket are accepted
 
-	start     app.Instance // the configuration that [Service.Reset] restores
+	protocol  string
 	maxMemory app.Size
 	changing  sync.Mutex // guards the fields below
-	version   int
 	held      memory
 	callees   map[string]*callee // by name, kept across a change
 }
@@ -104,9 +102,9 @@ var contentType = []string{"application/octet-stream"}
 
 // New returns the service that i describes.
 func New(i app.Instance, o Options) (*Service, error) {
-	s := &Service{clients: newClients(dial.From(o.Source)), sockets: i.Protocol == app.WebSocket, start: i, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
+	s := &Service{clients: newClients(dial.From(o.Source)), sockets: i.Protocol == app.WebSocket, protocol: i.Protocol, maxMemory: o.MaxMemory, callees: map[string]*callee{}}
 	s.maxMemory = cmp.Or(s.maxMemory, DefaultMaxMemory)
-	if _, err := s.install(i); err != nil {
+	if err := s.install(i); err != nil {
 		return nil, err
 	}
 	if i.CPU > 0 {
@@ -157,7 +155,7 @@ func (s *Service) Stats() Stats {
 		Requests: c.requests.Load(), Messages: c.messages.Load(), Limited: c.limited.Load(), Injected: c.injected.Load(),
 		Calls: c.calls.Load(), Retries: c.retries.Load(), FailedCalls: c.failedCalls.Load(),
 		Failed: c.failed.Load(), Partial: c.partial.Load(),
-		ETag: s.now.Load().etag, Callees: s.calleeStats(),
+		Callees: s.calleeStats(),
 	}
 }
 

@@ -2,8 +2,6 @@ package service
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,12 +9,10 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/load"
 )
@@ -27,7 +23,6 @@ import (
 type snapshot struct {
 	instance app.Instance
 	document []byte // as returned by GET /config
-	etag     string
 
 	status, failedCall int
 	errorStatus        int
@@ -46,16 +41,13 @@ type snapshot struct {
 // versionHeader is [load.VersionHeader] as net/http writes it.
 var versionHeader = http.CanonicalHeaderKey(load.VersionHeader)
 
-// errConflict is returned if the configuration has changed since the client read it.
-var errConflict = errors.New("the configuration has changed since it was read")
-
 // memoryError reports a configuration that needs more memory than the limit.
 func memoryError(needed, limit app.Size) error {
 	return hint.New("start the service with a larger --max-memory", "memory: %v is more than this service may hold, %v", needed, limit)
 }
 
 // newSnapshot prepares a configuration for requests.
-func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
+func (s *Service) newSnapshot(i app.Instance) (*snapshot, error) {
 	if err := i.Check(); err != nil {
 		return nil, err
 	}
@@ -63,10 +55,8 @@ func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("service %s: %w", i.Name, err)
 	}
-	digest := sha256.Sum256(document)
 	n := &snapshot{
 		instance: i, document: append(document, '\n'),
-		etag:   fmt.Sprintf(`"%d-%s"`, version, hex.EncodeToString(digest[:8])),
 		status: i.Status, failedCall: i.FailedCallStatus, size: -1,
 	}
 	n.status = cmp.Or(n.status, http.StatusOK)
@@ -99,62 +89,43 @@ func (s *Service) newSnapshot(i app.Instance, version int) (*snapshot, error) {
 	return n, nil
 }
 
-// Config returns the configuration as JSON, and its ETag.
-func (s *Service) Config() (document []byte, etag string) {
-	n := s.now.Load()
-	return n.document, n.etag
-}
+// Config returns the configuration as JSON.
+func (s *Service) Config() []byte { return s.now.Load().document }
 
-// Change replaces the configuration with edit's result. If etags are given, one
-// of them must match the current configuration, or the error is [errConflict].
-// Requests in flight keep the old configuration.
-func (s *Service) Change(etags []string, edit func(app.Instance) (app.Instance, error)) (etag string, err error) {
+// Change replaces the configuration with edit's result. Requests in flight keep the old one.
+func (s *Service) Change(edit func(app.Instance) (app.Instance, error)) error {
 	s.changing.Lock()
 	defer s.changing.Unlock()
 	old := s.now.Load()
-	if len(etags) > 0 && !matches(etags, old.etag) {
-		return old.etag, errConflict
-	}
 	i, err := edit(old.instance)
 	if err != nil {
-		return old.etag, err
+		return err
 	}
 	if i.Name != old.instance.Name || i.Protocol != old.instance.Protocol {
-		return old.etag, errFixed
+		return errFixed
 	}
 	return s.install(i)
 }
 
 var errFixed = errors.New("the name and the protocol of a service stay as they were at its start")
 
-// Reset restores the configuration that the service started with.
-func (s *Service) Reset() (etag string, err error) {
-	return s.Change(nil, func(app.Instance) (app.Instance, error) { return s.start, nil })
-}
-
 // install makes i the configuration. Memory is mapped before and released after
 // the change, so a failed change has no effect.
-func (s *Service) install(i app.Instance) (string, error) {
+func (s *Service) install(i app.Instance) error {
 	if i.Memory > s.maxMemory {
-		return "", memoryError(i.Memory, s.maxMemory)
+		return memoryError(i.Memory, s.maxMemory)
 	}
-	n, err := s.newSnapshot(i, s.version+1)
+	n, err := s.newSnapshot(i)
 	if err != nil {
-		return "", err
+		return err
 	}
 	if err := s.held.hold(int64(i.Memory)); err != nil {
-		return "", fmt.Errorf("hold %v: %w", i.Memory, err)
+		return fmt.Errorf("hold %v: %w", i.Memory, err)
 	}
-	s.version++
 	if old := s.now.Swap(n); old != nil && !slices.Equal(urls(old.instance.Calls), urls(i.Calls)) {
 		s.clients.closeIdle()
 	}
-	return n.etag, nil
-}
-
-func matches(etags []string, current string) bool {
-	etags = lists.Map(etags, strings.TrimSpace)
-	return slices.Contains(etags, "*") || slices.Contains(etags, current)
+	return nil
 }
 
 // limiter limits the requests per second. The burst is the requests of 0.1 s,

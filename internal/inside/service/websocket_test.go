@@ -56,9 +56,9 @@ func TestWebSocket(t *testing.T) {
 	if n := s.Stats(); n.Messages != 5 || n.Requests != 3 || n.Failed != 0 {
 		t.Errorf("%+v", n)
 	}
-	must.Get(s.Change(nil, func(app.Instance) (app.Instance, error) {
-		return app.PatchInstance(s.start, "t", []byte(`{"errors": {"ratio": 1, "status": 503}}`))
-	}))(t)
+	must.OK(t, s.Change(func(now app.Instance) (app.Instance, error) {
+		return app.PatchInstance(now, "t", []byte(`{"errors": {"ratio": 1, "status": 503}}`))
+	}))
 	exchange(echo)
 	if _, _, err := echo.ReadMessage(); !websocket.IsCloseError(err, websocket.CloseInternalServerErr) || s.Stats().Failed != 1 {
 		t.Errorf("%v, %+v", err, s.Stats())
