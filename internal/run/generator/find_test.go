@@ -100,7 +100,7 @@ func TestElsewhereKeepsAbilities(t *testing.T) {
 			t.Errorf("%s: %s: %+v, found %+v, %v", d, g.Name(), of, found, err)
 		}
 	}
-	if a := (Tare{}).Abilities(); a.Foreign() || !a.Holds || a.merge == nil {
+	if a := (Tare{}).Abilities(); a.Foreign() || !a.Holds {
 		t.Errorf("tare: %+v", a)
 	}
 }

@@ -36,8 +36,6 @@ type Abilities struct {
 	Needs Needs
 	// Holds reports that the process announces that it is ready, and gets its start then ([load.Profile.Hold]).
 	Holds bool
-	// merge merges the outputs of parts more exactly than a sum of their results, nil if they are added.
-	merge func(parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error)
 }
 
 // Foreign reports whether the generator runs an external program.

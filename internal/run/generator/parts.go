@@ -3,12 +3,10 @@ package generator
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,32 +34,22 @@ type Part struct {
 	Unsure time.Duration
 }
 
-// Split divides p among n processes that together send exactly p. Tare's engine
-// takes every n-th request of the schedule. Another generator gets an integer rate
-// (7 among 3 are 3, 2 and 2) and a share of the connections. Each process writes
+// Split divides p among n processes of tare's engine that together send exactly p: each
+// takes every n-th request of the schedule, and a share of the connections. Each writes
 // its interval log into its own directory beside p's. The error wraps
 // errors.ErrUnsupported if p is not divisible.
-func Split(g Generator, p load.Profile, n int) ([]load.Profile, error) {
+func Split(p load.Profile, n int) ([]load.Profile, error) {
 	if n <= 1 {
 		return []load.Profile{p}, nil
 	}
 	if p.Connections < n {
 		return nil, fmt.Errorf("share load: %d connections among %d load workers: %w", p.Connections, n, errors.ErrUnsupported)
 	}
-	foreign := g.Abilities().Foreign()
-	if foreign && p.Rate > 0 && (p.Rate != math.Trunc(p.Rate) || p.Rate < float64(n)) {
-		return nil, fmt.Errorf("share load: %s sends whole requests per second, and %v/s cannot be shared so among %d load workers: %w",
-			g.Name(), p.Rate, n, errors.ErrUnsupported)
-	}
 	parts := make([]load.Profile, n)
 	for i := range parts {
 		part := p
 		part.Connections = schedule.Share(p.Connections, n, i)
-		if foreign {
-			part.Rate = float64(schedule.Share(int(p.Rate), n, i))
-		} else {
-			part.Part, part.Parts = i, n
-		}
+		part.Part, part.Parts = i, n
 		if p.HDRPath != "" {
 			part.HDRPath = filepath.Join(partsOf(p.HDRPath), strconv.Itoa(i), filepath.Base(p.HDRPath))
 		}
@@ -82,31 +70,14 @@ func RemoveLogs(p load.Profile) error {
 }
 
 // ParseParts reads the outputs of all parts of one load concurrently, each to its
-// end, and merges them. Counts are added, and the lateness is the worst of the
-// parts. It calls progress for a second after every part has reported that
-// second.
+// end, and merges them. Several parts are of tare's engine. It calls progress for a
+// second after every part has reported that second.
 func ParseParts(g Generator, parts []Part, whole load.Profile, progress func(load.Progress)) (result.Load, error) {
 	if len(parts) == 1 {
 		l, err := g.Parse(parts[0].Stdout, parts[0].Profile, progress)
 		return moved(l, -parts[0].Ahead), err
 	}
-	sum := SumProgress(len(parts), progress)
-	if merge := g.Abilities().merge; merge != nil {
-		return merge(parts, whole, sum)
-	}
-	loads := make([]result.Load, len(parts))
-	var reading errgroup.Group
-	for i, part := range parts {
-		reading.Go(routine.Guarded(func() error {
-			l, err := g.Parse(part.Stdout, part.Profile, sum)
-			loads[i] = moved(l, -part.Ahead)
-			return hint.Prefix(err, "load worker %d", i)
-		}))
-	}
-	if err := reading.Wait(); err != nil {
-		return result.Load{}, err
-	}
-	return added(loads, whole), nil
+	return mergeReports(parts, whole, SumProgress(len(parts), progress))
 }
 
 func moved(l result.Load, by time.Duration) result.Load {
@@ -143,68 +114,7 @@ func mergeReports(parts []Part, whole load.Profile, progress func(load.Progress)
 	return l, nil
 }
 
-// added returns the sum of the results of parts that one external generator each sent. A field that it does not set
-// is absent from every part.
-func added(parts []result.Load, whole load.Profile) result.Load {
-	first := parts[0] // parts have one generator and one measure window
-	sum := result.Load{
-		Generator: first.Generator, Version: first.Version, Loop: first.Loop, Arrivals: first.Arrivals,
-		Start: first.Start, End: first.End, WarmupSeconds: first.WarmupSeconds, MeasureSeconds: first.MeasureSeconds,
-		AskedRate: whole.Rate, Connections: whole.Connections, Workers: len(parts),
-		Classes: map[string]int64{}, Statuses: map[string]int64{}, Errors: map[string]int64{}, Whole: &result.Whole{},
-	}
-	for i, p := range parts {
-		addCounts(sum.Classes, p.Classes)
-		addCounts(sum.Statuses, p.Statuses)
-		addCounts(sum.Errors, p.Errors)
-		sum.Intended += p.Intended
-		sum.Sent += p.Sent
-		sum.Completed += p.Completed
-		sum.Retried += p.Retried
-		sum.BacklogStart, sum.BacklogEnd = plus(sum.BacklogStart, p.BacklogStart), plus(sum.BacklogEnd, p.BacklogEnd)
-		sum.Whole = sum.Whole.Plus(p.Whole)
-		sum.Opened += p.Opened
-		sum.BytesIn += p.BytesIn
-		sum.BytesOut += p.BytesOut
-		sum.Recorded += p.Recorded
-		sum.CPUSeconds = plus(sum.CPUSeconds, p.CPUSeconds)
-		sum.LatenessP50US, sum.LatenessP99US = worst(sum.LatenessP50US, p.LatenessP50US), worst(sum.LatenessP99US, p.LatenessP99US)
-		sum.LatenessMaxUS, sum.OwnLatenessP99US = worst(sum.LatenessMaxUS, p.LatenessMaxUS), worst(sum.OwnLatenessP99US, p.OwnLatenessP99US)
-		sum.ThreadCPURatio, sum.CPUPressure = worst(sum.ThreadCPURatio, p.ThreadCPURatio), worst(sum.CPUPressure, p.CPUPressure)
-		for _, d := range p.Published { // percentiles cannot be added: keep each with its part
-			d.Source = fmt.Sprintf("%s, worker %d", d.Source, i)
-			sum.Published = append(sum.Published, d)
-		}
-		for _, w := range p.Warnings {
-			sum.Warnings = append(sum.Warnings, fmt.Sprintf("worker %d: %s", i, w))
-		}
-	}
-	return sum
-}
-
-func addCounts(to, from map[string]int64) {
-	for k, n := range from {
-		to[k] += n
-	}
-}
-
-func worst(a, b *float64) *float64 {
-	if a == nil || b != nil && *b > *a {
-		return b
-	}
-	return a
-}
-
-// plus adds figures and ignores absent ones.
-func plus[T int64 | float64](a, b *T) *T {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
-	}
-	return new(*a + *b)
-}
-
-// MergeLogs merges the parts' interval logs into one at path. If no part has a
-// log, it writes none. If only some parts have one, it returns an error.
+// MergeLogs merges the parts' interval logs into one at path. Each part has one.
 func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 	var logs []io.Reader
 	for _, p := range parts {
@@ -218,11 +128,7 @@ func MergeLogs(path string, start time.Time, parts []load.Profile) (err error) {
 		defer f.Close()
 		logs = append(logs, f)
 	}
-	switch len(logs) {
-	case 0:
-		return nil // the generator writes no interval log
-	case len(parts):
-	default:
+	if len(logs) < len(parts) {
 		return fmt.Errorf("merge interval logs: only %d of %d load workers left one", len(logs), len(parts))
 	}
 	out, err := os.Create(path)

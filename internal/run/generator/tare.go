@@ -60,7 +60,7 @@ type Tare struct {
 // Name is the generator's name in experiment files.
 func (Tare) Name() string { return "tare" }
 
-func (Tare) Abilities() Abilities { return Abilities{Holds: true, merge: mergeReports} }
+func (Tare) Abilities() Abilities { return Abilities{Holds: true} }
 
 // Command runs `tare-agent load` in the directory of the interval log, with p as
 // JSON on standard input.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/run/generator"
 	"github.com/tare-mesh/tare/internal/run/runner"
@@ -51,6 +52,13 @@ func TestSuited(t *testing.T) {
 		var unsuited *runner.Unsuited
 		if errors.As(err, &unsuited) && unsuited.Hint() == "" {
 			t.Errorf("%s, %s: no hint", c.generator, c.arrivals)
+		}
+	}
+	x.Platform.Kind, x.Load.Workers, x.Load.Arrivals = mesh.OnKubernetes, 2, "constant"
+	for name, fails := range map[string]bool{"tare": false, "oha": true} {
+		p.Treatments[0].Levels.Generator = name
+		if err := runner.Suited(x, p, byName()); (err != nil) != fails || fails && !strings.Contains(err.Error(), "it sends from one load worker") {
+			t.Errorf("%s from two load workers: %v", name, err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ type loadWorker struct {
 // startLoad starts the generator. It calls progress from another goroutine. A profile without a
 // start begins with the process, or is held.
 func startLoad(ctx context.Context, d *platform.Deployment, g generator.Generator, p load.Profile, progress func(load.Progress)) (*loading, error) {
-	parts, err := generator.Split(g, p, loadWorkers(d))
+	parts, err := generator.Split(p, loadWorkers(d))
 	if err != nil {
 		return nil, err
 	}

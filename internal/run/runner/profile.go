@@ -18,6 +18,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/run/generator"
@@ -254,6 +255,9 @@ func Suited(x *experiment.Experiment, p *plan.Plan, generators map[string]genera
 		}
 		profile := Profile(x, t, g, []string{"http://127.0.0.1:1/"})
 		_, err := g.Command(profile)
+		if err == nil && x.Platform.Kind == mesh.OnKubernetes && x.Load.Workers > 1 {
+			err = errors.New("it sends from one load worker: load.workers is for tare's own")
+		}
 		if err == nil {
 			continue
 		}
