@@ -12,7 +12,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -174,11 +173,10 @@ func (i interval) histogram() (*hdrhistogram.PackedHistogram, error) {
 func intervals(in io.Reader, path string, add func(interval) error) error {
 	scan := bufio.NewScanner(in)
 	scan.Buffer(make([]byte, 0, 64<<10), maxLogLine)
-	var l intervalLog
 	lines := 0
 	for scan.Scan() {
 		lines++
-		i, err := l.line(scan.Bytes())
+		i, err := parse(scan.Bytes())
 		if err == nil && i.encoded != nil {
 			err = add(i)
 		}
@@ -192,26 +190,15 @@ func intervals(in io.Reader, path string, add func(interval) error) error {
 	return nil
 }
 
-// intervalLog has the times in the header of a log.
-type intervalLog struct {
-	start      float64 // of the log, seconds since the epoch
-	base       float64 // added to every time stamp
-	startKnown bool
-	baseKnown  bool
-}
-
-// maxSeconds bounds a time in a log, so that it fits a [time.Duration]: a time
-// stamp since the epoch does.
+// maxSeconds bounds a time in a log, so that it fits a [time.Duration].
 const maxSeconds = 4e9
 
-// line reads a line. Comments and the legend have no histogram.
-func (l *intervalLog) line(b []byte) (i interval, err error) {
+// parse reads a line. Comments and the legend have no histogram. [Writer] writes the same base time as start time, so that time stamps
+// count from the start.
+func parse(b []byte) (i interval, err error) {
 	b = bytes.TrimRight(b, "\r")
-	switch {
-	case len(b) == 0 || b[0] == '"': // the legend
+	if len(b) == 0 || b[0] == '"' || b[0] == '#' {
 		return i, nil
-	case b[0] == '#':
-		return i, l.comment(string(b))
 	}
 	if rest, ok := bytes.CutPrefix(b, []byte("Tag=")); ok {
 		name, after, found := bytes.Cut(rest, []byte(","))
@@ -229,44 +216,9 @@ func (l *intervalLog) line(b []byte) (i interval, err error) {
 	if err := errors.Join(err1, err2); err != nil {
 		return i, err
 	}
-	i.from, i.length = l.offset(stamp), length
-	if !(math.Abs(i.from) <= maxSeconds && math.Abs(length) <= maxSeconds) {
+	if !(math.Abs(stamp) <= maxSeconds && math.Abs(length) <= maxSeconds) {
 		return i, fmt.Errorf("time stamp %v or length %v is out of range", stamp, length)
 	}
-	i.encoded = bytes.TrimSpace(fields[3])
+	i.from, i.length, i.encoded = stamp, length, bytes.TrimSpace(fields[3])
 	return i, nil
-}
-
-// comment reads the start time and the base time.
-func (l *intervalLog) comment(s string) error {
-	for _, c := range []struct {
-		prefix string
-		value  *float64
-		known  *bool
-	}{{"#[StartTime: ", &l.start, &l.startKnown}, {"#[BaseTime: ", &l.base, &l.baseKnown}} {
-		rest, ok := strings.CutPrefix(s, c.prefix)
-		if !ok {
-			continue
-		}
-		number, _, _ := strings.Cut(strings.TrimRight(rest, "]"), " ")
-		v, err := strconv.ParseFloat(number, 64)
-		if err != nil {
-			return fmt.Errorf("%s%w", strings.TrimSuffix(c.prefix, " "), err)
-		}
-		*c.value, *c.known = v, true
-	}
-	return nil
-}
-
-// offset is a time stamp in seconds from the log's start. By the format, stamps
-// more than a year before the start time are relative to it.
-func (l *intervalLog) offset(stamp float64) float64 {
-	const year = 365 * 24 * float64(time.Hour/time.Second)
-	switch {
-	case l.baseKnown && l.startKnown:
-		return stamp + l.base - l.start
-	case l.startKnown && stamp >= l.start-year:
-		return stamp - l.start
-	}
-	return stamp
 }

@@ -62,15 +62,10 @@ func logFile(t testing.TB, text string) string {
 	return path
 }
 
-// The sum of counts must be the library's own merge, for every form of time stamps.
+// The sum of counts must be the library's own merge.
 func TestReadLogAgreesWithTheLibrary(t *testing.T) {
 	for name, stamp := range map[string]func(int) (string, string, int64){
-		"base time":             relative,
-		"relative to the start": func(s int) (string, string, int64) { _, start, ms := relative(s); return "", start, ms },
-		"absolute": func(s int) (string, string, int64) {
-			_, start, ms := relative(s)
-			return "", start, 1767225600250 + ms
-		},
+		"base time":   relative,
 		"no comments": func(s int) (string, string, int64) { return "", "", int64(s) * 1000 },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +114,6 @@ func TestReadLogErrorsNameTheLine(t *testing.T) {
 		{"not a histogram", strings.Join(lines[:7], "") + "Tag=lateness,2,1,1,AAAAAAAAAAAAAAAA\n", ":8: the histogram is cut off or damaged"},
 		{"another precision", text + "Tag=lateness,3,1,1," + string(coarse) + "\n", ":14: the histograms of one tag differ"},
 		{"no time", strings.Join(lines[:7], "") + "Tag=a,NaN,1,1,HIST\n", ":8: time stamp NaN"},
-		{"a bad start time", "#[StartTime: soon]\n", ":1: #[StartTime:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := ReadFile(logFile(t, c.text), Window{2, 4}, nil)
