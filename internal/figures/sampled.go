@@ -350,7 +350,7 @@ func published(d result.Latency, q float64) (float64, bool) {
 // SliceCosts are the CPU of each own slice per answered request, µs, in their order.
 type SliceCosts map[string][]float64 // by part
 
-// SliceParts are the parts whose noise is divided.
+// SliceParts are the parts with a cost of each slice.
 var SliceParts = []string{"data", "total", "app"}
 
 // SpeedParts are the parts whose CPU per request shows the machine's speed. Their sum varies less than each: work moves
@@ -364,7 +364,7 @@ func sliceFigures(f *figures, t *sliced, unread error) SliceCosts {
 		if errors.Is(unread, fs.ErrNotExist) {
 			message = fmt.Sprintf("the trial has no %s", result.SlicesFile)
 		}
-		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the noise between slices")
+		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the cost of each slice")
 	}
 	if t.rows == nil {
 		return nil

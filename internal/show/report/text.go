@@ -21,7 +21,7 @@ import (
 // nothing for it.
 var sections = []func(text){
 	answerSection, headerSection, byHandSection, decisionSection, trendsSection, ladderSection, configurationsSection, treatmentsSection, requestsSection, failuresSection, changesSection, changePartsSection, controlTimesSection, startsSection, expectationsSection, boundariesSection, differencesSection,
-	floorSection, smallestSection, partsSection, noiseSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
+	floorSection, smallestSection, partsSection, weightSection, rolesSection, linesSection, slopesSection, costSection, allMetricsSection, latencyMeaningsSection, warningsSection, legendSection,
 }
 
 // text is the input of a section: the report, and the page it writes on.
