@@ -6,12 +6,9 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
-	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 )
@@ -271,68 +268,4 @@ func monthOf(cpu, memory Amount, p Prices) *Amount {
 	of := func(cores, mib float64) float64 { return cores*p.Core + mib*p.MiB }
 	return &Amount{of(cpu.Estimate, memory.Estimate), of(cpu.Low, memory.Low), of(cpu.High, memory.High),
 		Causes{Curve: of(cpu.Causes.Curve, memory.Causes.Curve), Deployment: of(cpu.Causes.Deployment, memory.Causes.Deployment)}}
-}
-
-// controlChanges are changes of an experiment, in which the control plane has work and the load is small.
-// Interleaved deployments would share it.
-var controlChanges = []string{"validity.rateShortfall=0.1", "blocks=4", "order=null", "slices=null", "control=null"}
-
-// controlMeasure is the shortest measure phase in which changes have a mean.
-const controlMeasure = experiment.Duration(10 * time.Second)
-
-// controlSteps are the runs that measure the growth of control planes, which forecasts do not have. They have simulated
-// proxies, or on a cluster without these background services, up to what the application has.
-func controlSteps(sources []Source, forecasts []Forecast) (steps []Step) {
-	for _, f := range forecasts {
-		if f.Refused != "" || f.Control == nil && f.NoControl == "" || f.Control != nil && f.Control.Grows {
-			continue
-		}
-		dir := f.From[0]
-		if f.Control != nil {
-			dir = f.Control.From
-		}
-		i := slices.IndexFunc(sources, func(s Source) bool { return s.Dir == dir })
-		d, err := mesh.Load(f.Mesh)
-		if i < 0 || err != nil {
-			continue
-		}
-		file := sources[i].Run.File
-		onCluster, simulated := file.Platform.Kind == mesh.OnKubernetes, d.Local != nil && d.Local.Background != nil && d.Local.Background.Proxies != ""
-		if onCluster {
-			simulated = d.Kubernetes != nil && d.Kubernetes.Background != nil
-		}
-		axis, factor, background, least, most := 0, experiment.BackgroundProxiesFactor, "background={services: 100, changes: 5/s}", 500, mesh.MaxBackgroundProxies
-		switch {
-		case !simulated && onCluster:
-			axis, factor, background, least, most = 1, experiment.BackgroundServicesFactor, "background={changes: 5/s}", 1000, mesh.MaxBackgroundServices
-		case !simulated:
-			continue
-		}
-		top := least
-		if wanted := f.configured[axis]; wanted > float64(least) { // and known
-			top = int(wanted)
-		}
-		if top > most {
-			continue
-		}
-		factors := []string{}
-		for _, name := range slices.Sorted(maps.Keys(f.Factors)) {
-			if !slices.Contains(callAxes, name) {
-				factors = append(factors, fmt.Sprintf("%s: [%v]", name, f.Factors[name]))
-			}
-		}
-		factors = append(factors, "rate: [50]", "connections: [2]", fmt.Sprintf("%s: [%d, %d, %d]", factor, top/50, top/5, top))
-		step := Step{
-			What: fmt.Sprintf("how the control plane grows with %s, as a further run for --from", controlAxes[axis]),
-			Set:  append([]string{"factors={" + strings.Join(factors, ", ") + "}", background, fmt.Sprintf("baseline={%s: %d}", factor, top/50)}, controlChanges...),
-			Dir:  dir,
-		}
-		added := max(0, controlMeasure-file.Phases.Measure)
-		if added > 0 {
-			step.Set = append(step.Set, "phases.measure="+controlMeasure.String())
-		}
-		step.Takes = 3 * 4 * (sources[i].Run.Plan.TrialTime + time.Duration(added))
-		steps = append(steps, step)
-	}
-	return steps
 }
