@@ -85,9 +85,7 @@ type Trial struct {
 	P50, P99 series
 	Planes   map[string]*series // cores
 	tasks    map[string]*task
-	memory   map[string]*course // MiB by plane in the measure phase
-	medians  course             // response times, ms
-	cluster  *clusterUsage      // nil: no sample listed tasks of a cluster
+	cluster  *clusterUsage // nil: no sample listed tasks of a cluster
 	Faults   []string
 	Changes  int    // made so far
 	Change   string // the latest
@@ -207,14 +205,10 @@ func (b *Board) ofTrial(t *Trial, e result.Event) {
 	case result.KindProgress:
 		if e.Progress != nil {
 			t.second(e.Progress)
-			if t.Phase == measurePhase && e.Progress.P50MS > 0 {
-				t.medians.add(e.Time.Sub(t.PhaseAt).Seconds(), e.Progress.P50MS)
-			}
 		}
 	case result.KindSample:
 		if e.Sample != nil {
 			t.sample(e.Sample)
-			t.remember(e.Sample.Memory, e.Time)
 		}
 	case result.KindFault:
 		t.Faults = append(t.Faults, "fault: "+e.Message)
@@ -246,7 +240,7 @@ func (b *Board) detail(t *Trial) {
 	}
 	old := b.detailed[0]
 	b.detailed = slices.Delete(b.detailed, 0, 1)
-	old.tasks, old.memory, old.medians = map[string]*task{}, nil, course{}
+	old.tasks = map[string]*task{}
 	for _, s := range slices.Concat([]*series{&old.Rate, &old.P50, &old.P99}, planesOf(old), old.cluster.series()) {
 		s.values = nil
 	}
@@ -324,22 +318,6 @@ func (t *Trial) sample(s *result.Sample) {
 	}
 	if t.cluster != nil {
 		t.cluster.add(s, t.tasks, counts)
-	}
-}
-
-// remember keeps the memory of planes in the measure phase.
-func (t *Trial) remember(planes map[string]float64, at time.Time) {
-	if t.Phase != measurePhase {
-		return
-	}
-	for plane, mib := range planes {
-		if t.memory == nil {
-			t.memory = map[string]*course{}
-		}
-		if t.memory[plane] == nil {
-			t.memory[plane] = &course{}
-		}
-		t.memory[plane].add(at.Sub(t.PhaseAt).Seconds(), mib)
 	}
 }
 
