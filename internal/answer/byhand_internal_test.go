@@ -118,28 +118,6 @@ func TestTrendVerdictAtTheLimit(t *testing.T) {
 	}
 }
 
-// Three pods in one zone and one in another: two random pods are in one zone with 9/16 and 1/16.
-func TestCrossingByHand(t *testing.T) {
-	h := &hopCount{pods: map[string]float64{"a": 3, "b": 1}, carried: 700, answered: 4}
-	if share, _ := h.crossing(Scenario{}); *share != 1-10.0/16 {
-		t.Errorf("%v of the calls cross, want 6/16", *share)
-	}
-	if share, _ := h.crossing(Scenario{Zones: 4}); *share != 0.75 {
-		t.Errorf("%v of the calls cross four zones, want 3/4", *share)
-	}
-	if h.bytes() != 175 {
-		t.Errorf("%v bytes of a request, want 175", h.bytes())
-	}
-	task := func(role string) result.TaskUsage {
-		return result.TaskUsage{Task: mesh.Task{Plane: metric.Data, Role: role}}
-	}
-	for want, tasks := range map[int][]result.TaskUsage{3: {task("sidecar")}, 6: {task("waypoint")}, 4: {task("gateway")}, 7: {task("gateway"), task("waypoint")}} {
-		if got := hopsOf(&result.Record{Edges: 3, Tasks: tasks}); got != want {
-			t.Errorf("%v: %d hops, want %d", tasks, got, want)
-		}
-	}
-}
-
 // Three calls pass the sidecars of both ends, that of the load too if it has one.
 func TestPathByHand(t *testing.T) {
 	task := func(id string, plane metric.Plane) result.TaskUsage {

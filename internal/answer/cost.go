@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,9 +11,11 @@ import (
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/result/balance"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -21,7 +24,6 @@ type Cost struct {
 	Prices     Prices         `json:"prices"`
 	Units      []UnitCost     `json:"units"`
 	Scenarios  []ScenarioCost `json:"scenarios"`
-	Traffic    []Traffic      `json:"zone_traffic,omitempty"` // if it has a price
 	References []Reference    `json:"references"`
 }
 
@@ -141,7 +143,6 @@ func (r *Report) AddCost(d *result.Dir, p Prices, published []Reference) error {
 			c.Scenarios = append(c.Scenarios, sc)
 		}
 	}
-	c.Traffic = r.zoneTraffic(records, p)
 	r.Cost = c
 	return nil
 }
@@ -374,13 +375,12 @@ const pricesKind = "Prices"
 
 // Prices turn cores and memory into money. Every price is dated and sourced. The reference of the file has the tags doc.
 type Prices struct {
-	APIVersion  string        `yaml:"apiVersion" json:"-" doc:"tare.dev/v1beta1"`
-	Kind        string        `yaml:"kind" json:"-" doc:"Prices"`
-	Currency    string        `yaml:"currency" json:"currency" doc:"three letters, such as USD"`
-	Core        Price         `yaml:"core" json:"core" doc:"price of a core (vCPU)"`
-	GiB         *Price        `yaml:"gib,omitempty" json:"gib,omitempty" doc:"price of a GiB of memory. Without it money is of CPU alone."`
-	ZoneTraffic *TrafficPrice `yaml:"zoneTraffic,omitempty" json:"zone_traffic,omitempty" doc:"price of traffic between zones, which has a table of its own"`
-	Scenarios   []Scenario    `yaml:"scenarios" json:"scenarios" doc:"loads to price. The report begins with the first one."`
+	APIVersion string     `yaml:"apiVersion" json:"-" doc:"tare.dev/v1beta1"`
+	Kind       string     `yaml:"kind" json:"-" doc:"Prices"`
+	Currency   string     `yaml:"currency" json:"currency" doc:"three letters, such as USD"`
+	Core       Price      `yaml:"core" json:"core" doc:"price of a core (vCPU)"`
+	GiB        *Price     `yaml:"gib,omitempty" json:"gib,omitempty" doc:"price of a GiB of memory. Without it money is of CPU alone."`
+	Scenarios  []Scenario `yaml:"scenarios" json:"scenarios" doc:"loads to price. The report begins with the first one."`
 }
 
 // Price is the cost of one unit for a month of 730 hours.
@@ -390,19 +390,11 @@ type Price struct {
 	Date   Date    `yaml:"date" json:"date" doc:"day of the source, such as 2026-03-01"`
 }
 
-// TrafficPrice is the cost of one GiB from a zone to another.
-type TrafficPrice struct {
-	GiB    float64 `yaml:"gib" json:"gib" doc:"amount for a GiB from a zone to another, the sender's and the receiver's part together"`
-	Source string  `yaml:"source" json:"source" doc:"origin of the price"`
-	Date   Date    `yaml:"date" json:"date" doc:"day of the source"`
-}
-
 // Scenario is a rate, and over how many pods of the application it goes.
 type Scenario struct {
-	Name  string  `yaml:"name" json:"name" doc:"name in reports"`
-	Rate  float64 `yaml:"rate" json:"rate" doc:"requests/s in all"`
-	Pods  int     `yaml:"pods,omitempty" json:"pods,omitempty" doc:"pods of the application that share the rate. Without them the measured setup is copied as often as the rate needs."`
-	Zones int     `yaml:"zones,omitempty" json:"zones,omitempty" doc:"zones over which the pods are spread evenly. Without them: as measured."`
+	Name string  `yaml:"name" json:"name" doc:"name in reports"`
+	Rate float64 `yaml:"rate" json:"rate" doc:"requests/s in all"`
+	Pods int     `yaml:"pods,omitempty" json:"pods,omitempty" doc:"pods of the application that share the rate. Without them the measured setup is copied as often as the rate needs."`
 }
 
 // MonthOf is the price of a month of cores and MiB. Memory without a price costs nothing.
@@ -470,9 +462,6 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 	if p.GiB != nil {
 		checkPrice(doc, report, "gib", *p.GiB)
 	}
-	if t := p.ZoneTraffic; t != nil {
-		checkAmount(doc, report, "zoneTraffic", "gib", "of a GiB", t.GiB, t.Source, t.Date)
-	}
 	if len(p.Scenarios) == 0 {
 		report("scenarios", "no scenario is given", "write scenarios: [{name: today, rate: 1000}]")
 	}
@@ -487,9 +476,6 @@ func DecodePrices(name string, data []byte) (*Prices, error) {
 		if s.Pods < 0 || s.Pods > 1e9 {
 			report(at+".pods", fmt.Sprintf("%d pods is not between 1 and 1e9", s.Pods), "leave pods out to copy the measured setup")
 		}
-		if s.Zones < 0 || s.Zones > 1000 {
-			report(at+".zones", fmt.Sprintf("%d zones is not between 1 and 1000", s.Zones), "leave zones out for those of the measured pods")
-		}
 	}
 	if err := doc.Err(); err != nil {
 		return nil, err
@@ -502,177 +488,164 @@ func checkPrice(doc *strict.Document, report func(path, message, hint string), a
 		report(at, "no price is given", "write "+at+": {month: 40, source: \"…\", date: 2026-03-01}")
 		return
 	}
-	checkAmount(doc, report, at, "month", "of a month", p.Month, p.Source, p.Date)
-}
-
-// checkAmount checks the amount of a price, in a field of its own, with source and date.
-func checkAmount(doc *strict.Document, report func(path, message, hint string), at, field, of string, amount float64, source string, date Date) {
-	if !(amount >= 0) || math.IsInf(amount, 0) || amount > 1e9 || !doc.Has(at+"."+field) {
-		report(at+"."+field, "no price "+of+" between 0 and 1e9 is given", "")
+	if !(p.Month >= 0) || math.IsInf(p.Month, 0) || p.Month > 1e9 || !doc.Has(at+".month") {
+		report(at+".month", "no price of a month between 0 and 1e9 is given", "")
 	}
-	if source == "" {
+	if p.Source == "" {
 		report(at+".source", "a price needs its source", "write the source of the price")
 	}
-	if date == "" {
+	if p.Date == "" {
 		report(at+".date", "a price needs its date", "write the date of the source, such as 2026-03-01")
 	}
 }
 
-// Traffic has the bytes between zones of a treatment in a scenario. Unknown figures are absent.
-type Traffic struct {
-	Scenario  string       `json:"scenario"`
-	Treatment string       `json:"treatment"`
-	Factors   plan.Factors `json:"factors"`
-	// Hops between pods for one request at the entry: its calls, and one more for each that passes a waypoint or gateway.
-	Hops int `json:"hops_per_request,omitempty"`
-	// Bytes of a request at the entry with its answer, headers included, as the load counted them. Each hop is taken to carry as many.
-	Bytes float64 `json:"bytes_per_hop,omitempty"`
-	// Crossing is the share of hops between zones, 0..1.
-	Crossing *float64 `json:"crossing,omitempty"`
-	GiB      *float64 `json:"gib_per_month,omitempty"`
-	Money    *float64 `json:"money_per_month,omitempty"`
-	// Added is Money less the baseline's Money, absent for a baseline.
-	Added *float64 `json:"added_money_per_month,omitempty"`
-	// How is the source of Crossing, or the reason for its absence.
-	How string `json:"how"`
+// Path has the calls that one request at the entry causes. A field that is not known is zero.
+type Path struct {
+	// Calls between services, the entry's own included.
+	Calls int `json:"calls_per_request,omitempty"`
+	// Proxies is the number of tasks of the data plane, and Services of the application.
+	Proxies  int `json:"proxies,omitempty"`
+	Services int `json:"services,omitempty"`
+	// Proxied are the calls that proxies handle, for one request: a call that passes two
+	// sidecars counts twice.
+	Proxied float64 `json:"proxied_per_request,omitempty"`
+	// Counted: Proxied is from the counters of the proxies, and not from the topology.
+	Counted bool `json:"proxied_counted,omitempty"`
 }
 
-// monthSeconds is 730 hours, as of a [Price].
-const monthSeconds = 730 * 3600
-
-// zoneTraffic prices the traffic between zones of all treatments, baselines included.
-func (r *Report) zoneTraffic(records []result.Record, p Prices) (all []Traffic) {
-	if p.ZoneTraffic == nil {
-		return nil
-	}
-	hops := hopsByTreatment(records)
-	for _, s := range p.Scenarios {
-		first, money := len(all), map[string]float64{}
-		for _, t := range r.Treatments {
-			if t.Control {
-				continue
-			}
-			h := hops[t.ID]
-			if h == nil {
-				h = &hopCount{}
-			}
-			x := Traffic{Scenario: s.Name, Treatment: t.ID, Factors: t.Factors, Hops: h.hops, Bytes: h.bytes()}
-			x.Crossing, x.How = h.crossing(s)
-			if x.Hops > 0 && x.Bytes > 0 && x.Crossing != nil {
-				gib := s.Rate * monthSeconds * float64(x.Hops) * x.Bytes * *x.Crossing / (1 << 30)
-				cost := gib * p.ZoneTraffic.GiB
-				x.GiB, x.Money, money[t.ID] = &gib, &cost, cost
-			}
-			all = append(all, x)
-		}
-		for i, t := range all[first:] {
-			base := r.baselineOf(t.Treatment)
-			if without, known := money[base]; known && t.Money != nil {
-				all[first+i].Added = new(*t.Money - without)
-			}
-		}
-	}
-	return all
-}
-
-// baselineOf is the ID of a treatment's baseline, empty for a baseline.
-func (r *Report) baselineOf(treatment string) string {
-	for _, t := range r.Treatments {
-		if t.ID == treatment {
-			return t.Baseline
-		}
-	}
-	return ""
-}
-
-// hopCount sums up the calls of a treatment's valid trials.
-type hopCount struct {
-	hops              int // 0: unknown, or different from trial to trial
-	carried, answered int64
-	pods              map[string]float64 // of the application, by zone
-	unplaced          bool               // the zone of a pod is not known
-	trials            int
-}
-
-func hopsByTreatment(records []result.Record) map[string]*hopCount {
-	all := map[string]*hopCount{}
+// pathsByTreatment returns the request path of each treatment's valid trials. It is empty if these trials differ.
+func pathsByTreatment(records []result.Record) map[string]Path {
+	paths, trials := map[string]Path{}, map[string]int{}
 	for i := range records {
 		r := &records[i]
-		h := all[r.Treatment]
-		if h == nil {
-			h = &hopCount{pods: map[string]float64{}}
-			all[r.Treatment] = h
-		}
-		if r.Error != "" || !r.Valid || r.Load == nil {
+		if r.Error != "" || !r.Valid {
 			continue
 		}
-		hops := hopsOf(r)
-		if h.trials++; h.trials == 1 {
-			h.hops = hops
-		} else if h.hops != hops {
-			h.hops = 0
+		p := pathOf(r)
+		was, seen := paths[r.Treatment]
+		if !seen {
+			paths[r.Treatment], trials[r.Treatment] = p, 1
+			continue
 		}
-		h.carried, h.answered = h.carried+r.Load.BytesIn+r.Load.BytesOut, h.answered+r.Load.Completed
-		seen := map[string]bool{}
-		for _, t := range r.Tasks {
-			if id := t.Namespace + "/" + t.Pod; t.Plane == metric.App && !seen[id] {
-				seen[id] = true
-				h.pods[t.Zone]++
-				h.unplaced = h.unplaced || t.Zone == ""
+		if was.Calls != p.Calls || was.Proxies != p.Proxies || was.Services != p.Services || was.Counted != p.Counted {
+			paths[r.Treatment] = Path{}
+			continue
+		}
+		// The mean: retries and cancelled requests differ from trial to trial.
+		n := float64(trials[r.Treatment])
+		was.Proxied = (was.Proxied*n + p.Proxied) / (n + 1)
+		paths[r.Treatment] = was
+		trials[r.Treatment]++
+	}
+	return paths
+}
+
+func pathOf(r *result.Record) Path {
+	p := Path{Calls: r.Edges}
+	sidecars, loadHas := 0, false // the load has one beside it
+	services := map[string]bool{}
+	for _, t := range r.Tasks {
+		switch t.Plane {
+		case metric.App:
+			name := cmp.Or(t.Service, t.Pod)
+			services[name] = true
+		case metric.Data:
+			p.Proxies++
+			if isSidecar(t.Task) {
+				sidecars++
+			}
+			loadHas = loadHas || besideLoad(t.Task)
+		}
+	}
+	p.Services = len(services)
+	if p.Proxied, p.Counted = countedProxied(r); p.Counted {
+		return p
+	}
+	// Every call passes the sidecars of both ends, if every proxy is a sidecar.
+	if p.Proxies > 0 && sidecars == p.Proxies && p.Calls > 0 {
+		p.Proxied = float64(2 * p.Calls)
+		if !loadHas {
+			p.Proxied--
+		}
+	}
+	return p
+}
+
+// sides are the points at which one side of a proxy counts requests. The first with a count is used: the proxy sent
+// each request that it received, and its retries. Mesh definitions need only one of them.
+var sides = [][]balance.Point{{balance.OutReceived, balance.OutSent}, {balance.InReceived, balance.InSent}, {balance.Gateway}, {balance.Waypoint}}
+
+// countedProxied are the requests that proxies handled over the sent ones. It is false unless both sides of
+// every sidecar with requests are counted: the sum of the others would be too low.
+// Counters are read while nothing is in flight, so both are of the same requests.
+func countedProxied(r *result.Record) (float64, bool) {
+	if r.Balance == nil {
+		return 0, false
+	}
+	flows := slices.DeleteFunc(slices.Clone(r.Balance.Flows), func(f balance.Flow) bool { return f.Unit != balance.Requests })
+	handled, needed := handledRequests(flows)
+	beside := map[string]bool{} // services with sidecars
+	for _, t := range r.Tasks {
+		switch {
+		case t.Plane != metric.Data:
+		case t.Role == "node-proxy": // it counts connections
+			return 0, false
+		case isSidecar(t.Task) && besideLoad(t.Task):
+			beside[balance.LoadName] = true
+		case isSidecar(t.Task) && t.Service != "":
+			beside[t.Service] = true
+			needed = append(needed, balance.Place{Service: t.Service, Point: balance.InReceived})
+		}
+	}
+	sent, proxied := int64(0), int64(0)
+	for _, f := range flows {
+		if f.Point == balance.Sent && f.Service == balance.LoadName {
+			if f.Unknown != "" {
+				return 0, false
+			}
+			sent += f.Count
+		}
+		if f.Point == balance.Sent && beside[f.Service] {
+			needed = append(needed, balance.Place{Service: f.Service, Point: balance.OutReceived, To: f.To})
+		}
+	}
+	for _, at := range needed {
+		_, one := handled[at]
+		_, all := handled[balance.Place{Service: at.Service, Point: at.Point}] // of all called services
+		if !one && !all {
+			return 0, false
+		}
+	}
+	for _, n := range handled {
+		proxied += n
+	}
+	return float64(proxied) / float64(max(sent, 1)), sent > 0 && proxied > 0
+}
+
+func isSidecar(t mesh.Task) bool { return t.Role == "sidecar" || t.Container == "sidecar" }
+
+func besideLoad(t mesh.Task) bool {
+	return t.Component == string(metric.Load) || t.Pod == balance.LoadName
+}
+
+// handledRequests counts the requests of each side of a proxy, by its first point. It returns the sides with unknown
+// counters too.
+func handledRequests(flows []balance.Flow) (handled map[balance.Place]int64, unknown []balance.Place) {
+	handled = map[balance.Place]int64{}
+	for _, side := range sides {
+		for _, point := range side {
+			for _, f := range flows {
+				at := balance.Place{Service: f.Service, Point: side[0], To: f.To}
+				if _, ok := handled[at]; f.Point != point || ok {
+					continue
+				}
+				if f.Unknown != "" {
+					unknown = append(unknown, at)
+				} else {
+					handled[at] = f.Count - f.Retries
+				}
 			}
 		}
 	}
-	return all
-}
-
-// hopsOf counts the hops of a request. A call through a proxy in a pod of its own has two.
-func hopsOf(r *result.Record) int {
-	hops, waypoint, gateway := r.Edges, false, false
-	for _, t := range r.Tasks {
-		waypoint = waypoint || t.Plane == metric.Data && t.Role == roleWaypoint
-		gateway = gateway || t.Plane == metric.Data && t.Role == roleGateway
-	}
-	if hops == 0 {
-		return 0
-	}
-	if waypoint {
-		hops += r.Edges
-	}
-	if gateway { // before the entry
-		hops++
-	}
-	return hops
-}
-
-// Roles of proxies in pods of their own, as mesh definitions name them.
-const (
-	roleWaypoint = "waypoint"
-	roleGateway  = "gateway"
-)
-
-// bytes of a request and its answer, 0 if not counted.
-func (h *hopCount) bytes() float64 {
-	if h.answered == 0 {
-		return 0
-	}
-	return float64(h.carried) / float64(h.answered)
-}
-
-// crossing returns the share of hops between zones. The zones are the scenario's, or else the measured pods'. Each
-// pod is taken to receive the same share of calls, as Services and meshes balance without preference for a zone.
-func (h *hopCount) crossing(s Scenario) (*float64, string) {
-	if s.Zones > 0 {
-		return new(1 - 1/float64(s.Zones)), fmt.Sprintf("pods spread evenly over %d zones", s.Zones)
-	}
-	if h.unplaced || len(h.pods) == 0 {
-		return nil, "the zones of the pods are unknown: set zones in the scenario"
-	}
-	all, same := 0.0, 0.0
-	for _, n := range h.pods {
-		all += n
-	}
-	for _, n := range h.pods {
-		same += n / all * n / all
-	}
-	return new(1 - same), fmt.Sprintf("pods as measured, number of zones: %d", len(h.pods))
+	return handled, unknown
 }

@@ -61,8 +61,6 @@ type Report struct {
 	ChangeParts []ChangeParts `json:"change_parts,omitempty"`
 	// ControlTimes are stages of control planes as they count them, present with changes on a cluster.
 	ControlTimes []ControlTimes `json:"control_times,omitempty"`
-	// Noise is present with interleaved trials.
-	Noise []compare.NoiseSource `json:"noise,omitempty"`
 	// Weights are present with reference: true.
 	Weights  []compare.StandardWeight `json:"standard_weights,omitempty"`
 	Warnings []figures.Warning        `json:"warnings"`
@@ -140,7 +138,7 @@ func newReport(run *compare.Run) *Report {
 		Schema: Schema, Experiment: run.Name(), Description: run.File.Metadata.Description, Names: run.File.Metadata.Names, Method: run.Method(),
 		Confidence: run.Confidence(), Setup: run.Setup(), Count: run.Count(), Order: run.Plan.Order, Baseline: run.Baseline(),
 		Treatments: run.Treatments(), Comparisons: compared.All(), Questions: compared.Questions(), Families: compared.Families, Floor: compared.Floor(),
-		Lines: run.Lines(), Slopes: run.Slopes(), Noise: run.Noise(), Weights: run.StandardWeights(),
+		Lines: run.Lines(), Slopes: run.Slopes(), Weights: run.StandardWeights(),
 		Expectations: expectations(run), Latencies: meanings(run.Records), Verified: verified(run),
 	}
 	r.Trials = make([]figures.Trial, len(run.Trials))

@@ -64,7 +64,7 @@ It keeps all measurements in a results directory, from which ` + "`tare report`"
 computes the same report again. FILE may be the name of an example, such as quickstart.
 
 On a terminal a screen shows the plan, the interval so far, rates, latencies and CPU:
-arrows choose a trial, Enter shows it, l shows the log, s sorts, Space pauses. With
+arrows choose a trial, Enter shows it, l shows the log, Space pauses. With
 --plain or no terminal there are lines.
 
 The first interrupt (Ctrl-C, or q) removes the running trial and keeps every finished

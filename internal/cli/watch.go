@@ -27,7 +27,7 @@ writes. A run that has ended is replayed. watch only reads the directory. Withou
 it takes the newest run in runs/.
 
 Keys: q ends, arrows choose a trial, Enter shows it, c shows its cluster, l the log,
-s sorts, Space pauses, + and - change the speed of a replay.`,
+Space pauses, + and - change the speed of a replay.`,
 		Example: `  tare watch
   tare watch runs/mine --speed 10
   tare watch runs/mine --plain --speed 0`,

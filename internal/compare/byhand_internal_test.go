@@ -5,12 +5,10 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -18,51 +16,6 @@ func wants(t *testing.T, name string, got, want float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= 1e-9*math.Max(1, math.Abs(want))) {
 		t.Errorf("%s is %v, want %v", name, got, want)
-	}
-}
-
-// Two blocks of rows with the differences 9, 11 and 3, 9, 12, one of which is unknown in the first.
-func TestNoiseByHand(t *testing.T) {
-	nan, name := math.NaN(), metric.Of(metric.CPUPerRequest, "data")
-	of := func(block int, value float64, costs ...float64) figures.Measured {
-		return figures.Measured{Slices: figures.SliceCosts{"data": costs}, Trial: figures.Trial{Block: block, Metrics: map[string]float64{name: value}}}
-	}
-	by := map[string][]figures.Measured{"none": {of(1, 2, 1, 3, 5, 7), of(2, 2, 1, 1, 1)}, "envoy": {of(1, 22, 10, 14, nan), of(2, 36, 4, 10, 13)}}
-	x := estimator{confidence: 0.95}
-	all := x.noiseSources([]plan.Treatment{{ID: "none"}, {ID: "envoy", Baseline: "none"}}, by, &BlockPrice{Block: 8, Row: 2})
-	if len(all) != 1 || all[0].Deployment == nil || all[0].BestSlices == nil {
-		t.Fatalf("%+v", all)
-	}
-	// Variances 2 and 21 of rows, so 2/2 and 21/3 of means. The blocks differ by 20 and 34: variance 98.
-	n := all[0]
-	slice, deployment := math.Sqrt((1+7)/2.0), math.Sqrt(98-(1+7)/2.0)
-	wants(t, "deviation of slices", n.Slice, slice)
-	wants(t, "deviation of deployments", *n.Deployment, deployment)
-	wants(t, "best slices", *n.BestSlices, math.Sqrt(8.0/2)*slice*math.Sqrt(3)/deployment) // of a row: three of them have the mean's
-	if n.Blocks != 2 || n.Slices != 3 {
-		t.Errorf("%+v", n)
-	}
-	wants(t, "best rows", BlockPrice{Block: 18, Row: 2}.BestSlices(5, 3), 5) // √(18/2)·5/3
-}
-
-// Rounds begin at 0, 15, 40 and 60 s. A block lasts until the next one, less 6, 6, 9 and 9 s of load. Three rows are measured.
-func TestPriceOfBlocksByHand(t *testing.T) {
-	run := &Run{Plan: plan.Plan{Slices: &plan.Slices{Measure: 3}}}
-	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for i, x := range []struct {
-		round                 int
-		began, ended, measure float64
-	}{{1, 1, 10, 5}, {1, 0, 12, 6}, {2, 15, 33, 6}, {3, 40, 50, 9}, {3, 42, 52, 8}, {4, 60, 80, 9}, {0, 100, 900, 500}} {
-		id := fmt.Sprint(i)
-		run.Plan.Trials = append(run.Plan.Trials, plan.Trial{ID: id, Round: x.round})
-		run.Records = append(run.Records, result.Record{ID: id, Started: start.Add(time.Duration(x.began * 1e9)), Ended: start.Add(time.Duration(x.ended * 1e9)), Load: &result.Load{MeasureSeconds: x.measure}})
-	}
-	p := priceOfBlocks(run) // 15-6, 25-6, 20-9 and 20-9: the third is 11, and of rows of 2, 2, 3 and 3 s it is 3
-	if p == nil || p.Block != 11 || p.Row != 3 {
-		t.Errorf("%+v, want 11 and 3 s", p)
-	}
-	if run.Plan.Slices.Measure = 0; priceOfBlocks(run) != nil {
-		t.Error("a run without measured rows has a price")
 	}
 }
 

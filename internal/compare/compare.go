@@ -18,12 +18,9 @@ import (
 )
 
 // Treatments are the estimates of every treatment over its valid trials.
-func (run *Run) Treatments() (all []Treatment) {
+func (run *Run) Treatments() []Treatment {
 	byTreatment := run.validByTreatment()
-	for _, t := range run.Plan.Treatments {
-		all = append(all, run.treatment(t, byTreatment[t.ID]))
-	}
-	return all
+	return lists.Map(run.Plan.Treatments, func(t plan.Treatment) Treatment { return run.treatment(t, byTreatment[t.ID]) })
 }
 
 // pairs are the values of two treatments in the blocks in which both are known.
@@ -51,7 +48,7 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 		case x.method != Unpaired:
 			x.fill(&c, x.pairs(m.Name, treatment, baseline))
 			c.withinBounds(x, treatment, baseline)
-		case isBoundary(m.Name):
+		case slices.ContainsFunc(metric.Boundaries(), func(p metric.Part) bool { return m.Name == metric.Of(metric.CPUCores, p.Name) }):
 			c.Family = Boundary
 			fallthrough
 		default:
@@ -106,9 +103,9 @@ func (x *estimator) fill(c *compared, p pairs) {
 	}
 	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
 	c.put(d, ratio, "pair", stats.ExactEqual(d.N), p)
-	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	ratio = x.position(c, p, ratio)
 	x.atMeanSpeed(c, p)
-	x.judge(c, ratio, within)
+	x.judge(c, ratio)
 	c.keep(p)
 }
 
@@ -177,16 +174,16 @@ func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment
 	}
 	out.Warnings = append(out.Warnings, all.Warnings()...)
 	if out.N < stats.MinN {
-		out.Warnings = append(out.Warnings, fewTrials(t.ID, out.N))
+		out.Warnings = append(out.Warnings, figures.Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %s, and an interval needs %d", t.ID, printable.Counted(out.N, "valid trial"), stats.MinN),
+			Hint: MoreBlocks})
 	}
 	return out
 }
 
 func (x *estimator) estimate(m metric.Metric, values []float64, trials []figures.Measured) Estimate {
 	if x.method == AsPublished {
-		e := estimatePublished(m, values)
-		e.Warnings = append(e.Warnings, metricWarnings(trials, m.Name)...)
-		return e
+		// The plain mean over runs, as plotted.
+		return Estimate{Interval: stats.Interval{Estimate: stats.Mean(values)}, Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: metricWarnings(trials, m.Name)}
 	}
 	r := stats.MeanInterval(values, x.confidence)
 	e := Estimate{Interval: widened(r.Interval, limitOf(trials, m.Name)), Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
@@ -212,11 +209,6 @@ func number(v float64) *float64 {
 
 const MoreBlocks = "raise blocks in the experiment file (start with 6), or fix the cause of failed trials"
 
-func fewTrials(treatment string, n int) figures.Warning {
-	return figures.Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %s, and an interval needs %d", treatment, printable.Counted(n, "valid trial"), stats.MinN),
-		Hint: MoreBlocks}
-}
-
 // metricWarnings are the trials' own warnings about one metric.
 func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 	var t figures.Tally
@@ -234,11 +226,7 @@ func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 const rounding = 1e-13
 
 func metricsOf(trials []figures.Measured) []map[string]float64 {
-	all := make([]map[string]float64, len(trials))
-	for i := range trials {
-		all[i] = trials[i].Metrics
-	}
-	return all
+	return lists.Map(trials, func(t figures.Measured) map[string]float64 { return t.Metrics })
 }
 
 // absent is the warning for an interval that cannot be computed.
@@ -271,13 +259,6 @@ func verdict(shown bool, difference float64) Verdict {
 		return Higher
 	}
 	return Lower
-}
-
-func floor(c *Comparison) Floor {
-	return Floor{
-		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
-		Detectable: c.Detectable, Smallest: c.Smallest, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
-	}
 }
 
 func valuesOf(trials []figures.Measured, name string) []float64 {
@@ -342,7 +323,10 @@ func (c *Comparisons) Floor() []Floor {
 	all := []Floor{}
 	for i := range c.all {
 		if c := &c.all[i]; c.Control {
-			all = append(all, floor(&c.Comparison))
+			all = append(all, Floor{
+				Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
+				Detectable: c.Detectable, Smallest: c.Smallest, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
+			})
 		}
 	}
 	return all
@@ -372,24 +356,12 @@ func (x *estimator) unpaired(c *compared, trials, baseTrials []figures.Measured)
 	}
 	ratio := stats.WelchRatio(t, b, x.confidence)
 	c.put(d, ratio, "trial of each", stats.ExactApart(len(t), len(b)), pairs{treatment: t, baseline: b})
-	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
+	x.judge(c, ratio)
 }
 
 // Boundary is the family of the comparisons of CPU cores at the boundaries of
 // [metric.Boundaries].
 const Boundary Family = "boundary"
-
-func isBoundary(name string) bool {
-	part, ok := metric.PartOf(metric.CPUCores, name)
-	return ok && slices.ContainsFunc(metric.Boundaries(), func(p metric.Part) bool { return p.Name == part })
-}
-
-// estimatePublished is the plain mean over runs, as plotted.
-func estimatePublished(m metric.Metric, values []float64) Estimate {
-	e := Estimate{Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: []figures.Warning{}}
-	e.Estimate = stats.Mean(values)
-	return e
-}
 
 // Equivalence is the test whether treatment and baseline are the same to
 // within a margin, which "no difference shown" does not imply.
@@ -402,14 +374,14 @@ type Equivalence struct {
 
 // judge takes the verdict of latencies from their ratio, and tests whether both
 // sides are the same to within the margin.
-func (x *estimator) judge(c *compared, ratio stats.Result, within func(margin float64) (float64, bool)) {
+func (x *estimator) judge(c *compared, ratio stats.Result) {
 	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
 		c.P, c.OnRatio, c.test = ratio.P, true, ratio
 	}
 	if x.margin <= 0 {
 		return
 	}
-	if p, ok := within(x.margin); ok {
+	if p, ok := ratio.Within(x.margin); ok {
 		c.Equivalence = &Equivalence{Margin: x.margin, P: &p, Within: p < x.alpha()}
 	} else if ratio.Why == stats.NoSpread {
 		c.Equivalence = &Equivalence{Margin: x.margin, Within: math.Abs(math.Log(ratio.Estimate)) <= math.Log1p(x.margin)}
@@ -481,7 +453,7 @@ type diagnosed struct {
 // changes the difference, and not the ratio.
 func diagnoses(cs []compared) []figures.Warning {
 	var all []diagnosed
-	for _, treatment := range treatmentsOf(cs) {
+	for _, treatment := range lists.Add(nil, lists.Map(cs, func(c compared) string { return c.Treatment })...) {
 		var series [][]float64
 		for _, c := range cs {
 			if c.Treatment == treatment && c.diagnosable() && len(c.logs) > 0 && (series == nil || len(c.logs) == len(series[0])) {
@@ -557,13 +529,187 @@ func outliers(cs []compared) []figures.Warning {
 		Hint: "rare outliers in one direction make intervals too narrow: read the events of its trials, and run more blocks"}}
 }
 
-func treatmentsOf(cs []compared) []string {
-	return lists.Add(nil, lists.Map(cs, func(c compared) string { return c.Treatment })...)
-}
-
 // diagnosable reports whether c is a headline metric with continuous noise: counts and
 // memory are equal in most blocks, and one that differs would look like an outlier.
 func (c *compared) diagnosable() bool {
 	m, _ := metric.Lookup(c.Metric)
 	return (c.Family == Headline || c.Family == HeadlineAA) && m.SpeedSensitive
+}
+
+// Verdict is the result of a comparison in words.
+type Verdict string
+
+const (
+	Higher       Verdict = "higher"
+	Lower        Verdict = "lower"
+	NotShown     Verdict = "no difference shown" // which is not the same as none
+	Same         Verdict = "same"                // shown to be within the margin that was asked for
+	Insufficient Verdict = "insufficient"        // too few pairs
+)
+
+// Method is the way in which treatments are compared.
+type Method string
+
+const Paired Method = "paired" // differences within blocks
+
+// Estimate is a metric of a treatment: the mean over its valid trials, with
+// Student's interval over them.
+type Estimate struct {
+	stats.Interval
+	Unit     string            `json:"unit"`
+	N        int               `json:"n"`
+	SD       *float64          `json:"sd,omitempty"` // over trials
+	CV       *float64          `json:"cv,omitempty"` // SD over mean
+	Warnings []figures.Warning `json:"warnings"`
+}
+
+// Treatment is one combination of factor levels.
+type Treatment struct {
+	ID        string              `json:"id"`
+	Factors   plan.Factors        `json:"factors"`
+	Control   bool                `json:"control,omitempty"`
+	Reference bool                `json:"reference,omitempty"` // the standard weight
+	Baseline  string              `json:"baseline,omitempty"`  // ID of what it is compared with, absent for a baseline
+	N         int                 `json:"n"`                   // valid trials
+	Planned   int                 `json:"planned"`
+	Metrics   map[string]Estimate `json:"metrics"`
+	Roles     []Role              `json:"roles,omitempty"` // of data and control plane, where they have several
+	// Sidecars is the number of sidecars, absent if the data plane has other proxies or none.
+	Sidecars int               `json:"sidecars,omitempty"`
+	Warnings []figures.Warning `json:"warnings"`
+}
+
+// Comparison is one metric of a treatment: within a run against its baseline, or in a new run against earlier runs.
+type Comparison struct {
+	Treatment string       `json:"treatment"`
+	Factors   plan.Factors `json:"factors"`
+	// Baseline and Against are absent between runs.
+	Baseline string       `json:"baseline,omitempty"`
+	Against  plan.Factors `json:"against,omitempty"`
+	// Control marks the A/A pair: both sides are the baseline, and any difference is noise.
+	Control bool   `json:"control,omitempty"`
+	Metric  string `json:"metric"`
+	Unit    string `json:"unit"`
+	*Runs          // nil within a run
+	// Difference is treatment minus baseline, or new minus base. It is absent if no block or run has both, or with
+	// ratios only. Ratio is treatment over baseline, absent if a value is not above zero.
+	Difference *stats.Interval `json:"difference,omitempty"`
+	Ratio      *stats.Interval `json:"ratio,omitempty"`
+	N          int             `json:"n"`                    // complete pairs; between runs the trials of the run that has fewer, or the base runs
+	PairsLost  int             `json:"pairs_lost,omitempty"` // blocks in which a side failed, was invalid or is unknown
+	P          *float64        `json:"p,omitempty"`          // two-sided, of the difference
+	// OnRatio: P is of the ratio instead, as for latencies.
+	OnRatio   bool     `json:"on_ratio,omitempty"`
+	PAdjusted *float64 `json:"p_adjusted,omitempty"` // Holm, within Family
+	// Equivalence is present if a margin was given and the ratio is defined.
+	Equivalence *Equivalence `json:"equivalence,omitempty"`
+	Family      Family       `json:"family"`
+	// Question that the test belongs to, by [Question.ID]. Absent means the family of the run.
+	Question string `json:"question,omitempty"`
+	// Detectable is the true difference that these pairs would show with 80 % power, if
+	// this were the only comparison. Smallest has the level that applied. Detectable is an approximation, 5 % too low
+	// with three pairs ([stats.MinDetectable]), and Smallest is exact.
+	Detectable *float64  `json:"detectable,omitempty"`
+	Smallest   *Smallest `json:"smallest,omitempty"`
+	// BlocksNeeded is the number of blocks that would show this difference, with this
+	// spread, at the level that applied. Present if the difference would be shown by itself.
+	BlocksNeeded int `json:"blocks_needed,omitempty"`
+	// Position is present if the positions in the block narrowed Difference or Ratio.
+	Position *Positioned `json:"position,omitempty"`
+	// Speed is present if the machine's speed in the blocks narrowed Difference.
+	Speed *SpeedAdjusted `json:"speed,omitempty"`
+	// Limit is the part of the intervals that is not of their spread: work that may be missing in the treatments' CPU, or
+	// too much in it.
+	Limit    *figures.Limit    `json:"limit,omitempty"`
+	Verdict  Verdict           `json:"verdict"`
+	Warnings []figures.Warning `json:"warnings"`
+}
+
+// Runs has the two sides of a comparison between runs.
+type Runs struct {
+	// Reference marks a treatment that others are compared with in its own run. It usually has
+	// no mesh: if it changes, the machine or the application changed.
+	Reference bool     `json:"reference,omitempty"`
+	Base      *float64 `json:"base,omitempty"` // mean over valid trials, or over the means of several runs
+	New       *float64 `json:"new,omitempty"`
+	// BaseRuns is the number of base runs that have the metric, and BetweenRuns the standard deviation of their means.
+	BaseRuns    int      `json:"base_runs,omitempty"`
+	BetweenRuns *float64 `json:"between_runs,omitempty"`
+	NBase       int      `json:"n_base"` // trials
+	NNew        int      `json:"n_new"`
+	// BaseGrowth and NewGrowth are the growth of memory that was still growing at the end, MiB a minute.
+	BaseGrowth *stats.Interval `json:"base_growth_mib_per_minute,omitempty"`
+	NewGrowth  *stats.Interval `json:"new_growth_mib_per_minute,omitempty"`
+	// Warm is the comparison of the trials in which programs were warm, absent if they were in all.
+	Warm *Comparison `json:"warm,omitempty"`
+}
+
+// compared is a comparison with the values that it rests on.
+type compared struct {
+	Comparison
+	test   stats.Result // of the verdict: the difference, or the ratio
+	values []float64    // differences, or logarithms of ratios, by block
+	logs   []float64    // logarithms of ratios, by block, empty if not positive
+	blocks []int        // of values
+}
+
+// Smallest is the smallest true difference that a comparison would show four times in
+// five, at the level that Holm's step-down applied to it. The interval follows the
+// interval of the standard deviation.
+type Smallest struct {
+	stats.Interval
+	// Relative: a ratio less one, where the verdict rests on the ratio.
+	Relative bool    `json:"relative,omitempty"`
+	Level    float64 `json:"level"`
+}
+
+// Floor is the result of an A/A pair for one metric: the difference of two
+// identical treatments, and the smallest true difference a comparison as noisy
+// as this one would show with 80 % power.
+type Floor struct {
+	Treatment  string            `json:"treatment"` // the control
+	Factors    plan.Factors      `json:"factors"`
+	Metric     string            `json:"metric"`
+	Unit       string            `json:"unit"`
+	Difference *stats.Interval   `json:"difference,omitempty"`
+	Ratio      *stats.Interval   `json:"ratio,omitempty"`
+	Detectable *float64          `json:"detectable,omitempty"`
+	Smallest   *Smallest         `json:"smallest,omitempty"`
+	N          int               `json:"n"`
+	P          *float64          `json:"p,omitempty"`
+	PAdjusted  *float64          `json:"p_adjusted,omitempty"`
+	Family     Family            `json:"family"`
+	Verdict    Verdict           `json:"verdict"`
+	Warnings   []figures.Warning `json:"warnings"`
+}
+
+// Family is a set of tests adjusted together: the chance of any false claim in
+// it is at most one minus the confidence.
+//
+// The headline metrics of all treatments against their baselines are one family, fixed before the run: a report's first lines
+// name the treatments that differ. See [Question] for treatments that are levels of one change.
+// About eighty others repeat them (cores for CPU per request, mesh for data plane,
+// five quantiles of two latencies) and are a second family. In one family with them,
+// four blocks would have almost no power, and an A/A pair that differs by a third
+// would pass for equal. A/A pairs have two separate families of the same kind, since
+// they make no claim.
+type Family string
+
+const (
+	Headline   Family = "headline"
+	Others     Family = "others"
+	HeadlineAA Family = "a/a headline"
+	OthersAA   Family = "a/a others"
+)
+
+func familyOf(m metric.Metric, control bool) Family {
+	switch {
+	case m.Headline && control:
+		return HeadlineAA
+	case m.Headline:
+		return Headline
+	case control:
+		return OthersAA
+	}
+	return Others
 }

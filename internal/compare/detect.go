@@ -3,7 +3,6 @@ package compare
 import (
 	"math"
 	"slices"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -220,10 +219,7 @@ type StandardWeight struct {
 	// Weight is the data-plane CPU of a request through the reference proxy.
 	Weight stats.Interval `json:"weight_us"`
 	N      int            `json:"n"`
-	// NoiseShare is the part of the weight's variance between blocks that its finite number of slices explains, 0..1.
-	// This part moves coefficients towards 0. Absent without slices, or with fewer than three blocks.
-	NoiseShare *float64     `json:"noise_share,omitempty"`
-	Costs      []WeightCost `json:"costs"`
+	Costs  []WeightCost   `json:"costs"`
 }
 
 // WeightCost is the cost of a treatment beyond its baseline, in standard weights.
@@ -234,13 +230,6 @@ type WeightCost struct {
 	// Weights is the mean over blocks of cost over weight.
 	Weights stats.Interval `json:"weights"`
 	N       int            `json:"n"`
-	// Coefficient is the slope of the cost's logarithm over the weight's logarithm, over blocks. At 1 the
-	// machine's speed cancels in Weights, and at 0 dividing by the weight adds noise. Absent where a
-	// cost is not positive.
-	Coefficient *stats.Interval `json:"coefficient,omitempty"`
-	// CV and CVWeights are the standard deviations over blocks of the cost and of Weights, over their means.
-	CV        *float64 `json:"cv,omitempty"`
-	CVWeights *float64 `json:"cv_weights,omitempty"`
 }
 
 // weightParts are the parts whose costs are given in standard weights.
@@ -270,7 +259,6 @@ func (run *Run) standardWeights(byTreatment map[string][]figures.Measured) []Sta
 			}
 		}
 		s := StandardWeight{Treatment: ref.ID, Baseline: ref.Baseline, Weight: stats.MeanInterval(values, run.estimator.confidence).Interval, N: len(values), Costs: []WeightCost{}}
-		s.NoiseShare = noiseShare(values, byTreatment[ref.ID])
 		for _, t := range run.Plan.Treatments {
 			if t.Control || t.Reference || t.Baseline != ref.Baseline {
 				continue
@@ -288,214 +276,16 @@ func (run *Run) standardWeights(byTreatment map[string][]figures.Measured) []Sta
 	return all
 }
 
-// noiseShare is the share of the variance of a weight between blocks that is the variance of its mean over slices.
-func noiseShare(weights []float64, trials []figures.Measured) *float64 {
-	var within []float64
-	for _, t := range trials {
-		rows := slices.DeleteFunc(slices.Clone(t.Slices["data"]), math.IsNaN)
-		if len(rows) > 1 {
-			within = append(within, variance(rows)/float64(len(rows)))
-		}
-	}
-	if len(weights) < stats.MinN || len(within) < len(weights) {
-		return nil
-	}
-	return number(min(1, stats.Mean(within)/variance(weights)))
-}
-
 // inWeights is one cost in standard weights, over the blocks in which it and the weight are known.
 func (x *estimator) inWeights(t plan.Treatment, name string, weights map[int]float64, byTreatment map[string][]figures.Measured) (c WeightCost, ok bool) {
 	c = WeightCost{Treatment: t.ID, Baseline: t.Baseline, Metric: name}
 	p := x.pairs(name, byBlock(byTreatment[t.ID]), byBlock(byTreatment[t.Baseline]))
-	var costs, ratios []float64
-	var points []stats.Point
+	var ratios []float64
 	for i, block := range p.blocks {
-		w, cost := weights[block], p.treatment[i]-p.baseline[i]
-		if w <= 0 {
-			continue
-		}
-		costs, ratios = append(costs, cost), append(ratios, cost/w)
-		points = append(points, stats.Point{X: math.Log(w), Y: math.Log(cost), Weight: 1, Group: block})
-	}
-	if c.N = len(costs); c.N == 0 {
-		return c, false
-	}
-	c.Weights = stats.MeanInterval(ratios, x.confidence).Interval
-	c.CV, c.CVWeights = number(stats.CV(costs)), number(stats.CV(ratios))
-	if slope := stats.Line(points, x.confidence).Slope; slope.Known() {
-		c.Coefficient = &slope.Interval
-	}
-	return c, true
-}
-
-// NoiseSource is the noise of one difference of interleaved trials, by its source. Standard
-// deviations are of the difference in one block.
-type NoiseSource struct {
-	Treatment string `json:"treatment"`
-	Baseline  string `json:"baseline"`
-	Metric    string `json:"metric"`
-	Unit      string `json:"unit"`
-	Blocks    int    `json:"blocks"`
-	Slices    int    `json:"slices"` // of each treatment in a block
-	// Slice is the standard deviation because of the finite number of slices. Longer blocks reduce it.
-	Slice float64 `json:"slice"`
-	// Deployment is that between deployments, absent with fewer than two blocks. Only more blocks
-	// reduce the interval that it causes.
-	Deployment *float64 `json:"deployment,omitempty"`
-	// Price is the cost of a block of this run.
-	Price *BlockPrice `json:"price,omitempty"`
-	// BestSlices is the number of slices of each treatment in a block that narrows the interval most in a given
-	// time. Absent if a source has no noise, or without a price.
-	BestSlices *float64 `json:"best_slices,omitempty"`
-	// These is the difference of these deployments alone, with its interval over slices. Only
-	// a run of one block has it. It does not hold for other deployments.
-	These *stats.Interval `json:"these_deployments,omitempty"`
-}
-
-// Noise divides the noise of the comparisons of interleaved trials.
-func (run *Run) Noise() []NoiseSource {
-	if !run.estimator.hasCosts() {
-		return nil
-	}
-	return run.estimator.noiseSources(run.Plan.Treatments, run.validByTreatment(), priceOfBlocks(run))
-}
-
-// noiseSources divides the noise of the comparisons of interleaved trials.
-func (x *estimator) noiseSources(treatments []plan.Treatment, byTreatment map[string][]figures.Measured, price *BlockPrice) []NoiseSource {
-	var all []NoiseSource
-	for _, t := range treatments {
-		for _, part := range figures.SliceParts {
-			if n, ok := x.noiseSource(t, part, byTreatment, price); ok {
-				all = append(all, n)
-			}
+		if w := weights[block]; w > 0 {
+			ratios = append(ratios, (p.treatment[i]-p.baseline[i])/w)
 		}
 	}
-	return all
-}
-
-func (x *estimator) noiseSource(t plan.Treatment, part string, byTreatment map[string][]figures.Measured, price *BlockPrice) (n NoiseSource, ok bool) {
-	name := metric.Of(metric.CPUPerRequest, part)
-	m, _ := metric.Lookup(name)
-	n = NoiseSource{Treatment: t.ID, Baseline: t.Baseline, Metric: name, Unit: m.Unit}
-	var blocks, variances []float64
-	var rows []float64
-	for _, a := range byTreatment[t.ID] {
-		for _, b := range byTreatment[t.Baseline] {
-			if a.Block != b.Block {
-				continue
-			}
-			// A row has one slice of each: what changes slowly cancels.
-			both := rowDifferences(a.Slices[part], b.Slices[part])
-			d, known := difference(a, b, name)
-			if len(both) < 2 || !known {
-				continue
-			}
-			rows = both
-			blocks, n.Slices = append(blocks, d), len(rows)
-			variances = append(variances, variance(rows)/float64(len(rows)))
-		}
-	}
-	if n.Blocks = len(blocks); n.Blocks == 0 {
-		return n, false
-	}
-	within := stats.Mean(variances)
-	if n.Slice = math.Sqrt(within); n.Slice == 0 {
-		return n, false // both have no such tasks
-	}
-	if n.Blocks == 1 {
-		n.These = new(stats.MeanInterval(rows, x.confidence).Interval)
-		return n, true
-	}
-	between := math.Sqrt(max(0, variance(blocks)-within))
-	n.Deployment = &between
-	if n.Price = price; price != nil && between > 0 {
-		n.BestSlices = new(price.BestSlices(n.Slice*math.Sqrt(float64(n.Slices)), between))
-	}
-	return n, true
-}
-
-func difference(a, b figures.Measured, name string) (float64, bool) {
-	x, ok1 := a.Metrics[name]
-	y, ok2 := b.Metrics[name]
-	return x - y, ok1 && ok2
-}
-
-// rowDifferences are the differences of slices of the same row, where both are known.
-func rowDifferences(a, b []float64) (rows []float64) {
-	for i := range min(len(a), len(b)) {
-		if d := a[i] - b[i]; !math.IsNaN(d) {
-			rows = append(rows, d)
-		}
-	}
-	return rows
-}
-
-func variance(x []float64) float64 { return math.Pow(stats.SD(x), 2) }
-
-// BlockPrice is the time of a block with order interleaved, in seconds. A row has one slice of each treatment.
-type BlockPrice struct {
-	Block float64 `json:"block_s"` // without its rows
-	Row   float64 `json:"row_s"`
-}
-
-// BestSlices is the number of rows in a block that gives the smallest variance in a given time, for the
-// standard deviations of the difference of a row and between deployments. It is the optimum of a nested
-// design with two stages (Kempthorne, "The Design and Analysis of Experiments", 1952; Kalibera, Jones,
-// "Rigorous benchmarking in reasonable time", ISMM 2013).
-func (p BlockPrice) BestSlices(row, deployment float64) float64 {
-	return math.Sqrt(p.Block/p.Row) * row / deployment
-}
-
-// priceOfBlocks returns the seconds that a block and a row of the run take. Nil means that the run has no rounds.
-// It is the median, because a resumed run has a gap.
-func priceOfBlocks(run *Run) *BlockPrice {
-	if run.Plan.Slices == nil || run.Plan.Slices.Measure == 0 {
-		return nil
-	}
-	rounds := map[string]int{}
-	for _, t := range run.Plan.Trials {
-		rounds[t.ID] = t.Round
-	}
-	type span struct {
-		start, end time.Time
-		measure    float64
-	}
-	spans := map[int]*span{}
-	for i := range run.Records {
-		r := &run.Records[i]
-		if rounds[r.ID] == 0 || r.Load == nil {
-			continue
-		}
-		s := spans[rounds[r.ID]]
-		if s == nil {
-			s = &span{start: r.Started, end: r.Ended}
-			spans[rounds[r.ID]] = s
-		}
-		if r.Started.Before(s.start) {
-			s.start = r.Started
-		}
-		if r.Ended.After(s.end) {
-			s.end = r.Ended
-		}
-		s.measure = max(s.measure, r.Load.MeasureSeconds)
-	}
-	var blocks, rows []float64
-	for round, s := range spans {
-		end := s.end
-		if next := spans[round+1]; next != nil {
-			end = next.start // the removal of the deployments included
-		}
-		blocks = append(blocks, end.Sub(s.start).Seconds()-s.measure)
-		rows = append(rows, s.measure/float64(run.Plan.Slices.Measure))
-	}
-	if len(blocks) == 0 {
-		return nil
-	}
-	slices.Sort(blocks)
-	slices.Sort(rows)
-	p := BlockPrice{Block: blocks[len(blocks)/2], Row: rows[len(rows)/2]}
-	if p.Block <= 0 || p.Row <= 0 {
-		return nil
-	}
-	return &p
+	c.N, c.Weights = len(ratios), stats.MeanInterval(ratios, x.confidence).Interval
+	return c, c.N > 0
 }

@@ -273,27 +273,17 @@ func TestForeignCPUByHand(t *testing.T) {
 	}
 }
 
-// Costs of 400, 300 and 150 µs beyond the baseline's 10, in weights of 200, 100 and 50 µs: 2, 3 and 3. Their logarithms fall by ln(8/3)
-// while those of the weights fall by ln 4.
+// Costs of 400, 300 and 150 µs beyond the baseline's 10, in weights of 200, 100 and 50 µs: 2, 3 and 3.
 func TestStandardWeightsByHand(t *testing.T) {
 	data := metric.Of(metric.CPUPerRequest, "data")
 	run := &Run{estimator: estimator{confidence: 0.95, method: Paired, blocks: 3}, Plan: plan.Plan{Treatments: []plan.Treatment{{ID: "none"}, {ID: "reference", Baseline: "none", Reference: true}, {ID: "envoy", Baseline: "none"}}}}
 	all := run.standardWeights(map[string][]figures.Measured{"none": measuredIn("none", data, 10, 10, 10), "reference": measuredIn("reference", data, 200, 100, 50), "envoy": measuredIn("envoy", data, 410, 310, 160)})
-	if len(all) != 1 || len(all[0].Costs) != 1 || all[0].Costs[0].Coefficient == nil {
+	if len(all) != 1 || len(all[0].Costs) != 1 {
 		t.Fatalf("%+v", all)
 	}
 	c := all[0].Costs[0]
 	wants(t, "weight", all[0].Weight.Estimate, 350.0/3)
 	wants(t, "in weights", c.Weights.Estimate, 8.0/3)
-	wants(t, "coefficient", c.Coefficient.Estimate, math.Log(8.0/3)/math.Log(4))
-	wants(t, "variation", *c.CV, math.Sqrt((350*350+50*50+400*400)/9.0/2)/(850.0/3))
-	wants(t, "variation in weights", *c.CVWeights, math.Sqrt(1.0/3)/(8.0/3))
-	// Weights 10, 14 and 12 have the variance 4. Means over slices have 2/2, 8/2 and 3/3.
-	var trials []figures.Measured
-	for _, rows := range [][]float64{{1, 3}, {2, math.NaN(), 6}, {1, 1, 4}} {
-		trials = append(trials, figures.Measured{Slices: figures.SliceCosts{"data": rows}})
-	}
-	wants(t, "noise share", *noiseShare([]float64{10, 14, 12}, trials), 0.5)
 }
 
 // Four pairs of executions have the logarithms 0.08, 0.1, 0.1 and 0.12, in a run that ends by its gates. The quantile for 2.5 % on each

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -136,7 +137,12 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 		}))
 	}
 	_ = group.Wait() // none of them can fail
-	dropUnlikeProbes(records, trials)
+	// Readings of different work cannot be compared.
+	if ProbeWork(records) == "" {
+		for _, t := range trials {
+			delete(t.Metrics, probeMetric)
+		}
+	}
 	noForeign(records, trials)
 	return trials
 }
@@ -186,11 +192,9 @@ func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
 
 // recorded are the warnings the run itself attached to the trial.
 func recorded(r *result.Record) []Warning {
-	var ws []Warning
-	for _, w := range r.Warnings {
-		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Withholds: w.Withholds, Metrics: w.Metrics})
-	}
-	return ws
+	return lists.Map(r.Warnings, func(w result.Warning) Warning {
+		return Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Withholds: w.Withholds, Metrics: w.Metrics}
+	})
 }
 
 // distrusted are the warnings about records that were changed or contradict
@@ -328,16 +332,6 @@ func probeFigures(f *figures, r *result.Record) {
 		return
 	}
 	f.set(probeMetric, (before+after)/2)
-}
-
-// dropUnlikeProbes drops readings of different work: they cannot be compared.
-func dropUnlikeProbes(records []result.Record, trials []Measured) {
-	if ProbeWork(records) != "" {
-		return
-	}
-	for _, t := range trials {
-		delete(t.Metrics, probeMetric)
-	}
 }
 
 // probeWork is the work of every trial that was probed. Empty means that none was, or they differ.

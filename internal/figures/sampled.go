@@ -52,15 +52,11 @@ func sampledFigures(f *figures, r *result.Record, seconds float64, published boo
 		rows := s.readings(r)
 		s.reduce = func(v series) (float64, bool) { return meanOf(v, rows) }
 	}
-	partly := map[metric.Plane]bool{}
-	for _, p := range s.Unknown {
-		partly[p] = true
-	}
 	for _, res := range sampledResources {
 		planes, reduced := map[metric.Plane]series{}, map[metric.Plane]float64{}
 		for _, p := range metric.Planes() {
 			v := s.sum(res, func(t mesh.Task) bool { return t.Plane == p })
-			if v == nil || partly[p] {
+			if v == nil || slices.Contains(s.Unknown, p) {
 				continue
 			}
 			planes[p] = v
@@ -350,7 +346,7 @@ func published(d result.Latency, q float64) (float64, bool) {
 // SliceCosts are the CPU of each own slice per answered request, µs, in their order.
 type SliceCosts map[string][]float64 // by part
 
-// SliceParts are the parts whose noise is divided.
+// SliceParts are the parts with a cost of each slice.
 var SliceParts = []string{"data", "total", "app"}
 
 // SpeedParts are the parts whose CPU per request shows the machine's speed. Their sum varies less than each: work moves
@@ -364,7 +360,7 @@ func sliceFigures(f *figures, t *sliced, unread error) SliceCosts {
 		if errors.Is(unread, fs.ErrNotExist) {
 			message = fmt.Sprintf("the trial has no %s", result.SlicesFile)
 		}
-		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the noise between slices")
+		f.warn("slices-unread", []string{metric.CPUPerRequest}, message, "the figures are complete; the report lacks the cost of each slice")
 	}
 	if t.rows == nil {
 		return nil
@@ -391,9 +387,11 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 }
 
 func (t *sliced) costs() SliceCosts {
-	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
-	for _, name := range slices.Concat(SliceParts, SpeedParts) {
-		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.guards, t.atOnce)
+	idle, costs, names := idlePerSecond(t.record), SliceCosts{}, slices.Concat(SliceParts, SpeedParts)
+	for _, p := range metric.Parts() {
+		if slices.Contains(names, p.Name) {
+			costs[p.Name] = sliceCostsOf(t.rows, p.Planes, idle, t.guards, t.atOnce)
+		}
 	}
 	return costs
 }
@@ -402,12 +400,7 @@ func (t *sliced) costs() SliceCosts {
 // charged to the own slice before it, or to the first one. Of planes that work at once there is none. Each own slice has its part of
 // what guards take off. So the costs add up to the trial's cost.
 func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle, guards map[metric.Plane]float64, atOnce map[metric.Plane]bool) (costs []float64) {
-	own := 0.0
-	for _, s := range rows {
-		if s.Own {
-			own++
-		}
-	}
+	own := float64(lists.Count(rows, func(s result.Slice) bool { return s.Own }))
 	var answered []int64
 	early, used := 0.0, []float64{}
 	for _, s := range rows {
@@ -441,14 +434,6 @@ func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle, guards map[m
 		costs = append(costs, cost)
 	}
 	return costs
-}
-
-func partPlanes() map[string][]metric.Plane {
-	planes := map[string][]metric.Plane{}
-	for _, p := range metric.Parts() {
-		planes[p.Name] = p.Planes
-	}
-	return planes
 }
 
 // idlePerSecond is the idle rate of the planes of a trial of a round, ns a second. A plane with a task whose rate is

@@ -2,13 +2,9 @@ package predict_test
 
 import (
 	"math"
-	"slices"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/tare-mesh/tare/internal/compare"
-	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/metric"
@@ -87,59 +83,6 @@ func TestForecastsOfControlPlanes(t *testing.T) {
 	}
 	if f := forecast(1, 300, predict.Source{Dir: "runs/x", Run: written(t)}); f.Control != nil || f.NoControl != "" {
 		t.Errorf("without a control plane: %+v, %q", f.Control, f.NoControl)
-	}
-}
-
-// A control plane without growth has a run that measures it: of simulated proxies, as many as the application has, or of
-// background services on a cluster whose mesh has none.
-func TestRunsForTheGrowthOfControlPlanes(t *testing.T) {
-	measured := func(name, platform string) predict.Source {
-		run := overLevels(t, name, "rate", []float64{200, 400, 800}, func(_ *result.Record, task result.TaskUsage) []result.TaskUsage {
-			control := task
-			control.Task = mesh.Task{ID: "control", Plane: metric.Control, Role: "server"}
-			task.Task = mesh.Task{ID: "echo-0/sidecar", Pod: "echo-0", Service: "echo", Container: "sidecar", Plane: metric.Data, Role: mesh.RoleSidecar}
-			return []result.TaskUsage{task, control}
-		})
-		run.File.Platform.Kind, run.File.Phases.Measure = platform, experiment.Duration(time.Second)
-		return predict.Source{Dir: "runs/curve", Run: run}
-	}
-	for _, c := range []struct {
-		name, platform, factor string
-		replicas               int
-		levels                 []float64 // nil: no run
-	}{
-		{"envoy-xds", "local", "backgroundProxies", 1, []float64{10, 100, 500}},
-		{"envoy-xds", "local", "backgroundProxies", 1999, []float64{40, 400, 2000}}, // with the one of the other service
-		{"envoy-xds", "local", "backgroundProxies", 6000, nil},                      // more than can be simulated
-		{"istio", "kubernetes", "backgroundProxies", 1999, []float64{40, 400, 2000}},
-		{"linkerd", "kubernetes", "backgroundServices", 1999, []float64{20, 200, 1000}},
-		{"envoy", "local", "", 1, nil}, // a control plane of others
-	} {
-		from := []predict.Source{measured(c.name, c.platform)}
-		g := predict.Graph{Topology: app.Topology{Name: "two", Entry: "front", Services: []app.Service{{Name: "front", Replicas: c.replicas}, {Name: "back"}}}}
-		all := must.Get(predict.Forecasts(must.Get(predict.CostsOf(from))(t), g, map[string]float64{"front": 300}, nil))(t)
-		var found *predict.Step
-		for _, step := range predict.NextOf(from, all) {
-			if strings.Contains(step.What, "control plane") {
-				found = &step
-			}
-		}
-		if c.levels == nil || found == nil {
-			if c.levels != nil || found != nil {
-				t.Errorf("%s for %d replicas: %+v", c.name, c.replicas, found)
-			}
-			continue
-		}
-		file := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: t}\nplatform: {kind: " + c.platform + "}\n" +
-			"factors: {mesh: [none, " + c.name + "], rate: [200, 400], responseSize: [10, 100]}\norder: interleaved\nslices: {length: 100ms}\ncontrol: true\nbaseline: {mesh: none}\nphases: {measure: 1s}\n"
-		e := must.Get(experiment.Parse("x.yaml", []byte(file), experiment.Names{Meshes: []string{"none", c.name}, Generators: []string{"tare"}, Platforms: []string{"local", "kubernetes"}}, found.Set...))(t)
-		var levels []float64
-		for _, n := range experiment.LevelsOf[int](e.Factors, c.factor) {
-			levels = append(levels, float64(n))
-		}
-		if !slices.Equal(levels, c.levels) || len(e.Factors) != 4 || e.Background.Changes != 5 || e.Control || time.Duration(e.Phases.Measure) != 10*time.Second {
-			t.Errorf("%s for %d replicas: %+v, want %s %v", c.name, c.replicas, e, c.factor, c.levels)
-		}
 	}
 }
 

@@ -54,8 +54,6 @@ type Forecast struct {
 	Refused string `json:"refused,omitempty"`
 	// Unmeasured reports that a run can measure the missing latency.
 	Unmeasured bool `json:"unmeasured,omitempty"`
-
-	configured []float64 // by the control plane, for the application: a number for each of controlAxes
 }
 
 // ServiceCost is the cost of the sidecars of a service.
@@ -146,9 +144,8 @@ func (c *Costs) forecast(g Graph, flow Flow, rates map[string]float64, prices *P
 		f.Services = append(f.Services, ServiceCost{Service: p.service, Replicas: int(p.replicas), Rate: flow.Rates[p.service], Calls: p.calls,
 			CPU: e.amount(proxies, cpu), Memory: ofMemory.amount(proxies, memory)})
 	}
-	f.configured = configuredFor(g, c.has(inboundCPU))
 	f.Curves, f.Growing = usedCurves(proxies), c.growing(proxies)
-	if f.Control, err = c.control.cost(f.configured, prices, c.confidence); err != nil {
+	if f.Control, err = c.control.cost(configuredFor(g, c.has(inboundCPU)), prices, c.confidence); err != nil {
 		f.NoControl = err.Error()
 	}
 	if f.Month != nil && f.Control != nil {

@@ -264,7 +264,7 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 	slices.SortStableFunc(all, func(a, b narrower) int { return cmp.Compare(a.left, b.left) })
 	worth := lists.Where(all, func(n narrower) bool { return n.left <= mostLeft })
 	steps = lists.Map(worth, func(n narrower) Step { return n.Step })
-	return slices.Concat(steps, calledStep(sources, forecasts), controlSteps(sources, forecasts))
+	return slices.Concat(steps, calledStep(sources, forecasts))
 }
 
 // below returns the services with fewer requests than a run measured, and the lowest rate of their sidecars.

@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/tare-mesh/tare/internal/base/lists"
+	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/show/report"
@@ -25,21 +25,10 @@ const (
 	clusterPage
 )
 
-// order of the grid's rows.
-type order int
-
-const (
-	byPlan order = iota
-	byName
-	byDifference
-	orders
-)
-
 // look is the reader's state: the choice, and how far a page is scrolled.
 type look struct {
 	width, height int
 	page          page
-	order         order
 	follow        bool // the chosen trial is the running one
 	treatment     string
 	block         int
@@ -94,7 +83,7 @@ func (d drawing) helpLines() []string {
 	}
 	lines := []string{"KEYS"}
 	for _, k := range [][2]string{
-		{"space, p", pause}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"c", "show nodes, planes and components of a cluster"}, {"l", "show the log"}, {"s", "sort the treatments"},
+		{"space, p", pause}, {"↑↓←→", "choose a trial, or scroll"}, {"enter", "show the chosen trial"}, {"c", "show nodes, planes and components of a cluster"}, {"l", "show the log"},
 		{"esc", "back; follow the running trial"}, {"?, h", "show or hide the keys"}, {"q", "end: remove the running trial, and keep the finished ones"},
 	} {
 		lines = append(lines, " "+padded(k[0], 10)+k[1])
@@ -146,9 +135,9 @@ func (d drawing) title() string {
 }
 
 func (d drawing) keys() string {
-	keys := "q end  ↑↓←→ choose  enter trial  s sort  l log  space pause  ? keys"
+	keys := "q end  ↑↓←→ choose  enter trial  l log  space pause  ? keys"
 	if d.look.width < 60 {
-		keys = "q ↑↓←→ enter s l space ?"
+		keys = "q ↑↓←→ enter l space ?"
 	}
 	switch {
 	case d.look.help:
@@ -164,10 +153,8 @@ func (d drawing) keys() string {
 	if !d.look.follow && d.look.page == overview {
 		keys = "esc follow  " + keys
 	}
-	for _, left := range []string{"  s sort", "  l log"} { // the others are on the page of keys too
-		if ansi.StringWidth(keys) > d.look.width {
-			keys = strings.Replace(keys, left, "", 1)
-		}
+	if ansi.StringWidth(keys) > d.look.width { // the log is on the page of keys too
+		keys = strings.Replace(keys, "  l log", "", 1)
 	}
 	return d.painter.colored(faint, keys)
 }
@@ -239,7 +226,7 @@ func (d drawing) latestMessages(room int) (lines []string) {
 
 // gridLines draw treatments by blocks, and beside them the differences so far.
 func (d drawing) gridLines(height int) []string {
-	rows, at := d.rows(), d.chosenCell()
+	rows, at := d.board.plan.Treatments, d.chosenCell()
 	label := lists.Most(rows, func(t plan.Treatment) int { return ansi.StringWidth(d.board.rowName(t)) })
 	label = min(label, max(10, d.look.width/4))
 	blocks := max(1, d.board.Blocks())
@@ -249,9 +236,6 @@ func (d drawing) gridLines(height int) []string {
 	}
 	first := max(1, min(max(d.kept(at), d.board.latest())-cells+2, blocks-cells+1))
 	head := fmt.Sprintf("BLOCKS %d-%d of %d", first, first+cells-1, blocks)
-	if d.look.order != byPlan {
-		head += ", " + d.look.order.inWords()
-	}
 	text, bar, title := 0, 0, ""
 	if h := d.board.headline; h != nil && len(h.Of) > 0 {
 		for _, v := range h.Of {
@@ -300,10 +284,6 @@ func (d drawing) gridLines(height int) []string {
 	return lines
 }
 
-func (o order) inWords() string {
-	return [...]string{"as planned", "by name", "by difference"}[o]
-}
-
 // kept is the block of the chosen cell, unless the reader follows the run.
 func (d drawing) kept(at cell) int {
 	if d.look.follow {
@@ -341,41 +321,22 @@ func (d drawing) loadLines() []string {
 	}
 	lines := []string{d.heading(head)}
 	for _, t := range trials {
-		lines = slices.Concat(lines, []string{d.loadLine(t, label, wide)}, trendLines(t, d.look.width), events(d.painter, t, 1, "  "))
+		lines = slices.Concat(lines, []string{d.loadLine(t, label, wide)}, events(d.painter, t, 1, "  "))
 	}
 	return lines
 }
 
 // inOrder are trials in the order of the grid, the chosen one first.
 func (d drawing) inOrder(trials []*Trial) []*Trial {
-	at, rows := d.chosenCell(), d.rows()
+	at := d.chosenCell()
 	place := func(t *Trial) int {
 		if t.Treatment == at.treatment {
 			return -1
 		}
-		return slices.IndexFunc(rows, func(of plan.Treatment) bool { return of.ID == t.Treatment })
+		return slices.IndexFunc(d.board.plan.Treatments, func(of plan.Treatment) bool { return of.ID == t.Treatment })
 	}
 	slices.SortStableFunc(trials, func(a, b *Trial) int { return place(a) - place(b) })
 	return trials
-}
-
-func (d drawing) rows() []plan.Treatment { return sortedRows(d.board, d.look.order) }
-
-func sortedRows(b *Board, o order) []plan.Treatment {
-	rows := slices.Clone(b.plan.Treatments)
-	switch {
-	case o == byName:
-		sort.SliceStable(rows, func(i, j int) bool { return rows[i].ID < rows[j].ID })
-	case o == byDifference && b.headline != nil:
-		of := func(t plan.Treatment) float64 {
-			if v, ok := b.headline.Of[t.ID]; ok {
-				return v.Estimate
-			}
-			return math.Inf(-1)
-		}
-		sort.SliceStable(rows, func(i, j int) bool { return of(rows[i]) > of(rows[j]) })
-	}
-	return rows
 }
 
 func (d drawing) loadLine(t *Trial, label int, wide bool) string {
@@ -649,4 +610,129 @@ func figure(v float64) string {
 		return fmt.Sprintf("%.0f", v)
 	}
 	return fmt.Sprintf("%.2f", v)
+}
+
+// color is an SGR parameter. Each color stands beside a shape or a word with the same meaning.
+type color string
+
+const (
+	noColor color = ""
+	bold    color = "1"
+	faint   color = "2"
+	reverse color = "7"
+	red     color = "31"
+	green   color = "32"
+	yellow  color = "33"
+	cyan    color = "36"
+)
+
+// marks are the shape and color of each state of a trial.
+var marks = map[Status]struct {
+	shape string
+	color color
+}{
+	Planned: {"·", faint}, Running: {"◐", yellow}, Valid: {"●", green}, Invalid: {"✗", red}, Failed: {"!", red},
+}
+
+// painter writes text in color, or plain.
+type painter struct{ plain bool }
+
+// colored is s in a color, on a terminal that has them.
+func (p painter) colored(c color, s string) string {
+	if p.plain || c == noColor || s == "" {
+		return s
+	}
+	return "\x1b[" + string(c) + "m" + s + "\x1b[0m"
+}
+
+// clean is the text of others in one line.
+func clean(s string) string { return strings.ReplaceAll(printable.Line(s), "\t", " ") }
+
+// padded is s in exactly width columns.
+func padded(s string, width int) string {
+	s = cut(s, width)
+	return s + strings.Repeat(" ", max(0, width-ansi.StringWidth(s)))
+}
+
+// onRight is s in width columns, at their right end.
+func onRight(s string, width int) string {
+	s = cut(s, width)
+	return strings.Repeat(" ", max(0, width-ansi.StringWidth(s))) + s
+}
+
+// cut shortens s to width columns.
+func cut(s string, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	return ansi.Truncate(s, width, "…")
+}
+
+const bars = "▁▂▃▄▅▆▇█"
+
+// spark draws the last values in width columns, from zero to their maximum.
+func spark(values []float64, width int) string {
+	if width <= 0 {
+		return ""
+	}
+	if len(values) > width {
+		values = values[len(values)-width:]
+	}
+	most := lists.Most(values, func(v float64) float64 { return v })
+	var b strings.Builder
+	shapes := []rune(bars)
+	for _, v := range values {
+		at := 0
+		if most > 0 && v > 0 {
+			at = min(len(shapes)-1, int(v/most*float64(len(shapes))))
+		}
+		b.WriteRune(shapes[at])
+	}
+	return b.String()
+}
+
+// axis is a linear scale from low to high onto columns.
+type axis struct {
+	low, high float64
+	width     int
+}
+
+// axisOf contains zero and every interval.
+func axisOf(all map[string]Difference, width int) axis {
+	a := axis{width: width}
+	for _, d := range all {
+		for _, v := range []float64{d.Estimate, d.Low, d.High} {
+			if !math.IsNaN(v) {
+				a.low, a.high = min(a.low, v), max(a.high, v)
+			}
+		}
+	}
+	return a
+}
+
+// interval draws a difference on the axis with its zero: "│     ├──●──┤ ".
+func (a axis) interval(d Difference) string {
+	if a.width < 3 || a.high <= a.low {
+		return ""
+	}
+	row := []rune(strings.Repeat(" ", a.width))
+	row[a.column(0)] = '│'
+	if !math.IsNaN(d.Low) {
+		from, to := a.column(d.Low), a.column(d.High)
+		for i := from; i <= to; i++ {
+			row[i] = '─'
+		}
+		if to > from {
+			row[from], row[to] = '├', '┤'
+		}
+	}
+	row[a.column(d.Estimate)] = '●'
+	return string(row)
+}
+
+func (a axis) column(v float64) int {
+	if a.high <= a.low {
+		return 0
+	}
+	return min(a.width-1, max(0, int(math.Round((v-a.low)/(a.high-a.low)*float64(a.width-1)))))
 }

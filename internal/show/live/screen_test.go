@@ -236,24 +236,6 @@ func TestKeys(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	rows := func() string {
-		var ids []string
-		for _, t := range sortedRows(s.board, s.look.order) {
-			ids = append(ids, t.ID)
-		}
-		return strings.Join(ids, " ")
-	}
-	press(s, key('s'))
-	if got, want := rows(), "envoy envoy-plaintext envoy-tcp none none-control"; got != want {
-		t.Errorf("by name: %s", got)
-	}
-	has(", by name")
-	press(s, key('s'))
-	if got, want := rows(), "envoy envoy-plaintext envoy-tcp none-control none"; got != want {
-		t.Errorf("by difference: %s", got)
-	}
-	press(s, key('s'))
-
 	press(s, tea.KeyPressMsg{Code: tea.KeyUp}, tea.KeyPressMsg{Code: tea.KeyLeft}, tea.KeyPressMsg{Code: tea.KeyLeft})
 	if got := s.look.cell(s.board); got != (cell{"none-control", 3}) {
 		t.Errorf("chosen: %v", got)

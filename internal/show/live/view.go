@@ -322,8 +322,6 @@ func (s *screen) key(key string) tea.Cmd {
 			s.look.follow = true
 		}
 		s.look.page, s.look.scroll = overview, 0
-	case "s":
-		s.look.order = (s.look.order + 1) % orders
 	case "+", "=", "-":
 		if s.player != nil {
 			s.player.faster(map[string]float64{"+": 2, "=": 2, "-": 0.5}[key])
@@ -390,7 +388,7 @@ func (s *screen) scroll(by, lines int) {
 
 // choose moves the choice by rows and blocks, and stops following the run.
 func (s *screen) choose(rows, blocks int) {
-	all := sortedRows(s.board, s.look.order)
+	all := s.board.plan.Treatments
 	if len(all) == 0 {
 		return
 	}

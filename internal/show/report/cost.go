@@ -3,14 +3,11 @@ package report
 import (
 	_ "embed"
 	"fmt"
-	"math"
-	"slices"
 	"strconv"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/base/strict"
-	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -26,7 +23,6 @@ func costSection(t text) {
 	proxyCostsTable(t, c)
 	controlCosts(t, c)
 	scenarioTables(t, c)
-	zoneTraffic(t, c)
 	referencesTable(t, c)
 }
 
@@ -129,50 +125,12 @@ func amount(i *stats.Interval) string {
 	return figure(*i, 1, !known)
 }
 
-// zoneTraffic has the traffic between zones, which the money of the scenarios excludes.
-func zoneTraffic(t text, c *answer.Cost) {
-	p := c.Prices.ZoneTraffic
-	if p == nil || len(c.Traffic) == 0 {
-		return
-	}
-	t.page.heading("Traffic between zones, in addition to the money above")
-	g := gridOf([]int{0, 1, 8}, "\nscenario", "\ntreatment", "hops per\nrequest", "bytes\nper hop", "between\nzones", "GiB\nper month",
-		c.Prices.Currency+"\nper month", "added,\n"+c.Prices.Currency+" per month", "\nhow")
-	for _, x := range c.Traffic {
-		share := unknown
-		if x.Crossing != nil {
-			share = fixed(100**x.Crossing, 0) + " %"
-		}
-		added := optional(x.Added)
-		if slices.ContainsFunc(t.view.r.Treatments, func(r compare.Treatment) bool { return r.ID == x.Treatment && r.Baseline == "" }) {
-			added = none
-		}
-		g.row(x.Scenario, t.view.label.describe(x.Factors), number(float64(x.Hops)), number(math.Round(x.Bytes)), share, optional(x.GiB), optional(x.Money), added, x.How)
-	}
-	t.page.table(g, 2)
-	t.page.line("")
-	t.page.prose(fmt.Sprintf("A GiB between zones: %s %s (%s, %s).", strconv.FormatFloat(p.GiB, 'f', -1, 64), c.Prices.Currency, p.Source, p.Date))
-	t.page.prose("A hop is a call between pods. A call through a waypoint or gateway has two hops. Assumed: each carries the bytes of a request at the entry and its response, " +
-		"without TLS and TCP headers, and reaches every pod equally often. Sidecars add no hop.")
-}
-
 // number is a count, or unknown if zero.
 func number(v float64) string {
 	if v == 0 {
 		return unknown
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64)
-}
-
-// optional is an amount that may be unknown.
-func optional(v *float64) string {
-	if v == nil {
-		return unknown
-	}
-	if math.Abs(*v) >= 100 {
-		return grouped(math.Round(*v))
-	}
-	return grouped(*v)
 }
 
 // controlPlaneNote qualifies the cost of a control plane, if there is one.

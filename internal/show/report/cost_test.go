@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -17,12 +15,9 @@ import (
 	"github.com/tare-mesh/tare/test/must"
 )
 
-// Prices of cloud lists give money for CPU and memory, and for traffic between zones beside it, each with its unit and
-// source. The tables fit the width.
+// Prices of cloud lists give money for CPU and memory, each with its unit and source. The tables fit the width.
 func TestTextOfCosts(t *testing.T) {
-	s := small(func(r *result.Record) {
-		r.Edges, r.Load.BytesIn, r.Load.BytesOut = 1, 1000*r.Load.Completed, 200*r.Load.Completed
-	})
+	s := small(func(r *result.Record) { r.Edges = 1 })
 	s.Treatments[2].Truth.ControlUS = 5
 	d := s.Write(t, filepath.Join(t.TempDir(), "run"))
 	prices := must.Get(answer.ReadPrices("../../../examples/prices-gcp.yaml"))(t)
@@ -36,13 +31,7 @@ func TestTextOfCosts(t *testing.T) {
 	must.OK(t, WriteText(&b, r, Options{Width: 140}))
 	text := b.String()
 	checkWidth(t, "costs", text, 140)
-	// 1200 bytes of a million requests a second, two thirds of them between zones, for 730 hours.
-	for _, want := range []string{`no mesh +1 +1200 +67 % +1 958 013 +19 580 +– +pods spread evenly over 3 zones`, `envoy +1 +1200 +67 % +1 958 013 +19 580 +0 +pods`, `USD per month`, `GiB +USD +added,`} {
-		if !regexp.MustCompile(want).MatchString(text) {
-			t.Errorf("no %s in\n%s", want, text[strings.Index(text, "Cost in"):])
-		}
-	}
-	must.Contain(t, text, "A GiB between zones: 0.01 USD (Google Cloud's page", "A core: 15.92 USD per month", "Control plane of envoy: ",
+	must.Contain(t, text, "USD per month", "A core: 15.92 USD per month", "Control plane of envoy: ",
 		"published 0.0006 cores and 1.2 MiB per proxy (25000): Istio add-on, one istiod without churn")
 }
 
