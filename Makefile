@@ -181,7 +181,7 @@ e2e-measuring: programs
 	@$(call left,$(MEASURING),e2e-measuring,-timeout $(or $(TIMEOUT),10m) -p 1) $(or_listed)
 	@{ $(call part,deciding) $(call tests,./internal/cli,e2e-deciding) -count=1 -timeout $(or $(TIMEOUT),15m) && $(call ended,e2e-deciding); } $(or_listed)
 e2e-running: programs $(filter $(CLUSTERS),$(AFTER))
-	@$(call part,others) $(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),40m) -p 2 -parallel 5) $(or_listed)
+	@$(call part,others) $(call left,$(RUNNING),e2e-running,-timeout $(or $(TIMEOUT),40m) -p 2 -parallel 3) $(or_listed)
 # They judge measurements: alone on the machine.
 e2e-alone: programs
 	@$(call part,alone) $(call tests,./internal/cli,e2e-alone) -count=1 -timeout 20m && $(call ended,e2e-alone)

@@ -35,8 +35,9 @@ type pairs struct {
 func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures.Measured) []compared {
 	var out []compared
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
+	inBaseline := metric.Names(metricsOf(baseTrials)...)
 	for _, m := range metric.Known(metricsOf(trials)...) {
-		if len(valuesOf(trials, m.Name)) == 0 || len(valuesOf(baseTrials, m.Name)) == 0 {
+		if !inBaseline[m.Name] {
 			continue
 		}
 		c := compared{Comparison: Comparison{
@@ -212,10 +213,10 @@ const MoreBlocks = "raise blocks in the experiment file (start with 6), or fix t
 // metricWarnings are the trials' own warnings about one metric.
 func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 	var t figures.Tally
-	for _, trial := range trials {
-		for _, w := range trial.Warnings {
-			if figures.Concerns(w, name) {
-				t.Add(trial.ID, w)
+	for i := range trials {
+		for j := range trials[i].Warnings {
+			if w := &trials[i].Warnings[j]; len(w.Metrics) > 0 && figures.NamesMetric(w.Metrics, name) {
+				t.Add(trials[i].ID, *w)
 			}
 		}
 	}

@@ -54,17 +54,15 @@ func All() []Metric { return metrics }
 
 // Known lists the metrics that are keys of any of the maps, in the order of reports.
 func Known[V any](values ...map[string]V) []Metric {
-	has := func(name string) bool {
-		return slices.ContainsFunc(values, func(m map[string]V) bool { _, ok := m[name]; return ok })
-	}
+	names := Names(values...)
 	var known []Metric
 	for i := range rows {
 		if rows[i].Routes {
-			known = append(known, routes(&rows[i], values)...)
+			known = append(known, routes(&rows[i], names)...)
 			continue
 		}
 		for _, m := range rows[i].metrics() {
-			if has(m.Name) {
+			if names[m.Name] {
 				known = append(known, m)
 			}
 		}
@@ -72,21 +70,23 @@ func Known[V any](values ...map[string]V) []Metric {
 	return known
 }
 
-// routes lists the metrics of a row whose parts are routes, by the names in maps.
-func routes[V any](r *Row, values []map[string]V) []Metric {
-	var names []string
+// Names are the keys of all maps.
+func Names[V any](values ...map[string]V) map[string]bool {
+	names := map[string]bool{}
 	for _, m := range values {
 		for name := range m {
-			if _, ok := PartOf(r.Name, name); ok {
-				names = append(names, name)
-			}
+			names[name] = true
 		}
 	}
-	slices.Sort(names)
-	var all []Metric
-	for _, name := range slices.Compact(names) {
-		part, _ := PartOf(r.Name, name)
-		all = append(all, r.metric(part))
+	return names
+}
+
+// routes lists the metrics of a row whose parts are routes.
+func routes(r *Row, names map[string]bool) (all []Metric) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if part, ok := PartOf(r.Name, name); ok {
+			all = append(all, r.metric(part))
+		}
 	}
 	return all
 }

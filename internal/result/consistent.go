@@ -310,10 +310,14 @@ func (c *contradictions) conserved(r *Record) {
 	}
 }
 
-// Refuted makes the checks of a recorded trial that are cheap enough for every reader: of [Record.Refutations], and of the
+// Refuted makes the checks of a recorded trial that are cheap enough for every reader: of one in itself and beside its slices, and of the
 // record against the plan, the experiment and the latency logs.
 func Refuted(d *Dir, r *Record) []Refutation {
-	all := r.Refutations(d.TrialFile(r.ID, SlicesFile))
+	rows, err := ReadSlices(d.TrialFile(r.ID, SlicesFile))
+	if err != nil {
+		rows = nil // tare verify names a missing or damaged file; here it refutes nothing
+	}
+	all := r.refutations(rows, err == nil)
 	for _, t := range d.plan.Treatments {
 		if t.ID != r.Treatment {
 			continue
@@ -333,7 +337,7 @@ func Refuted(d *Dir, r *Record) []Refutation {
 	if ok, answered := r.Load.Classes[string(load.OK)], r.Load.mayBeOK(); len(r.Load.Statuses) > 0 && ok > answered && !namesStatuses(d.experiment) {
 		all = append(all, Refutation{RecordFile, fmt.Sprintf("load.statuses have %d answers below 400, and load.classes %d of class 2xx", answered, ok)})
 	}
-	return append(all, latencyRefutations(d, r)...)
+	return append(all, latencyRefutations(d, r, rows)...)
 }
 
 // mayBeOK counts the answers whose status is no HTTP error.
@@ -359,8 +363,8 @@ func namesStatuses(experiment []byte) bool {
 }
 
 // latencyRefutations compares the response times in reports with other counts of the load: the sums of
-// the slices, or the log by the second.
-func latencyRefutations(d *Dir, r *Record) []Refutation {
+// the slices, which are rows, or the log by the second.
+func latencyRefutations(d *Dir, r *Record, rows []Slice) []Refutation {
 	w := hdrlog.Window{From: r.Load.WarmupSeconds, To: r.Load.WarmupSeconds + r.Load.MeasureSeconds}
 	tags := []string{load.TagResponse + string(load.OK)}
 	tag := tags[0]
@@ -380,10 +384,6 @@ func latencyRefutations(d *Dir, r *Record) []Refutation {
 			return nil
 		}
 		return []Refutation{{MeasuredFile, fmt.Sprintf("its histogram %q is not the sum of that of %s in the measure phase", tag, LatencyFile)}}
-	}
-	rows, err := ReadSlices(d.TrialFile(r.ID, SlicesFile))
-	if err != nil {
-		return nil
 	}
 	sum, n := int64(0), int64(0)
 	for _, row := range rows {
@@ -484,16 +484,11 @@ type Refutation struct {
 	Message string
 }
 
-// Refutations makes the checks of a trial that are cheap enough for every reader: within its record, and of the record
-// against its slices, which are in a file at path. Reports leave the trial out, and `tare verify` adds checks that read whole logs. A
-// missing or damaged slices.csv refutes nothing.
-func (r *Record) Refutations(path string) (all []Refutation) {
+// refutations makes the checks of a trial that are cheap enough for every reader: within its record, and of the record
+// against its slices, if they could be read. Reports leave the trial out, and `tare verify` adds checks that read whole logs.
+func (r *Record) refutations(rows []Slice, read bool) (all []Refutation) {
 	all = lists.Map(r.Contradictions(), func(message string) Refutation { return Refutation{RecordFile, message} })
-	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
-		return all
-	}
-	rows, err := ReadSlices(path)
-	if err != nil {
+	if r.Error != "" || r.Load == nil || r.Load.Slices == nil || !read {
 		return all
 	}
 	var c contradictions

@@ -3,6 +3,7 @@ package timeline_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -95,9 +96,13 @@ func gate(t *testing.T, changes []result.Change, limit float64) expect.Outcome {
 // Delays that are drawn at random within 30 % of planted ones are within the bounds, of few and of many connections, and gates 20 %
 // beside them are never wrong. -v prints the table.
 func TestGatesBesideRandomDelays(t *testing.T) {
-	runs := map[bool]int{true: 2, false: 100}[testing.Short()]
-	if testing.Short() {
+	runs := 20
+	switch {
+	case testing.Short():
+		runs = 2
 		t.Attr("short", "2 of 100 trials of each kind")
+	case os.Getenv("TARE_TEST_ALL") != "":
+		runs = 100
 	}
 	t.Logf("%8s %11s %6s %7s  %10s %10s  %5s %9s", "planted", "connections", "rate", "workers", "width, ms", "contained", "wrong", "undecided")
 	for _, planted := range []time.Duration{0, 7 * time.Millisecond, 40 * time.Millisecond, 300 * time.Millisecond, 2500 * time.Millisecond} {
