@@ -331,7 +331,7 @@ func controlSteps(sources []Source, forecasts []Forecast) (steps []Step) {
 		if added > 0 {
 			step.Set = append(step.Set, "phases.measure="+controlMeasure.String())
 		}
-		step.Takes = 3 * 4 * (sources[i].Run.Plan.TrialTime + time.Duration(added))
+		step.Takes = 3 * 4 * (sources[i].Run.TrialTime() + time.Duration(added))
 		steps = append(steps, step)
 	}
 	return steps

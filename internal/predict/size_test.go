@@ -365,6 +365,16 @@ func TestNextRuns(t *testing.T) {
 	if want := []time.Duration{7 * 6 * 10 * time.Second, 3 * 5 * 6 * 10 * time.Second, 5 * 12 * 10 * time.Second}; !slices.Equal(takes, want) {
 		t.Errorf("runs take %v, want %v", takes, want)
 	}
+	records := slices.Clone(run.Records)
+	for i := range run.Records { // trials took longer than planned
+		r := &run.Records[i]
+		r.Started = time.Unix(int64(25*i), 0)
+		r.Ended = r.Started.Add(25 * time.Second)
+	}
+	if steps := predict.Next(run, s, all); steps[len(steps)-1].Takes != 5*12*25*time.Second {
+		t.Errorf("blocks take %v, want 25 s a trial", steps[len(steps)-1].Takes)
+	}
+	run.Records = records
 	form, place := all[0].Curve.Form, all[0].Place
 	all[0].Curve.Form, all[0].Place = "between", []float64{1000} // of each of two proxies
 	if first := predict.Next(run, s, all)[0]; first.Set[0] != "factors.rate=[200, 400, 800, 1600, 2000, 3200]" || first.Takes != 6*6*10*time.Second {

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -92,7 +94,7 @@ func moneyClaims(v view) []Claim {
 	if !slices.ContainsFunc(all, func(x row) bool { return x.Amount != nil || x.Reason != unmeasuredCPU }) {
 		return []Claim{Claim{Form: moneyNone, Reason: "CPU"}.fill(sentenceWords{"scenario": first})}
 	}
-	return ranking(all, func([]row) Claim {
+	return v.ranking(all, func([]row) Claim {
 		return Claim{Form: rankedMoney}.fill(sentenceWords{"scenario": first, "bill": bill})
 	})
 }
@@ -102,17 +104,21 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	m, currency := of.Money, v.r.Cost.Prices.Currency
 	q, words := quantity{unit: currency, scale: 1}, sentenceWords{"scenario": of.Scenario, "bill": bill}
 	x := row{Claim: Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Relation: compare.Higher, Amount: m, Unit: currency}, name: v.subject(tr), base: v.label.against(tr, v.r)}
+	subject := sidecarsOf(v, tr, x.name) // the amount is of all of them, also of the proxy beside the load
+	if subject != x.name {
+		subject = strings.ToLower(subject[:1]) + subject[1:]
+	}
 	if m == nil {
 		x.Form, x.Relation, x.Reason = moneyUnknown, compare.Insufficient, unpriced(of)
-		x.short, words["reason"] = "unknown: "+x.Reason, x.Reason
-		x.Claim = x.fill(inWords(x.name, compare.Higher, words))
+		x.short, words["reason"], words["settle"] = "unknown: "+x.Reason, x.Reason, v.measuring(of.Unmeasured)
+		x.Claim = x.fill(inWords(subject, compare.Higher, words))
 		return x
 	}
 	x.size, x.short, words["amount"] = m.Estimate, signedWithin(*m, q), amountWithin(*m, q)
 	if m.Estimate < 0 {
 		x.Relation = compare.Lower
 	}
-	inWords(x.name, x.Relation, words)
+	inWords(subject, x.Relation, words)
 	switch {
 	case !m.Known():
 		without := "no interval: " + printable.Counted(tr.N, "trial")
@@ -122,6 +128,21 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	}
 	x.Claim = x.fill(words)
 	return x
+}
+
+// measuring is the command that measures a rate beside those of the run, "" for none.
+func (v view) measuring(rate float64) string {
+	if rate == 0 || v.r.Directory == "" {
+		return ""
+	}
+	rates := []float64{rate}
+	for _, tr := range v.r.Treatments {
+		if of, ok := tr.Factors[experiment.RateFactor].(float64); ok {
+			rates = lists.Add(rates, of)
+		}
+	}
+	slices.Sort(rates)
+	return fmt.Sprintf(" Measure it: `%s`.", RunCommand(v.r.Directory, []string{"factors.rate=[" + strings.Join(lists.Map(rates, func(rate float64) string { return Level(rate) }), ", ") + "]"}))
 }
 
 // unmeasuredCPU is why nothing has a price.
@@ -183,7 +204,7 @@ func costClaims(v view, after bool) []Claim {
 			all = append(all, v.costRow(tr, c))
 		}
 	}
-	lines := ranking(all, costHead)
+	lines := v.ranking(all, costHead)
 	if len(compared) != 1 {
 		return lines
 	}
@@ -216,13 +237,14 @@ type row struct {
 	name   string
 	base   string // words of the baseline
 	totals totals
-	over   string // levels of a mean, "" for none
-	apart  bool   // the levels have no common size
+	over   string          // levels of a mean, "" for none
+	apart  bool            // the levels have no common size
+	values map[int]float64 // of the claim's metric, by block
 }
 
 // ranking are the sentences of one or two results, shown and large ones first. Of more, it is one line each, the least first and
-// those without a verdict last, after the baseline.
-func ranking(all []row, head func([]row) Claim) (claims []Claim) {
+// those without a verdict last, after the baseline. A row that does not differ from the one before names it.
+func (v view) ranking(all []row, head func([]row) Claim) (claims []Claim) {
 	few := len(all) <= 2
 	slices.SortStableFunc(all, func(a, b row) int {
 		if few {
@@ -248,10 +270,37 @@ func ranking(all []row, head func([]row) Claim) (claims []Claim) {
 		if x.base != all[0].base {
 			words["against"] = " (against " + x.base + ")"
 		}
+		if i > 0 && v.alike(all[i-1], x, len(all)-1) {
+			words["alike"] = ", not distinguishable from " + all[i-1].name
+		}
 		x.Form = rankedRow
 		claims = append(claims, x.fill(words))
 	}
 	return claims
+}
+
+// alike reports whether two neighbours of a ranking with shown differences do not differ within the blocks that have both. All pairs of
+// neighbours share the error.
+func (v view) alike(a, b row, pairs int) bool {
+	var x, y []float64
+	for block, value := range a.values {
+		if other, both := b.values[block]; both {
+			x, y = append(x, value), append(y, other)
+		}
+	}
+	d := stats.PairedDifference(y, x, 1-(1-v.r.Confidence)/float64(pairs))
+	return isShown(a.Relation) && isShown(b.Relation) && a.Metric == b.Metric && d.Known() && !d.Excludes(0)
+}
+
+// byBlock are the values of a treatment's valid trials, by block.
+func (v view) byBlock(tr compare.Treatment, name string) map[int]float64 {
+	all := map[int]float64{}
+	for _, t := range v.r.Trials {
+		if value, known := t.Metrics[name]; known && t.Valid && t.Treatment == tr.ID {
+			all[t.Block] = value
+		}
+	}
+	return all
 }
 
 // mostRanked is the largest number of rows of a ranking.
@@ -360,7 +409,7 @@ func capacityClaims(v view) []Claim {
 			all = append(all, x)
 		}
 	}
-	return ranking(all, func(all []row) Claim {
+	return v.ranking(all, func(all []row) Claim {
 		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Interval
 		return Claim{Form: rankedRates, Subject: all[0].Baseline, Metric: metric.Capacity, Amount: &rate}.fill(sentenceWords{"base": with(all[0].base), "is": fixed(rate.Estimate, 2-magnitude(rate.Estimate))})
 	})
@@ -400,7 +449,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["program"] = v.restWords(tr, c, "")
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
 		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
-		words["reason"], x.short = x.Reason, "no verdict"
+		words["reason"], words["settle"], x.short = x.Reason, v.cure(c.total), "no verdict"
 		x.Claim = x.fill(words)
 		return x
 	case shown:
@@ -410,7 +459,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["settle"] = v.settle(c.total)
 	}
 	words["amount"] = amountWithin(*x.Amount, q)
-	x.size, x.short = x.Amount.Estimate, signedWithin(*x.Amount, q)
+	x.size, x.short, x.values = x.Amount.Estimate, signedWithin(*x.Amount, q), v.byBlock(tr, x.Metric)
 	switch x.Form {
 	case openClaim:
 		words["amount"] = signedWithin(*x.Amount, q)
@@ -461,6 +510,17 @@ func insufficientWords(r *answer.Report, c compare.Comparison, on string) string
 		return "no verdict" + on + ": " + reason
 	}
 	return "too few trials for a verdict" + on
+}
+
+// cure is what would bring a verdict that blocks without a pair prevent: the hint of the reason, "" for none.
+func (v view) cure(c compare.Comparison) string {
+	reason := lostWords(v.r, c, 1)
+	for _, w := range Warnings(v.r) {
+		if (w.Withholds || w.Invalidates) && w.Hint != "" && strings.HasSuffix(reason, ": "+figures.Cause(w.Code)) {
+			return " For a verdict: " + w.Hint + "."
+		}
+	}
+	return ""
 }
 
 // sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars". A gateway
