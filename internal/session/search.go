@@ -102,7 +102,10 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 		return found, err
 	}
 	s := &search{study: study, on: opened.Platform, meter: opened.Meter}
-	if s.files, err = searchFiles(out); err != nil {
+	if err = os.MkdirAll(filepath.Dir(out), 0o750); err == nil {
+		s.files, err = os.MkdirTemp(filepath.Dir(out), filepath.Base(out)+"-search-")
+	}
+	if err != nil {
 		return found, fmt.Errorf("search for a rate: %w", err)
 	}
 	defer func() {
@@ -132,14 +135,6 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 	}
 	found.start = s.start
 	return found, nil
-}
-
-// searchFiles makes the directory for the logs of a search, beside the results directory.
-func searchFiles(out string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(out), 0o750); err != nil {
-		return "", err
-	}
-	return os.MkdirTemp(filepath.Dir(out), filepath.Base(out)+"-search-")
 }
 
 // leave removes the logs of the search. Those of a failed one stay, and their place is printed.

@@ -251,8 +251,8 @@ func rateMissed(s seen) string {
 		ended, intended, how, 100*got, 100*(1-s.limits.RateShortfall))
 }
 
-// MayLack is the number of intended requests that may lack an answer at a rate with a median response time: a share, or as many more as
-// may be under way at the end than at the start by chance. These numbers are of two Poisson distributions.
+// MayLack is the number of intended requests that may lack an answer: a share, or as many more as are under way at the end by chance.
+// Those under way at the start and at the end have two Poisson distributions.
 func MayLack(intended int64, rate float64, p50 time.Duration, limits experiment.Validity) float64 {
 	return max(limits.RateShortfall*float64(intended), 3*math.Sqrt(2*rate*p50.Seconds()))
 }

@@ -282,25 +282,9 @@ func (v view) ranking(all []row, head func([]row) Claim) (claims []Claim) {
 // alike reports whether two neighbours of a ranking with shown differences do not differ within the blocks that have both. All pairs of
 // neighbours share the error.
 func (v view) alike(a, b row, pairs int) bool {
-	var x, y []float64
-	for block, value := range a.values {
-		if other, both := b.values[block]; both {
-			x, y = append(x, value), append(y, other)
-		}
-	}
+	x, y := both(a.values, b.values)
 	d := stats.PairedDifference(y, x, 1-(1-v.r.Confidence)/float64(pairs))
 	return isShown(a.Relation) && isShown(b.Relation) && a.Metric == b.Metric && d.Known() && !d.Excludes(0)
-}
-
-// byBlock are the values of a treatment's valid trials, by block.
-func (v view) byBlock(tr compare.Treatment, name string) map[int]float64 {
-	all := map[int]float64{}
-	for _, t := range v.r.Trials {
-		if value, known := t.Metrics[name]; known && t.Valid && t.Treatment == tr.ID {
-			all[t.Block] = value
-		}
-	}
-	return all
 }
 
 // mostRanked is the largest number of rows of a ranking.
@@ -459,7 +443,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["settle"] = v.settle(c.total)
 	}
 	words["amount"] = amountWithin(*x.Amount, q)
-	x.size, x.short, x.values = x.Amount.Estimate, signedWithin(*x.Amount, q), v.byBlock(tr, x.Metric)
+	x.size, x.short, x.values = x.Amount.Estimate, signedWithin(*x.Amount, q), v.byBlock(tr.ID, figureOf(x.Metric))
 	switch x.Form {
 	case openClaim:
 		words["amount"] = signedWithin(*x.Amount, q)
@@ -595,7 +579,7 @@ func timesWords(times float64) string {
 
 func totalsOf(v view, tr compare.Treatment) totals {
 	scale := quantityOf(answerCost).scale
-	with, without := paired(v, tr, func(m map[string]float64) (us float64, known bool) { us, known = m[answerCost]; return us, known })
+	with, without := paired(v, tr, figureOf(answerCost))
 	if v.r.Method != compare.Paired || with == nil {
 		return totals{v.treatment(tr.Baseline).Metrics[answerCost].Estimate * scale, tr.Metrics[answerCost].Estimate * scale}
 	}
@@ -603,22 +587,37 @@ func totalsOf(v view, tr compare.Treatment) totals {
 }
 
 // paired are the values of a treatment and of its baseline in the blocks that have both.
-func paired(v view, tr compare.Treatment, value func(metrics map[string]float64) (float64, bool)) (with, without []float64) {
-	values := map[int]map[string]float64{}
-	for _, x := range v.r.Trials {
-		if of, known := value(x.Metrics); known && x.Valid && (x.Treatment == tr.ID || x.Treatment == tr.Baseline) {
-			if values[x.Block] == nil {
-				values[x.Block] = map[string]float64{}
-			}
-			values[x.Block][x.Treatment] = of
+func paired(v view, tr compare.Treatment, value valueOf) (with, without []float64) {
+	return both(v.byBlock(tr.ID, value), v.byBlock(tr.Baseline, value))
+}
+
+// valueOf is a figure of a trial, from its metrics.
+type valueOf func(metrics map[string]float64) (value float64, known bool)
+
+// figureOf is the value of a metric.
+func figureOf(name string) valueOf {
+	return func(m map[string]float64) (value float64, known bool) { value, known = m[name]; return value, known }
+}
+
+// byBlock are the values of a treatment's valid trials.
+func (v view) byBlock(treatment string, value valueOf) map[int]float64 {
+	all := map[int]float64{}
+	for _, t := range v.r.Trials {
+		if of, known := value(t.Metrics); known && t.Valid && t.Treatment == treatment {
+			all[t.Block] = of
 		}
 	}
-	for _, block := range slices.Sorted(maps.Keys(values)) {
-		if of := values[block]; len(of) == 2 {
-			with, without = append(with, of[tr.ID]), append(without, of[tr.Baseline])
+	return all
+}
+
+// both are the values of the blocks that both have.
+func both(a, b map[int]float64) (x, y []float64) {
+	for _, block := range slices.Sorted(maps.Keys(a)) {
+		if of, known := b[block]; known {
+			x, y = append(x, a[block]), append(y, of)
 		}
 	}
-	return with, without
+	return x, y
 }
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".

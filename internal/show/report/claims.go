@@ -212,7 +212,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 		x.Form, x.Amount, x.OfRatio, x.short, x.size = forms.shown, c.Difference, false, signedWithin(*c.Difference, q), c.Difference.Estimate
 		words["amount"], words["sign"] = amountWithin(*c.Difference, q), map[bool]string{true: "-", false: "+"}[x.size < 0]
 	}
-	x.values = v.byBlock(tr, c.Metric)
+	x.values = v.byBlock(tr.ID, figureOf(c.Metric))
 	if growth := growingApart(v.r, c); growth != "" {
 		words["grows"] = ", " + growth
 	}
