@@ -109,7 +109,7 @@ func TestTrendVerdictAtTheLimit(t *testing.T) {
 	for _, c := range []struct {
 		low, high float64
 		want      TrendVerdict
-	}{{4, 5, NoTrendShown}, {4.0005, 5, StillGrowing}, {-5, -4, NoTrendShown}, {-5, -4.1, StillFalling}, {-4, 4, Steady}, {-4.1, 4, NoTrendShown}, {-4, 4.1, NoTrendShown}} {
+	}{{4, 5, Growing}, {0.1, 1, Growing}, {-5, -0.1, Falling}, {0, 1, Steady}, {4.0005, 5, StillGrowing}, {-5, -4, Falling}, {-5, -4.1, StillFalling}, {-4, 4, Steady}, {-4.1, 4, NoTrendShown}, {-4, 4.1, NoTrendShown}} {
 		for _, level := range []float64{100, -100} {
 			if got := trendVerdict(*within(c.low, c.low, c.high), level, 3600); got != c.want {
 				t.Errorf("%v to %v of %v: %s, want %s", c.low, c.high, level, got, c.want)

@@ -86,6 +86,8 @@ type ScenarioCost struct {
 	Cores     *stats.Interval `json:"cores,omitempty"`
 	GiB       *stats.Interval `json:"gib,omitempty"`
 	Money     *stats.Interval `json:"money_per_month,omitempty"`
+	// Unmeasured is the rate of a copy of the measured setup that no cost is known for, requests/s.
+	Unmeasured float64 `json:"unmeasured_rate,omitempty"`
 	// How is the basis of the cost, or the reason for its absence.
 	How string `json:"how"`
 }
@@ -266,7 +268,9 @@ func (r *Report) scenario(s Scenario, u UnitCost, p Prices) ScenarioCost {
 		c.GiB = scaled(u.PodGiB, float64(s.Pods))
 		var cores *stats.Interval
 		cores, c.How = r.coresAt(u, s.Rate/copies)
-		c.Cores = scaled(cores, copies)
+		if c.Cores = scaled(cores, copies); cores == nil {
+			c.Unmeasured = s.Rate / copies
+		}
 		c.Factors = compare.WithoutRate(u.Factors)
 	}
 	c.Money = p.money(c.Cores, c.GiB)

@@ -296,7 +296,7 @@ func Verdicts() []compare.Verdict {
 		compare.Higher, compare.Lower, compare.NotShown, compare.Same, compare.Insufficient,
 		compare.Verdict(compare.Holds), compare.Verdict(compare.Breached), compare.Verdict(compare.Undecided),
 		Measured, Predicted, Planned, Missed,
-		compare.Verdict(StillGrowing), compare.Verdict(StillFalling), compare.Verdict(Steady), compare.Verdict(NoTrendShown),
+		compare.Verdict(StillGrowing), compare.Verdict(StillFalling), compare.Verdict(Growing), compare.Verdict(Falling), compare.Verdict(Steady), compare.Verdict(NoTrendShown),
 	}
 }
 

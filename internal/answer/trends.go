@@ -33,9 +33,11 @@ type Trend struct {
 type TrendVerdict string
 
 const (
-	StillGrowing TrendVerdict = "still growing"
+	StillGrowing TrendVerdict = "still growing" // surely by more than [compare.VisibleGrowth] in the second half
 	StillFalling TrendVerdict = "still falling"
-	Steady       TrendVerdict = "steady" // surely by less than [compare.VisibleGrowth] in the second half
+	Growing      TrendVerdict = "growing" // surely, perhaps by less
+	Falling      TrendVerdict = "falling"
+	Steady       TrendVerdict = "steady" // surely by less, if at all
 	NoTrendShown TrendVerdict = "no trend shown"
 )
 
@@ -145,6 +147,10 @@ func trendVerdict(perHour stats.Interval, level, seconds float64) TrendVerdict {
 		return StillGrowing
 	case *perHour.High*half < -visible:
 		return StillFalling
+	case *perHour.Low > 0:
+		return Growing
+	case *perHour.High < 0:
+		return Falling
 	case *perHour.Low*half >= -visible && *perHour.High*half <= visible:
 		return Steady
 	}

@@ -195,6 +195,9 @@ func (c weigher) answer(dir string, o reportOptions) error {
 		return err
 	}
 	defer a.Dir.Close()
+	for i := range a.Report.Warnings {
+		a.Report.Warnings[i].Hint = session.HintInFlags(a.Report.Warnings[i].Hint)
+	}
 	if p := a.Dir.Plan(); len(report.Answer(a.Report)) == 0 || a.Report.Count.Used < p.Needed() {
 		return reporter(c).report(dir, o)
 	}

@@ -159,6 +159,11 @@ func (run *Run) Count() Count {
 	return c
 }
 
+// TrialTime is the time of a trial by those that ran, or else as planned.
+func (run *Run) TrialTime() time.Duration {
+	return cmp.Or(result.Worked(run.Records)/time.Duration(max(1, len(run.Records))), run.Plan.TrialTime)
+}
+
 // Setup is the environment of the trials.
 func (run *Run) Setup() Setup {
 	e := run.Environment

@@ -668,7 +668,7 @@ func boundLoss(trials []*sliced, plane metric.Plane, deferred float64) {
 		}
 		t.withheld = &Warning{Code: "work-deferred", Withholds: true, Metrics: []string{metric.CPUPerRequest, metric.CPUCores, metric.CPUPer1000},
 			Message: fmt.Sprintf("requests defer work for up to %.1f s, and the warm-up of this trial was %.1f s: the work of its last requests is missing", period, p.Seconds),
-			Hint:    fmt.Sprintf("write phases: {warmup: %ds} or more", int(math.Ceil(period)))}
+			Hint:    fmt.Sprintf("have a longer warm-up: `tare run FILE --set phases.warmup=%ds`", int(math.Ceil(period)))}
 	}
 }
 

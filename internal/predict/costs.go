@@ -501,7 +501,7 @@ func calledStep(sources []Source, forecasts []Forecast) []Step {
 		return []Step{{
 			What:  fmt.Sprintf("the memory of called services, up to %d of one, as a further run for --from: none to %.2g MiB each is assumed", mostCallers, 2*AssumedCalled),
 			Set:   append(slices.Clone(callersRun), fmt.Sprintf("blocks=%d", blocks)),
-			Takes: run.Plan.TrialTime * time.Duration(len(meshes)*blocks),
+			Takes: run.TrialTime() * time.Duration(len(meshes)*blocks),
 			Dir:   sources[i].Dir,
 		}}
 	}

@@ -150,10 +150,10 @@ func TestCurvesRefuse(t *testing.T) {
 		"above":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 501, "501 requests/s are outside the measured range of 100 to 500"},
 		"below":       {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), 99, "outside the measured range"},
 		"no number":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, truths["line"]), math.NaN(), "outside the measured range"},
-		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "a curve needs 3 blocks, and the run has 2"},
-		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "a curve needs usable trials at 3 rates, and the run has them at 2 (tare report prints why trials or their response times are left out)"},
+		"two blocks":  {simulated(rand.New(rand.NewPCG(1, 1)), 2, rates, truths["line"]), 200, "a curve over rates needs 3 blocks (repetitions), and the run has 2"},
+		"two rates":   {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates[:2], truths["line"]), 150, "a curve over rates needs usable trials at 3 rates, and the run has them at 2 (tare report prints why trials or their response times are left out)"},
 		"no cost":     {simulated(rand.New(rand.NewPCG(1, 1)), 4, rates, func(float64) float64 { return 0 }), 200, "no numbers above zero"},
-		"invalid":     {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[2:], 200, "a curve needs 3 blocks with usable trials at 2 of 3 loads, and the run has 2 of 3 (tare report prints why trials or their response times are left out)"},
+		"invalid":     {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[2:], 200, "a curve over rates needs 3 blocks (repetitions) with usable trials at 2 of 3 loads, and the run has 2 of 3 (tare report prints why trials or their response times are left out)"},
 		"no trial":    {nil, 200, "no valid trial of the run has it"},
 		"lost trials": {simulated(rand.New(rand.NewPCG(1, 1)), 3, rates, truths["line"])[1:], 200, ""},
 	} {
@@ -213,5 +213,5 @@ func TestPublishedCurve(t *testing.T) {
 			t.Errorf("%s misses by %.3f with terms %.3f, want %.3f", f.name, most, k, want.missed)
 		}
 	}
-	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "a curve needs 3 blocks, and the run has 1")
+	must.Fail(t, must.Err(Fit(points, []string{"rate"}, 0.95)), "a curve over rates needs 3 blocks (repetitions), and the run has 1")
 }

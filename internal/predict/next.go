@@ -36,7 +36,7 @@ func Next(run *compare.Run, s Sizing, all []Size) (steps []Step) {
 	if len(rates) == 0 {
 		return nil // the rate is no factor
 	}
-	block := run.Plan.TrialTime * time.Duration(len(run.Plan.Treatments))
+	block := run.TrialTime() * time.Duration(len(run.Plan.Treatments))
 	blocks := run.Count().Blocks
 	if at, ok := unknown(rates, all); ok {
 		with := slices.Concat(rates, []float64{at})
@@ -229,7 +229,7 @@ func NextOf(sources []Source, forecasts []Forecast) (steps []Step) {
 			if !(half > 0) || !slices.ContainsFunc(f.Curves, func(u Used) bool { return u.Kind == CPU && u.From == s.Dir }) {
 				continue
 			}
-			rates, block, blocks := ratesOf(s.Run), s.Run.Plan.TrialTime*time.Duration(len(s.Run.Plan.Treatments)), s.Run.Count().Blocks
+			rates, block, blocks := ratesOf(s.Run), s.Run.TrialTime()*time.Duration(len(s.Run.Plan.Treatments)), s.Run.Count().Blocks
 			if names, lowest := f.below(s.Dir); len(names) > 0 && len(rates) > 0 {
 				known := f.CPU.Causes
 				known.Range = 0
@@ -393,11 +393,11 @@ type FewError struct {
 func (e *FewError) Error() string {
 	switch {
 	case e.Rates < minRates: // the run may have more, without this cost
-		return fmt.Sprintf("a curve needs usable trials at %d rates, and the run has them at %d%s", minRates, e.Rates, leftOut)
+		return fmt.Sprintf("a curve over rates needs usable trials at %d rates, and the run has them at %d%s", minRates, e.Rates, leftOut)
 	case e.Complete == e.Blocks:
-		return fmt.Sprintf("a curve needs %d blocks, and the run has %d", minBlocks, e.Blocks)
+		return fmt.Sprintf("a curve over rates needs %d blocks (repetitions), and the run has %d", minBlocks, e.Blocks)
 	}
-	return fmt.Sprintf("a curve needs %d blocks with usable trials at %d of %d loads, and the run has %d of %d%s", minBlocks, neededOf(e.Loads), e.Loads, e.Complete, e.Blocks, leftOut)
+	return fmt.Sprintf("a curve over rates needs %d blocks (repetitions) with usable trials at %d of %d loads, and the run has %d of %d%s", minBlocks, neededOf(e.Loads), e.Loads, e.Complete, e.Blocks, leftOut)
 }
 
 const leftOut = " (tare report prints why trials or their response times are left out)"
@@ -475,6 +475,8 @@ func (c *Costs) refuse(g Graph, flow Flow, all []refusal) error {
 	for _, x := range reasons {
 		place, of := g.place(x.first.call), printable.Listed(x.of, mostNamed)
 		switch {
+		case errors.As(x.first.err, new(*FewError)): // the run lacks it for every call
+			lines = append(lines, x.first.err)
 		case x.axis == nil:
 			lines = append(lines, fmt.Errorf("%s%w: %s", place, x.first.err, of))
 		case x.axis.Name == experiment.RateFactor:

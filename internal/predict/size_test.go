@@ -343,10 +343,19 @@ func TestSizesOfSharedProxies(t *testing.T) {
 	refused(predict.Sizing{Rate: 2500, Pods: []int{10, 20, 30}}, "3750 requests/s are outside the measured range", "tare run FILE --set 'factors.rate=[200, 400, 800, 1600, 3200, 3750]'")
 }
 
+// lasting makes the trials of a run last a time, which is not that of its plan.
+func lasting(run *compare.Run, each time.Duration) {
+	for i := range run.Records {
+		r := &run.Records[i]
+		r.Started = time.Unix(0, 0).Add(time.Duration(i) * each)
+		r.Ended = r.Started.Add(each)
+	}
+}
+
 // Runs that would help are named, with what they change.
 func TestNextRuns(t *testing.T) {
 	run := written(t)
-	run.Plan.TrialTime = 10 * time.Second
+	lasting(run, 10*time.Second)
 	s := predict.Sizing{Rate: 1500, Headroom: 0.3}
 	all := must.Get(predict.Sizes(run, s))(t)
 	all[0].CPU.Low, all[0].CPU.High = 0.9*all[0].CPU.Estimate, 1.1*all[0].CPU.Estimate

@@ -20,7 +20,7 @@ import (
 // The runs that narrow a forecast are repetitions of its own, the most helpful first. Runs that hardly help are left out.
 func TestRunsThatNarrowForecasts(t *testing.T) {
 	run := written(t) // 200 to 3200 requests/s, 6 blocks
-	run.Plan.TrialTime = 10 * time.Second
+	lasting(run, 10*time.Second)
 	place := predict.Placed{Service: "stock", Rate: 50, At: []float64{200}}
 	curve := predict.Used{Kind: predict.CPU, From: "runs/x", Curve: &predict.Curve{Axes: []predict.Axis{{Name: "rate", From: 200, To: 3200}}}, Places: []predict.Placed{place}}
 	memory := predict.Used{Kind: predict.Memory, From: "runs/callers", Curve: curve.Curve} // more of it would not narrow CPU

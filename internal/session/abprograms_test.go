@@ -22,6 +22,8 @@ func TestNamesOfPrograms(t *testing.T) {
 		{"./old build", "./new build", "old new"},
 		{"sh -c 'i=0; loop 20 times'", "sh -c 'i=0; loop 30 times'", "sh-20 sh-30"},
 		{"./a", "./a", " "},
+		{"/tmp/tmp.x1/new/bin/srv {port}", "/tmp/tmp.x1/old/bin/srv {port}", "new-bin-srv old-bin-srv"},
+		{"/tmp/tmp.x1/a/srv.py {port}", "/tmp/tmp.x1/b/srv.js {port}", "srv-py srv-js"},
 	} {
 		names := differingNames(strings.Fields(c.a), strings.Fields(c.b))
 		if got := strings.Join(names[:], " "); got != c.want {

@@ -39,6 +39,8 @@ const (
 	waitingShare, waitingCores = 0.6, 0.3
 	// searchTries bounds the halvings of the rate.
 	searchTries = 3
+	// clearlyLess is the missing share of the answers that halves the rate at once.
+	clearlyLess = 0.1
 	// slowCapacity is the capacity below which a second load decides, requests per second.
 	slowCapacity = 200
 	// maxWeighRate is enough for narrow intervals, requests per second.
@@ -100,7 +102,10 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 		return found, err
 	}
 	s := &search{study: study, on: opened.Platform, meter: opened.Meter}
-	if s.files, err = searchFiles(out); err != nil {
+	if err = os.MkdirAll(filepath.Dir(out), 0o750); err == nil {
+		s.files, err = os.MkdirTemp(filepath.Dir(out), filepath.Base(out)+"-search-")
+	}
+	if err != nil {
 		return found, fmt.Errorf("search for a rate: %w", err)
 	}
 	defer func() {
@@ -117,8 +122,8 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 		return found, err
 	}
 	host.TuneProcess(1)
-	for i, t := range treatments {
-		p95, err := s.treatment(ctx, t, rate, i == len(treatments)-1)
+	for _, t := range treatments {
+		p95, err := s.treatment(ctx, t, rate)
 		if err != nil {
 			return found, err
 		}
@@ -126,17 +131,10 @@ func searchRate(ctx context.Context, study *Study, out string, rate float64) (fo
 	}
 	if found.rate = rate; rate == 0 {
 		found.rate = s.rate()
+		s.notef("load: %s requests/s, below %.0f %% of the lowest max, since this machine runs the load too; --rate sets another", tidy(found.rate), 100*s.share())
 	}
 	found.start = s.start
 	return found, nil
-}
-
-// searchFiles makes the directory for the logs of a search, beside the results directory.
-func searchFiles(out string) (string, error) {
-	if err := os.MkdirAll(filepath.Dir(out), 0o750); err != nil {
-		return "", err
-	}
-	return os.MkdirTemp(filepath.Dir(out), filepath.Base(out)+"-search-")
 }
 
 // leave removes the logs of the search. Those of a failed one stay, and their place is printed.
@@ -157,9 +155,9 @@ func (s *search) hasLogs() bool {
 	})
 }
 
-// treatment deploys a treatment, checks its answers and measures its capacity. With the last one it lowers the rate until
-// answers are prompt. It returns their p95, ms.
-func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate float64, last bool) (p95 float64, err error) {
+// treatment deploys a treatment, checks its answers, measures its capacity, and lowers the rate until it serves it. It returns the p95
+// of the answers, ms.
+func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate float64) (p95 float64, err error) {
 	topology, err := s.study.Experiment.TopologyOf(treatment.Levels)
 	if err != nil {
 		return 0, err
@@ -213,12 +211,9 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 		if s.capacity == 0 || most < s.capacity {
 			s.capacity = most
 		}
-		if !last {
-			return 0, nil
-		}
 	}
 	var failed error
-	for range searchTries {
+	for try := range searchTries {
 		if rate == 0 {
 			p.Rate = s.rate()
 		}
@@ -228,10 +223,13 @@ func (s *search) treatment(ctx context.Context, treatment plan.Treatment, rate f
 		}
 		p95 = r.ResponseMS.P95
 		failed = failures(r)
-		if rate != 0 || failed == nil && float64(r.Completed) > 0.9*float64(r.Intended) { // Poisson arrivals vary
+		lacks, p50 := float64(r.Intended-r.Completed), time.Duration(r.ResponseMS.P50*float64(time.Millisecond))
+		if rate != 0 || failed == nil && lacks <= runner.MayLack(r.Intended, p.Rate, p50, s.study.Experiment.Validity) {
 			break
 		}
-		s.capacity /= 2
+		if failed != nil || try > 0 || lacks > clearlyLess*float64(r.Intended) { // otherwise a stall of the machine may be the cause
+			s.capacity /= 2
+		}
 	}
 	return p95, failed
 }
@@ -342,12 +340,13 @@ func failures(r load.Report) error {
 }
 
 // rate is a share of the capacity, with one or two digits.
-func (s *search) rate() float64 {
-	share := searchShare
+func (s *search) rate() float64 { return roundDown(min(maxWeighRate, s.capacity*s.share())) }
+
+func (s *search) share() float64 {
 	if s.cores > 0 && s.cores < waitingCores {
-		share = waitingShare
+		return waitingShare
 	}
-	return roundDown(min(maxWeighRate, s.capacity*share))
+	return searchShare
 }
 
 // roundDown is the next lower of 1, 1.5, 2, 3, 5, 7 and their multiples of ten.

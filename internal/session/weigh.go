@@ -546,12 +546,16 @@ func differingNames(a, b []string) [2]string {
 		to++
 	}
 	var names, whole [2]string
-	for i, words := range [][]string{a, b} {
-		apart := words[from : len(words)-to]
-		for _, word := range apart[:min(len(apart), 2)] {
+	words := [2][]string{a[from : len(a)-to], b[from : len(b)-to]}
+	for i, apart := range words {
+		other := words[1-i]
+		for j, word := range apart[:min(len(apart), 2)] {
 			short := filepath.Base(word)
+			if j < len(other) {
+				short = endBeside(word, other[j])
+			}
 			names[i] += "-" + strings.TrimSuffix(short, filepath.Ext(short))
-			whole[i] += "-" + word
+			whole[i] += "-" + short
 		}
 		names[i], whole[i] = label(names[i]), label(whole[i])
 		if len(apart) == 0 || !strings.ContainsFunc(names[i], unicode.IsLetter) || from > 0 && strings.HasPrefix(apart[0], "-") { // a flag or a number alone is no name
@@ -562,6 +566,15 @@ func differingNames(a, b []string) [2]string {
 		return whole
 	}
 	return names
+}
+
+// endBeside is the shortest end of a path that is none of another: "old/server" beside new/server.
+func endBeside(path, other string) string {
+	end := filepath.Base(path)
+	for dir := filepath.Dir(path); strings.HasSuffix("/"+other, "/"+end) && dir != "." && dir != "/"; dir = filepath.Dir(dir) {
+		end = filepath.Join(filepath.Base(dir), end)
+	}
+	return end
 }
 
 // label makes a DNS label of a name.

@@ -162,6 +162,8 @@ func TestWeighNamesFlags(t *testing.T) {
 		"start the program first, or let tare start it: write command instead of url": "start the program first, or let tare start it: write it after -- in place of --url",
 		"meshes.istio: there is no option":                                            "--option: there is no option",
 		"`tare list meshes` prints the meshes":                                        "`tare list meshes` prints the meshes",
+		"raise load.workers":                                                          "raise load.workers of the kept file (tare run FILE --set)",
+		"have a longer warm-up: `tare run FILE --set phases.warmup=9s`":               "have a longer warm-up: `tare run FILE --set phases.warmup=9s`",
 		"raise phases.warmup; phases.prewarm: 0s measures a start":                    "raise phases.warmup of the kept file (tare run FILE --set); --cold measures a start",
 	} {
 		if got := hint.Of(InFlags(hint.New(text, "x"))); got != want {

@@ -261,7 +261,7 @@ var weighFlags = []struct {
 	flag  string
 }{
 	{field(`phases\.prewarm: 0s`), "--cold"},
-	{field(`phases\.(?:warmup|measure|prewarm)`), "$0 of the kept file (tare run FILE --set)"},
+	{field(`(?:phases\.(?:warmup|measure|prewarm)|load\.workers|slices\.(?:length|guard)|validity\.errorRatio)`), "$0 of the kept file (tare run FILE --set)"},
 	{field(`factors\.connections`), "--connections"},
 	{field(`factors\.rate`), "--rate"},
 	{field(`factors\.route(?: or load\.requests)?`), "--path"},
@@ -337,8 +337,11 @@ func repeats(before strict.Problems, cause string) bool {
 	return false
 }
 
-// HintInFlags is a text that names flags in place of fields.
+// HintInFlags is a text that names flags in place of fields. A command about FILE, the kept file, has its own flags.
 func HintInFlags(text string) string {
+	if strings.Contains(text, "tare run FILE") {
+		return weighPhrases.Replace(text)
+	}
 	for _, f := range weighFlags {
 		text = f.field.ReplaceAllString(text, f.flag)
 	}

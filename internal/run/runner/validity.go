@@ -91,6 +91,9 @@ type validityCheck struct {
 	metrics []string // it concerns, nil for all
 }
 
+// reserve is the command that leaves the load generator a CPU of its own.
+const reserve = "`tare run FILE --set 'platform.cpus={load: \"0\"}'`"
+
 // clusterHints are hints by code for clusters. Clusters choose the processors themselves.
 var clusterHints = map[string]string{
 	"generator-saturated": "raise load.workers, reserve nodes for the load (platform.affinity: labels, and the label tare.dev/role=load on them), or lower the rate",
@@ -125,10 +128,10 @@ var checks = []validityCheck{
 	{"errors", tooManyErrors, "see the application's and the data plane's logs in the trial's provenance directory, or raise validity.errorRatio", invalidates, nil},
 	{"faults-unjudged", unjudged, "use load generator tare, or a trial without faults beside it", warns, nil},
 	{"response-size", wrongSize, "check that the application answers with the response size of the treatment", invalidates, nil},
-	{"generator-saturated", saturated(true), "reserve a CPU for the generator (platform.cpus), raise load.workers, or lower the rate", invalidates, nil},
-	{"generator-saturated", saturated(false), "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (platform.cpus)", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
-	{"generator-late", lateBy(grossly), "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", withholds, latencies},
-	{"generator-late", lateBy(1), "reserve a CPU for the generator (platform.cpus: {load: …}), or lower the rate", warns, latencies},
+	{"generator-saturated", saturated(true), "reserve a CPU for the generator (" + reserve + "), raise load.workers, or lower the rate", invalidates, nil},
+	{"generator-saturated", saturated(false), "the generator, not the application, may be the limit: raise load.workers or reserve a CPU for it (" + reserve + ")", warns, []string{metric.Rate, metric.Latency, metric.ServiceTime}},
+	{"generator-late", lateBy(grossly), "reserve a CPU for the generator (" + reserve + "), or lower the rate", withholds, latencies},
+	{"generator-late", lateBy(1), "reserve a CPU for the generator (" + reserve + "), or lower the rate", warns, latencies},
 	{"unattributed", unattributed, "stop processes that are not of the trial; if these are of the mesh, add rules for them to tasks of its definition", invalidates, nil},
 	{"foreign-starves", foreignStarves, "lower the rate, add nodes, or stop the other workloads: they compete with the trial for a full node", invalidates, nil},
 	{"task-missing", taskMissing, "see its log in the trial's provenance directory", invalidates, nil},
@@ -240,14 +243,18 @@ func rateMissed(s seen) string {
 		ended += s.load.Classes[string(load.Conn)] + s.load.Classes[string(load.Timeout)]
 		how = "answered, or failed,"
 	}
-	// As many more may be under way at the end as at the start by chance: the numbers are of two Poisson distributions.
-	byChance := 3 * math.Sqrt(2*s.load.AskedRate*s.p50.Seconds())
-	if float64(intended-ended) <= max(s.limits.RateShortfall*float64(intended), byChance) {
+	if float64(intended-ended) <= MayLack(intended, s.load.AskedRate, s.p50, s.limits) {
 		return ""
 	}
 	got := float64(ended) / float64(intended)
 	return fmt.Sprintf("%d of %d intended requests were %s within the measure phase (%.2f %%, minimum %.2f %%)",
 		ended, intended, how, 100*got, 100*(1-s.limits.RateShortfall))
+}
+
+// MayLack is the number of intended requests that may lack an answer: a share, or as many more as are under way at the end by chance.
+// Those under way at the start and at the end have two Poisson distributions.
+func MayLack(intended int64, rate float64, p50 time.Duration, limits experiment.Validity) float64 {
+	return max(limits.RateShortfall*float64(intended), 3*math.Sqrt(2*rate*p50.Seconds()))
 }
 
 // rateExceeded finds answers in the measure phase to requests that were due before it.

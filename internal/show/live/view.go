@@ -56,15 +56,21 @@ type View struct {
 	screened chan struct{} // closed when the screen has ended
 	kept     []string      // lines that were not written because of the screen
 	answers  answers
+	written  time.Time     // when the last line was
+	silence  time.Duration // after which a line without news follows
 }
 
-// redraw is how often the view is drawn without news, so that the time left counts down.
-const redraw = 500 * time.Millisecond
+// redraw is how often the view is drawn without news, so that the time left counts down. Without a terminal a line follows after
+// leastSilence, and each next one after twice the time.
+const (
+	redraw                    = 500 * time.Millisecond
+	leastSilence, mostSilence = 2 * time.Second, time.Minute
+)
 
 // New draws on w. The screen needs w and o.In to be terminals. A terminal without keys or a
 // dumb terminal gets lines, and where the cursor can move a live line. NO_COLOR removes the colours.
 func New(w io.Writer, o Options) *View {
-	v := &View{w: w, o: o, board: NewBoard(o.Plan), stop: make(chan struct{}), done: make(chan struct{})}
+	v := &View{w: w, o: o, board: NewBoard(o.Plan), stop: make(chan struct{}), done: make(chan struct{}), silence: leastSilence}
 	out, ok := w.(*os.File)
 	terminal := ok && !o.Plain && term.IsTerminal(int(out.Fd())) && os.Getenv("TERM") != "dumb"
 	in, keys := o.In.(*os.File)
@@ -141,6 +147,7 @@ func (v *View) tick() {
 		case <-ticker.C:
 			v.mu.Lock()
 			v.draw(v.o.Now())
+			v.speak(v.o.Now())
 			v.mu.Unlock()
 		}
 	}
@@ -169,6 +176,7 @@ func (v *View) Event(e result.Event) error {
 	}
 	for _, line := range lines {
 		fmt.Fprintln(v.w, line)
+		v.written = e.Time
 	}
 	v.draw(e.Time)
 	return nil
@@ -210,6 +218,14 @@ func (v *View) draw(now time.Time) {
 	if line := v.board.live(now, v.width()); line != "" {
 		fmt.Fprintf(v.w, "\r%s\x1b[K", printable.Line(line))
 		v.drawn = true
+	}
+}
+
+// speak writes the live line as a line of its own, if there was none for long.
+func (v *View) speak(now time.Time) {
+	if line := v.board.live(now, 0); v.width == nil && v.program == nil && line != "" && now.Sub(v.written) >= v.silence {
+		fmt.Fprintln(v.w, printable.Line(line))
+		v.written, v.silence = now, min(2*v.silence, mostSilence)
 	}
 }
 

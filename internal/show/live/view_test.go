@@ -68,6 +68,30 @@ trial 2 of 3  002-envoy-b1  6s left
 	}
 }
 
+// Without a terminal a trial shows that it goes on: 2 s after the last line, and then ever less often.
+func TestLinesOfALongTrial(t *testing.T) {
+	var out bytes.Buffer
+	v := New(&out, Options{Plain: true})
+	defer v.Close()
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var said []int
+	for _, e := range story()[:4] {
+		v.board.Apply(e)
+	}
+	v.written = t0
+	for second := range 147 {
+		before := out.Len()
+		if v.speak(t0.Add(time.Duration(second) * time.Second)); out.Len() > before {
+			said = append(said, second)
+		}
+	}
+	if want := []int{2, 6, 14, 30, 62, 122}; !slices.Equal(said, want) {
+		t.Errorf("lines at %d s, want %d:\n%s", said, want, out.String())
+	}
+	must.Contain(t, out.String(), "1/3  001-none-b1  measure  22s left  1000 req/s  no errors  p50 0.12 ms")
+}
+
 // The measured counter refresh interval corrects the remaining time before the first trial.
 func TestTimesCorrected(t *testing.T) {
 	s := NewBoard(plan.Plan{})

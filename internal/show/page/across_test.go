@@ -91,4 +91,16 @@ func sameLooks(t *testing.T, r *answer.Report, f finding) {
 	if got := fmt.Sprint(last[6]); got != string(d.Outcome) {
 		t.Errorf("outcome %s, want %s", got, d.Outcome)
 	}
+	drawn := 0 // the gate is in %, and so are the axis and the table of its difference
+	for _, row := range f.Tables["figure-differences"] {
+		if row[2] == "CPU/request, application" {
+			drawn++
+			if got, ok := row[4].(float64); row[3] != "%" || !ok || math.Abs(got-d.Change.Estimate) > 1e-9*math.Abs(d.Change.Estimate) {
+				t.Errorf("difference of the gate: %v %v, want %v %%", row[4], row[3], d.Change.Estimate)
+			}
+		}
+	}
+	if drawn != 1 {
+		t.Errorf("%d differences of the gate", drawn)
+	}
 }

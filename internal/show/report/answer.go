@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -92,7 +94,7 @@ func moneyClaims(v view) []Claim {
 	if !slices.ContainsFunc(all, func(x row) bool { return x.Amount != nil || x.Reason != unmeasuredCPU }) {
 		return []Claim{Claim{Form: moneyNone, Reason: "CPU"}.fill(sentenceWords{"scenario": first})}
 	}
-	return ranking(all, func([]row) Claim {
+	return v.ranking(all, func([]row) Claim {
 		return Claim{Form: rankedMoney}.fill(sentenceWords{"scenario": first, "bill": bill})
 	})
 }
@@ -102,17 +104,21 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	m, currency := of.Money, v.r.Cost.Prices.Currency
 	q, words := quantity{unit: currency, scale: 1}, sentenceWords{"scenario": of.Scenario, "bill": bill}
 	x := row{Claim: Claim{Form: moneyClaim, Subject: tr.ID, Baseline: tr.Baseline, Metric: "money_per_month", Relation: compare.Higher, Amount: m, Unit: currency}, name: v.subject(tr), base: v.label.against(tr, v.r)}
+	subject := sidecarsOf(v, tr, x.name) // the amount is of all of them, also of the proxy beside the load
+	if subject != x.name {
+		subject = strings.ToLower(subject[:1]) + subject[1:]
+	}
 	if m == nil {
 		x.Form, x.Relation, x.Reason = moneyUnknown, compare.Insufficient, unpriced(of)
-		x.short, words["reason"] = "unknown: "+x.Reason, x.Reason
-		x.Claim = x.fill(inWords(x.name, compare.Higher, words))
+		x.short, words["reason"], words["settle"] = "unknown: "+x.Reason, x.Reason, v.measuring(of.Unmeasured)
+		x.Claim = x.fill(inWords(subject, compare.Higher, words))
 		return x
 	}
 	x.size, x.short, words["amount"] = m.Estimate, signedWithin(*m, q), amountWithin(*m, q)
 	if m.Estimate < 0 {
 		x.Relation = compare.Lower
 	}
-	inWords(x.name, x.Relation, words)
+	inWords(subject, x.Relation, words)
 	switch {
 	case !m.Known():
 		without := "no interval: " + printable.Counted(tr.N, "trial")
@@ -122,6 +128,21 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	}
 	x.Claim = x.fill(words)
 	return x
+}
+
+// measuring is the command that measures a rate beside those of the run, "" for none.
+func (v view) measuring(rate float64) string {
+	if rate == 0 || v.r.Directory == "" {
+		return ""
+	}
+	rates := []float64{rate}
+	for _, tr := range v.r.Treatments {
+		if of, ok := tr.Factors[experiment.RateFactor].(float64); ok {
+			rates = lists.Add(rates, of)
+		}
+	}
+	slices.Sort(rates)
+	return fmt.Sprintf(" Measure it: `%s`.", RunCommand(v.r.Directory, []string{"factors.rate=[" + strings.Join(lists.Map(rates, func(rate float64) string { return Level(rate) }), ", ") + "]"}))
 }
 
 // unmeasuredCPU is why nothing has a price.
@@ -183,7 +204,7 @@ func costClaims(v view, after bool) []Claim {
 			all = append(all, v.costRow(tr, c))
 		}
 	}
-	lines := ranking(all, costHead)
+	lines := v.ranking(all, costHead)
 	if len(compared) != 1 {
 		return lines
 	}
@@ -216,13 +237,14 @@ type row struct {
 	name   string
 	base   string // words of the baseline
 	totals totals
-	over   string // levels of a mean, "" for none
-	apart  bool   // the levels have no common size
+	over   string          // levels of a mean, "" for none
+	apart  bool            // the levels have no common size
+	values map[int]float64 // of the claim's metric, by block
 }
 
 // ranking are the sentences of one or two results, shown and large ones first. Of more, it is one line each, the least first and
-// those without a verdict last, after the baseline.
-func ranking(all []row, head func([]row) Claim) (claims []Claim) {
+// those without a verdict last, after the baseline. A row that does not differ from the one before names it.
+func (v view) ranking(all []row, head func([]row) Claim) (claims []Claim) {
 	few := len(all) <= 2
 	slices.SortStableFunc(all, func(a, b row) int {
 		if few {
@@ -248,10 +270,21 @@ func ranking(all []row, head func([]row) Claim) (claims []Claim) {
 		if x.base != all[0].base {
 			words["against"] = " (against " + x.base + ")"
 		}
+		if i > 0 && v.alike(all[i-1], x, len(all)-1) {
+			words["alike"] = ", not distinguishable from " + all[i-1].name
+		}
 		x.Form = rankedRow
 		claims = append(claims, x.fill(words))
 	}
 	return claims
+}
+
+// alike reports whether two neighbours of a ranking with shown differences do not differ within the blocks that have both. All pairs of
+// neighbours share the error.
+func (v view) alike(a, b row, pairs int) bool {
+	x, y := both(a.values, b.values)
+	d := stats.PairedDifference(y, x, 1-(1-v.r.Confidence)/float64(pairs))
+	return isShown(a.Relation) && isShown(b.Relation) && a.Metric == b.Metric && d.Known() && !d.Excludes(0)
 }
 
 // mostRanked is the largest number of rows of a ranking.
@@ -360,7 +393,7 @@ func capacityClaims(v view) []Claim {
 			all = append(all, x)
 		}
 	}
-	return ranking(all, func(all []row) Claim {
+	return v.ranking(all, func(all []row) Claim {
 		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Interval
 		return Claim{Form: rankedRates, Subject: all[0].Baseline, Metric: metric.Capacity, Amount: &rate}.fill(sentenceWords{"base": with(all[0].base), "is": fixed(rate.Estimate, 2-magnitude(rate.Estimate))})
 	})
@@ -400,7 +433,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["program"] = v.restWords(tr, c, "")
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
 		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
-		words["reason"], x.short = x.Reason, "no verdict"
+		words["reason"], words["settle"], x.short = x.Reason, v.cure(c.total), "no verdict"
 		x.Claim = x.fill(words)
 		return x
 	case shown:
@@ -410,7 +443,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["settle"] = v.settle(c.total)
 	}
 	words["amount"] = amountWithin(*x.Amount, q)
-	x.size, x.short = x.Amount.Estimate, signedWithin(*x.Amount, q)
+	x.size, x.short, x.values = x.Amount.Estimate, signedWithin(*x.Amount, q), v.byBlock(tr.ID, figureOf(x.Metric))
 	switch x.Form {
 	case openClaim:
 		words["amount"] = signedWithin(*x.Amount, q)
@@ -461,6 +494,17 @@ func insufficientWords(r *answer.Report, c compare.Comparison, on string) string
 		return "no verdict" + on + ": " + reason
 	}
 	return "too few trials for a verdict" + on
+}
+
+// cure is what would bring a verdict that blocks without a pair prevent: the hint of the reason, "" for none.
+func (v view) cure(c compare.Comparison) string {
+	reason := lostWords(v.r, c, 1)
+	for _, w := range Warnings(v.r) {
+		if (w.Withholds || w.Invalidates) && w.Hint != "" && strings.HasSuffix(reason, ": "+figures.Cause(w.Code)) {
+			return " For a verdict: " + w.Hint + "."
+		}
+	}
+	return ""
 }
 
 // sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars". A gateway
@@ -535,7 +579,7 @@ func timesWords(times float64) string {
 
 func totalsOf(v view, tr compare.Treatment) totals {
 	scale := quantityOf(answerCost).scale
-	with, without := paired(v, tr, func(m map[string]float64) (us float64, known bool) { us, known = m[answerCost]; return us, known })
+	with, without := paired(v, tr, figureOf(answerCost))
 	if v.r.Method != compare.Paired || with == nil {
 		return totals{v.treatment(tr.Baseline).Metrics[answerCost].Estimate * scale, tr.Metrics[answerCost].Estimate * scale}
 	}
@@ -543,22 +587,37 @@ func totalsOf(v view, tr compare.Treatment) totals {
 }
 
 // paired are the values of a treatment and of its baseline in the blocks that have both.
-func paired(v view, tr compare.Treatment, value func(metrics map[string]float64) (float64, bool)) (with, without []float64) {
-	values := map[int]map[string]float64{}
-	for _, x := range v.r.Trials {
-		if of, known := value(x.Metrics); known && x.Valid && (x.Treatment == tr.ID || x.Treatment == tr.Baseline) {
-			if values[x.Block] == nil {
-				values[x.Block] = map[string]float64{}
-			}
-			values[x.Block][x.Treatment] = of
+func paired(v view, tr compare.Treatment, value valueOf) (with, without []float64) {
+	return both(v.byBlock(tr.ID, value), v.byBlock(tr.Baseline, value))
+}
+
+// valueOf is a figure of a trial, from its metrics.
+type valueOf func(metrics map[string]float64) (value float64, known bool)
+
+// figureOf is the value of a metric.
+func figureOf(name string) valueOf {
+	return func(m map[string]float64) (value float64, known bool) { value, known = m[name]; return value, known }
+}
+
+// byBlock are the values of a treatment's valid trials.
+func (v view) byBlock(treatment string, value valueOf) map[int]float64 {
+	all := map[int]float64{}
+	for _, t := range v.r.Trials {
+		if of, known := value(t.Metrics); known && t.Valid && t.Treatment == treatment {
+			all[t.Block] = of
 		}
 	}
-	for _, block := range slices.Sorted(maps.Keys(values)) {
-		if of := values[block]; len(of) == 2 {
-			with, without = append(with, of[tr.ID]), append(without, of[tr.Baseline])
+	return all
+}
+
+// both are the values of the blocks that both have.
+func both(a, b map[int]float64) (x, y []float64) {
+	for _, block := range slices.Sorted(maps.Keys(a)) {
+		if of, known := b[block]; known {
+			x, y = append(x, a[block]), append(y, of)
 		}
 	}
-	return with, without
+	return x, y
 }
 
 // with is a baseline in a sentence: "without a mesh", "with istio, rate 100".

@@ -354,8 +354,14 @@ func failedWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim)
 		return c
 	}
 	c = part(tr, failed, e.Interval, fmt.Sprintf("none in %d", changesOf(tr, kind)))
-	if e.Estimate > 0 {
-		c.Sentence = rough(e.Estimate) + rangeWords(e.Interval)
+	if made, lost := v.byBlock(tr.ID, figureOf(metric.Of(metric.ChangesMade, kind.Name))), 0.0; e.Estimate > 0 {
+		for block, mean := range v.byBlock(tr.ID, figureOf(failed)) {
+			lost += mean * made[block]
+		}
+		c.Sentence = rough(e.Estimate) + " a change" + rangeWords(e.Interval)
+		if lost > 0 {
+			c.Sentence = fmt.Sprintf("%.0f in %s (%s)", lost, printable.Counted(changesOf(tr, kind), "change"), strings.NewReplacer(" (", ", ", ")", "").Replace(c.Sentence))
+		}
 	}
 	if v.unrestarted(kind.Name, tr.ID) {
 		c.Reason = "nothing restarts"
@@ -389,6 +395,9 @@ func changeTimes(v view, kind metric.ChangeKind, tr compare.Treatment, quantile 
 	})
 }
 
+// mostBounds is the largest number of treatments whose bounds are in words.
+const mostBounds = 3
+
 // medianWords are the bounds of the median: "at least 40.0, at most 44.1 ms (39.7 to 45.2)". The interval over trials is of the lower
 // bound below, and of the upper bound above.
 func medianWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim) {
@@ -401,6 +410,9 @@ func medianWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim)
 	most, _ := metric.UpperBoundOf(least)
 	over := stats.Interval{Estimate: seen.FromMS, Low: tr.Metrics[least].Low, High: tr.Metrics[most].High}
 	c = part(tr, least, over, boundWords(seen.FromMS, *seen.ToMS)+rangeWords(over))
+	if len(v.r.Treatments) > mostBounds { // the table below has the intervals
+		c.Sentence = endsWords(seen.FromMS, *seen.ToMS) + " ms"
+	}
 	c.AtMost = seen.ToMS
 	return c
 }

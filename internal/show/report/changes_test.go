@@ -8,6 +8,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -55,7 +56,7 @@ func TestChanges(t *testing.T) {
 		want            []string
 	}{
 		"no failure": {0, 0, []string{"No request failed during a route change. From 72 changes of each treatment: at most 4.2 % of changes fail requests (95 % confidence).", half}},
-		"failures":   {0.25, 0, []string{"Failed requests during a route change: none in 72 without a mesh, 0.25 with envoy-xds.", half}},
+		"failures":   {0.25, 0, []string{"Failed requests during a route change: none in 72 without a mesh, 18 in 72 changes (0.25 a change) with envoy-xds.", half}},
 		"dropped":    {0, 8, []string{"No request failed during a route change. From 72 changes of each treatment: at most 4.2 % of changes fail requests (95 % confidence).", "Connections that the server dropped during a route change: 8.0 with envoy-xds.", half}},
 	} {
 		proxied := changing("envoy-xds", 53, c.failed)
@@ -63,6 +64,10 @@ func TestChanges(t *testing.T) {
 		r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2.1, 0), proxied}, ChangeTimes: []answer.ChangeTimes{
 			{Treatment: "none", Kind: "route-changed", Changes: 72, Quantile: 0.5, FromMS: 2.13, ToMS: new(2.61)},
 			{Treatment: "envoy-xds", Kind: "route-changed", Changes: 72, Quantile: 0.5, FromMS: 52.9, ToMS: new(66.2)}}}
+		for block, share := range []float64{c.failed / 2, 3 * c.failed / 2} {
+			r.Trials = append(r.Trials, figures.Trial{Treatment: "envoy-xds", Block: block, Valid: true, Metrics: map[string]float64{
+				metric.Of(metric.ChangesMade, "route-changed"): 36, metric.Of(metric.ChangeFailed, "route-changed"): share}})
+		}
 		v := newView(r)
 		if got, want := strings.Join(sentencesOf(changeClaims(v)), "\n"), strings.Join(c.want, "\n"); got != want {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, got, want)
@@ -82,7 +87,7 @@ func TestWorstChangesComeFirst(t *testing.T) {
 		tr.Metrics[metric.Of(name, metric.ProxyRestarted)] = compare.Estimate{Interval: stats.Interval{Estimate: v}, N: 2}
 	}
 	got := sentencesOf(changeClaims(newView(&answer.Report{Treatments: []compare.Treatment{tr}})))
-	if want := "Failed requests during a proxy restart: 168 with envoy."; len(got) < 2 || got[0] != want {
+	if want := "Failed requests during a proxy restart: 168 a change with envoy."; len(got) < 2 || got[0] != want {
 		t.Errorf("got %q, want %q first", got, want)
 	}
 	one := changeClaims(newView(&answer.Report{Count: compare.Count{Blocks: 1}, Treatments: []compare.Treatment{tr}}))
@@ -184,7 +189,7 @@ func TestUnrestarted(t *testing.T) {
 	r := &answer.Report{Treatments: []compare.Treatment{changing("none", 2, 0), changing("istio", 3, 4)}, Unrestarted: []answer.Unrestarted{{Treatment: "none", Kind: metric.RouteChanged}}}
 	v := newView(r)
 	got := strings.Join(sentencesOf(changeClaims(v)), "\n")
-	if want := "none in 72 (nothing restarts) without a mesh, 4.0 with istio."; !strings.Contains(got, want) {
+	if want := "none in 72 (nothing restarts) without a mesh, 4.0 a change with istio."; !strings.Contains(got, want) {
 		t.Errorf("%q is not in\n%s", want, got)
 	}
 	p := newPage(Options{}, false, "")

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,7 +18,6 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/predict"
-	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 )
 
@@ -60,12 +58,13 @@ var (
 	gatesClaim      = ClaimForm{"gates", "The other gates: {outcomes}."}
 	gateDoubt       = ClaimForm{"gate-doubt", "Doubted: {doubt}. Without this doubt: {outcome}."}
 	gateRemark      = ClaimForm{"gate-remark", ""}
+	trendMemory     = ClaimForm{"trend-memory", "{subject}: {is} of memory at the end of a soak of {time}, {amount} an hour: {verdict}."}
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
-	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no figure is shown to grow by over {share} % in its second half: {steady} of {all} are shown not to."}
+	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no{other} figure is shown to grow by over {share} % in its second half: {steady} of {all} are steady."}
 	growthClaim     = ClaimForm{"growth", "{message}."}
 	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} {add} {amount} a month ({bill})."}
 	moneyOpen       = ClaimForm{"money-undecided", "{scenario}: no difference in money is shown for {subject}: {amount} a month ({bill})."}
-	moneyUnknown    = ClaimForm{"money-unknown", "{scenario}: the money that {subject} {add} is unknown: {reason}."}
+	moneyUnknown    = ClaimForm{"money-unknown", "{scenario}: the money that {subject} {add} is unknown: {reason}.{settle}"}
 	moneyNone       = ClaimForm{"money-none", "{scenario}: nothing can be priced, since no treatment has its added CPU."}
 	failureClaim    = ClaimForm{"failures", "{requests}: {each}."}
 	failuresClaim   = ClaimForm{"failures-arrivals", ""}
@@ -100,20 +99,21 @@ var (
 	besideClaim     = ClaimForm{"beside", "{subject} {use} {amount} beside the program{rate}{idle}{program}."}
 	steadyMore      = ClaimForm{"steady", "{subject} {use} {amount} more without requests; for a request{rate} {program}."}
 	openClaim       = ClaimForm{"undecided", "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}"}
-	noVerdict       = ClaimForm{"no-verdict", "{subject}: {reason}."}
+	noVerdict       = ClaimForm{"no-verdict", "{subject}: {reason}.{settle}"}
 	rankedHead      = ClaimForm{"ranking", "{base} a request needs {amount} of CPU{over}; {does}, least first:"}
 	rankedApart     = ClaimForm{"ranking-differences", "CPU that each adds to a request, least first{over}:"}
 	rankedRates     = ClaimForm{"ranking-rates", "The highest rate {base} is {is} requests/s; the others:"}
 	rankedTimes     = ClaimForm{"ranking-times", "Response times against {base}, least first:"}
+	rankedMemory    = ClaimForm{"ranking-memory", "Memory at the end of a soak of {time}, and its change an hour, the least first:"}
 	rankedMoney     = ClaimForm{"ranking-money", "{scenario}: money that each adds a month, least first ({bill}):"}
-	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}"}
+	rankedRow       = ClaimForm{"ranked", "{subject}: {amount}{times}{against}{alike}"}
 	rankedMore      = ClaimForm{"ranked-more", "{more} more are below"}
 	medianMoves     = ClaimForm{"median", "The {name} goes from {was}{unit} to {is}{unit}, by {sign}{amount}."}
 	medianOpen      = ClaimForm{"median-undecided", "No difference in the {name} is shown{ratio}."}
 	memoryClaim     = ClaimForm{"memory", "Memory {name}: {amount} {more}{grows}."}
 	timeClaim       = ClaimForm{"time", "{subject} {add} {amount} {from} the {name}: {was}{unit} {base}, {is}{unit} {with}."}
 	timeOpen        = ClaimForm{"time-undecided", "{subject}: no difference in the {name} is shown{ratio}: {was}{unit} {base}, {is}{unit} {with}.{settle}"}
-	timeNone        = ClaimForm{"time-no-verdict", "{subject}: the {name} is {was}{unit} {base}, {is}{unit} {with}. {reason}."}
+	timeNone        = ClaimForm{"time-no-verdict", "{subject}: the {name} is {was}{unit} {base}, {is}{unit} {with}. {reason}.{settle}"}
 	rateMoved       = ClaimForm{"highest-rate", "With {subject} the highest rate is {change}: {is} requests/s{instead}{objective}."}
 	rateOpen        = ClaimForm{"highest-rate-undecided", "With {subject} the highest rate is {is} requests/s{instead}{objective}: {change}.{settle}"}
 	acrossMoved     = ClaimForm{"across", "{subject}: the {name} is {verdict}: {is}{unit}, before {was}{unit} ({change})."}
@@ -201,7 +201,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 	switch {
 	case c.Difference == nil || c.Verdict == compare.Insufficient:
 		x.Form, x.Reason, x.short = forms.none, insufficientWords(v.r, c, ""), "no verdict"
-		words["reason"], words["change"] = capital(x.Reason), x.Reason
+		words["reason"], words["change"], words["settle"] = capital(x.Reason), x.Reason, v.cure(c)
 	case !isShown(c.Verdict):
 		x.short = "no difference shown" + ratioText(c.Ratio)
 		words["settle"], words["change"] = v.settle(c), "no difference is shown"+ratioText(c.Ratio)
@@ -212,6 +212,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 		x.Form, x.Amount, x.OfRatio, x.short, x.size = forms.shown, c.Difference, false, signedWithin(*c.Difference, q), c.Difference.Estimate
 		words["amount"], words["sign"] = amountWithin(*c.Difference, q), map[bool]string{true: "-", false: "+"}[x.size < 0]
 	}
+	x.values = v.byBlock(tr.ID, figureOf(c.Metric))
 	if growth := growingApart(v.r, c); growth != "" {
 		words["grows"] = ", " + growth
 	}
@@ -271,7 +272,7 @@ func Claims(r *answer.Report) []Claim {
 // connections or after targets. A ranking is one result with its rows.
 func afterFirst(rest []Claim) (n int) {
 	results := 1
-	if len(rest) > 1 && slices.Contains([]ClaimForm{medianMoves, medianOpen, changeDropped, targetClaim, targetMissed, targetOpen, targetsMet}, rest[0].Form) {
+	if len(rest) > 1 && slices.Contains([]ClaimForm{trendMemory, medianMoves, medianOpen, changeDropped, targetClaim, targetMissed, targetOpen, targetsMet}, rest[0].Form) {
 		results = 2
 	}
 	for n < len(rest) && (results > 0 || rest[n].isRow()) {
@@ -329,8 +330,7 @@ func (v view) settle(c compare.Comparison) string {
 	if minutes == 0 {
 		return ""
 	}
-	file := printable.ShellWord(filepath.Join(v.r.Directory, result.ExperimentFile))
-	return fmt.Sprintf(" About %s would %s: `tare run %s --set blocks=%d`.", printable.Counted(minutes, "minute"), does, file, blocks)
+	return fmt.Sprintf(" About %s would %s: `%s`.", printable.Counted(minutes, "minute"), does, RunCommand(v.r.Directory, []string{fmt.Sprintf("blocks=%d", blocks)}))
 }
 
 // minutesOf is the time that a number of blocks takes, 0 if unknown.

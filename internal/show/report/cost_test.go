@@ -38,6 +38,10 @@ func TestTextOfCosts(t *testing.T) {
 // The first line has the money with its interval, or why it has none.
 func TestMoneyInWords(t *testing.T) {
 	r := reportOf(t, small(nil))
+	r.Directory = "runs/x"
+	for _, tr := range r.Treatments {
+		tr.Factors["rate"] = 1000.0
+	}
 	r.Cost = &answer.Cost{Prices: answer.Prices{Currency: "USD", Scenarios: []answer.Scenario{{Name: "today", Rate: 1000}}}}
 	added := func(money, cores *stats.Interval, how string) answer.ScenarioCost {
 		return answer.ScenarioCost{Scenario: "today", Treatment: "envoy", Bill: answer.AddedBill, Money: money, Cores: cores, How: how}
@@ -52,12 +56,19 @@ func TestMoneyInWords(t *testing.T) {
 		"today: envoy adds 420 USD a month (added in all; no interval: 4 trials).":                      {[]answer.ScenarioCost{added(&stats.Interval{Estimate: 420}, interval(10, 1), "")}, &answer.Price{}},
 		"today: the money that envoy adds is unknown: memory has a price (gib) and was not measured.":   {[]answer.ScenarioCost{added(nil, interval(10, 1), "")}, &answer.Price{}},
 		"today: the money that envoy adds is unknown: of the baseline: 50/s per copy was not measured.": {[]answer.ScenarioCost{added(nil, nil, "of the baseline: unknown: 50/s per copy was not measured")}, nil},
-		"today: nothing can be priced, since no treatment has its added CPU.":                           {nil, nil},
+		"today: the money that envoy adds is unknown: 50/s per copy was not measured. Measure it: `tare run runs/x/experiment.yaml --set 'factors.rate=[50, 1000]'`.": {
+			[]answer.ScenarioCost{{Scenario: "today", Treatment: "envoy", Bill: answer.AddedBill, Unmeasured: 50, How: "unknown: 50/s per copy was not measured"}}, nil},
+		"today: nothing can be priced, since no treatment has its added CPU.": {nil, nil},
 	} {
 		r.Cost.Scenarios, r.Cost.Prices.GiB = c.cost, c.gib
 		if got := Claims(r)[0].Sentence; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+	r.Treatments[slices.IndexFunc(r.Treatments, func(tr compare.Treatment) bool { return tr.ID == "envoy" })].Sidecars = 2
+	r.Cost.Scenarios, r.Cost.Prices.GiB = []answer.ScenarioCost{added(interval(420, 12), interval(10, 1), "")}, &answer.Price{}
+	if got, want := Claims(r)[0].Sentence, "today: two envoy sidecars add 420 ±12 USD a month (added in all)."; got != want {
+		t.Errorf("of both sidecars: got %q, want %q", got, want)
 	}
 }
 

@@ -262,7 +262,7 @@ func writeJUnit(w io.Writer, r *answer.Report) error {
 
 // decisionLines are a gate in a few lines: the outcome, the change, the A/A pair.
 func decisionLines(v view, d compare.Decision) []string {
-	lines := []string{gateOf(v, d, "").Sentence, fmt.Sprintf("After %d of at most %s%s.", d.Pairs, printable.Counted(d.Max, "pair"), map[bool]string{true: ", the last look"}[d.Last])}
+	lines := []string{gateOf(v, d, "").Sentence, capital(pairsWords([]compare.Decision{d})) + "."}
 	for _, doubt := range d.Doubts {
 		lines = append(lines, fmt.Sprintf("Warning %s. Without this doubt: %s.", named(v, doubt), d.Doubted))
 	}
@@ -310,6 +310,9 @@ func lostLines(v view, lost []compare.LostPair) []string {
 		line := fmt.Sprintf("No pair from %s: %s", words, figures.Cause(l.Reason))
 		if l.Message != "" {
 			line += fmt.Sprintf(" (%s: %s)", nameOf(v, l.Treatment), strings.TrimRight(shortened(l.Message, maxReason), "."))
+		}
+		if i := slices.IndexFunc(v.r.Warnings, func(w figures.Warning) bool { return w.Code == l.Reason && w.Hint != "" }); i >= 0 {
+			line += ". For one: " + v.r.Warnings[i].Hint
 		}
 		lines = append(lines, line+".")
 	}
@@ -464,6 +467,9 @@ func pairsWords(decisions []compare.Decision) string {
 	d := decisions[0]
 	if slices.ContainsFunc(decisions, func(o compare.Decision) bool { return o.Pairs != d.Pairs || o.Max != d.Max }) {
 		return ""
+	}
+	if d.Last {
+		return fmt.Sprintf("at the end of the run: %d of at most %s", d.Pairs, printable.Counted(d.Max, "pair"))
 	}
 	return fmt.Sprintf("after %d of at most %s", d.Pairs, printable.Counted(d.Max, "pair"))
 }

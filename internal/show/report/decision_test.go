@@ -147,7 +147,7 @@ func TestDecisionWithoutPairs(t *testing.T) {
 	for _, c := range []struct {
 		pairs int
 		want  string
-	}{{3, "After 3 of at most 3 pairs"}, {0, "undecided: envoy-b against envoy-a.\nAfter 0 of at most 3 pairs"}} {
+	}{{3, "At the end of the run: 3 of at most 3 pairs"}, {0, "undecided: envoy-b against envoy-a.\nAt the end of the run: 0 of at most 3 pairs"}} {
 		pairs, want := c.pairs, c.want
 		if d := &r.Decisions[0]; pairs == 0 {
 			d.A, d.B, d.Change, d.Control, d.Pairs = nil, nil, nil, nil, 0
@@ -159,6 +159,12 @@ func TestDecisionWithoutPairs(t *testing.T) {
 			t.Errorf("%d pairs:\n%s", pairs, got)
 		}
 	}
+	d := &r.Decisions[0]
+	d.Lost = []compare.LostPair{{Block: 2, Treatment: "envoy-b", Reason: "rate-missed", Message: "400 of 450 requests"}}
+	r.Warnings = append(r.Warnings, figures.Warning{Code: "rate-missed", Hint: "lower the rate"})
+	var b bytes.Buffer
+	must.OK(t, f.Write(&b, r))
+	must.Contain(t, b.String(), "No pair from block 2: fewer answers than the rate (envoy-b: 400 of 450 requests). For one: lower the rate.")
 }
 
 // The comment has the outcome first and the report folded. A field that only B has does not get a list of its own.

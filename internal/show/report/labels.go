@@ -195,11 +195,14 @@ func (l labels) name(tr compare.Treatment) string {
 	return strings.TrimSuffix(first+" ("+strings.Trim(strings.Join(rest, ", "), ", ")+")", " ()")
 }
 
-// Warnings are the warnings of a report, with treatments by name. JSON has their identifiers.
+// Warnings are the warnings of a report, with treatments by name, and commands that name its experiment. JSON has identifiers and FILE.
 func Warnings(r *answer.Report) []figures.Warning {
 	v, all := newView(r), slices.Clone(r.Warnings)
 	for i := range all {
 		all[i].Message = named(v, all[i].Message)
+		if r.Directory != "" {
+			all[i].Hint = strings.ReplaceAll(all[i].Hint, "tare run FILE", RunCommand(r.Directory, nil))
+		}
 	}
 	return all
 }

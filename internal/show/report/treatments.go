@@ -166,7 +166,7 @@ func timeClaims(v view) (claims []Claim) {
 			}
 		}
 	}
-	return append(ranking(all, func(all []row) Claim {
+	return append(v.ranking(all, func(all []row) Claim {
 		return Claim{Form: rankedTimes, Subject: all[0].Baseline}.fill(sentenceWords{"base": all[0].base})
 	}), claims...)
 }
@@ -245,14 +245,38 @@ func (v view) requests() []string {
 	return slices.Compact(all)
 }
 
-// trendClaims are the trends at the end of a soak in one claim: changes, or else the steady ones.
+// soakMemory is the memory of the data planes at the end of a soak with its slope, or the whole memory if there is none.
+func soakMemory(v view) (all []row) {
+	for _, part := range []string{string(metric.Data), "total"} {
+		for _, x := range v.r.Trends {
+			tr, q := v.treatment(x.Treatment), quantityOf(x.Metric)
+			if x.Metric != metric.Of(metric.Memory, part) || x.Last == 0 || tr.Control {
+				continue
+			}
+			c := Claim{Form: trendMemory, Subject: x.Treatment, Metric: x.Metric, Relation: compare.Verdict(x.Verdict), Amount: &x.PerHour, Unit: x.Unit + " an hour"}
+			is, slope := short(x.Last*q.scale, mostDigits)+q.unitText(), signedWithin(x.PerHour, q)
+			all = append(all, row{size: x.PerHour.Estimate, short: is + ", " + slope + ", " + string(x.Verdict), name: v.label.describe(tr.Factors),
+				Claim: c.fill(sentenceWords{"subject": sidecarsOf(v, tr, v.subject(tr)), "is": is, "time": soakLength(v.r), "amount": slope, "verdict": string(x.Verdict)})})
+		}
+		if all != nil {
+			break
+		}
+	}
+	return all
+}
+
+// trendClaims are the trends at the end of a soak: the memory for which it is run, and the other changes, or else the steady ones.
 func trendClaims(v view) []Claim {
 	var changing, steady []Claim
+	memory := soakMemory(v)
 	for _, x := range v.r.Trends {
 		c := Claim{Subject: x.Treatment, Metric: x.Metric, Relation: compare.Verdict(x.Verdict), Amount: &x.PerHour, Unit: x.Unit + " an hour",
 			Sentence: fmt.Sprintf("%s of %s is %s", metricName(x.Metric), v.label.describe(v.treatment(x.Treatment).Factors), x.Verdict)}
 		switch x.Verdict {
 		case answer.StillGrowing, answer.StillFalling:
+			if slices.ContainsFunc(memory, func(m row) bool { return m.Subject == x.Treatment && m.Metric == x.Metric }) {
+				continue
+			}
 			if part, _ := metric.PartOf(metric.Memory, x.Metric); part == "total" && len(changing) > 0 {
 				continue // its planes are named
 			}
@@ -266,10 +290,12 @@ func trendClaims(v view) []Claim {
 		return nil
 	}
 	words := sentenceWords{"time": soakLength(v.r), "changing": strings.Join(firstOf(sentencesOf(changing), 3), "; "), "share": rough(100 * compare.VisibleGrowth), "steady": fmt.Sprint(len(steady)), "all": printable.Counted(len(v.r.Trends), "trend")}
+	words["other"] = map[bool]string{true: " other"}[memory != nil]
+	all := v.ranking(memory, func([]row) Claim { return Claim{Form: rankedMemory}.fill(words) })
 	if changing == nil {
-		return []Claim{Claim{Form: trendNone, Of: steady}.fill(words)}
+		return append(all, Claim{Form: trendNone, Of: steady}.fill(words))
 	}
-	return []Claim{Claim{Form: trendClaim, Of: changing}.fill(words)}
+	return append(all, Claim{Form: trendClaim, Of: changing}.fill(words))
 }
 
 // trendsSection has the trends of a soak. A short text leaves out the parts of a treatment that do not change.

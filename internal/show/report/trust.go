@@ -220,7 +220,7 @@ func trustClaims(v view, doubted bool) []Claim {
 	for _, c := range []struct {
 		form          ClaimForm
 		metric, words string
-	}{{withheldClaim, answerMedian, withheldCure(v.r)}, {smallestClaim, answerCost, SmallestWords(v.r)}} {
+	}{{withheldClaim, answerCost, capital(withheld(v.r, answerCost, "CPU per request"))}, {withheldClaim, answerMedian, withheldCure(v.r)}, {smallestClaim, answerCost, SmallestWords(v.r)}} {
 		if c.words != "" {
 			all = append(all, Claim{Form: c.form, Metric: c.metric}.fill(sentenceWords{"words": c.words}))
 		}
@@ -255,12 +255,15 @@ func aboutCPU(v view) bool {
 
 // WithheldTimes are the response times that no figure has: "response times of 60 trials are withheld: the generator
 // sent late". It is "" if there are none.
-func WithheldTimes(r *answer.Report) string {
+func WithheldTimes(r *answer.Report) string { return withheld(r, answerMedian, "response times") }
+
+// withheld is [WithheldTimes] of a metric with its name.
+func withheld(r *answer.Report, metricName, name string) string {
 	for _, w := range r.Warnings {
-		if !w.Withholds || len(w.Metrics) == 0 || !concernsMetric(w, answerMedian) {
+		if !w.Withholds || len(w.Metrics) == 0 || !concernsMetric(w, metricName) {
 			continue
 		}
-		without := lists.Count(r.Trials, func(t figures.Trial) bool { _, known := t.Metrics[answerMedian]; return t.Valid && !known })
+		without := lists.Count(r.Trials, func(t figures.Trial) bool { _, known := t.Metrics[metricName]; return t.Valid && !known })
 		of := fmt.Sprintf("%d of %s", without, printable.Counted(r.Count.Planned, "trial")) // as the trials that count
 		switch without {
 		case 0:
@@ -268,7 +271,7 @@ func WithheldTimes(r *answer.Report) string {
 		case r.Count.Planned:
 			of = "all trials"
 		}
-		return fmt.Sprintf("response times of %s are withheld: %s", of, figures.Cause(w.Code))
+		return fmt.Sprintf("%s of %s %s withheld: %s", name, of, map[bool]string{true: "are", false: "is"}[metricName == answerMedian], figures.Cause(w.Code))
 	}
 	return ""
 }
@@ -276,7 +279,7 @@ func WithheldTimes(r *answer.Report) string {
 // withheldCure is [WithheldTimes] as a sentence, with what would bring them.
 func withheldCure(r *answer.Report) string {
 	words := capital(WithheldTimes(r))
-	for _, w := range r.Warnings {
+	for _, w := range Warnings(r) {
 		if w.Withholds && w.Hint != "" && words != "" && strings.HasSuffix(words, figures.Cause(w.Code)) {
 			return words + ". For them: " + w.Hint
 		}
@@ -292,7 +295,7 @@ func TrialsUsed(r *answer.Report) string {
 
 func trialsUsed(r *answer.Report, doubted bool) string {
 	n := r.Count
-	doubted = doubted || WithheldTimes(r) != ""
+	doubted = doubted || WithheldTimes(r)+withheld(r, answerCost, "") != ""
 	switch {
 	case n.Used == n.Planned && n.Used == 1 && !doubted:
 		return "The trial is valid"

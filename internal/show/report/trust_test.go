@@ -117,6 +117,41 @@ func TestDoubtIsAboutTheResult(t *testing.T) {
 	}
 }
 
+// A result without a verdict has the command that brings one, and the trials without the figure are counted.
+func TestCureOfWithheldCPU(t *testing.T) {
+	deferred := figures.Warning{Code: "work-deferred", Withholds: true, Metrics: []string{metric.CPUPerRequest}, Hint: "have a longer warm-up: `tare run FILE --set phases.warmup=9s`"}
+	r := &answer.Report{Method: compare.Paired, Directory: "runs/x", Count: compare.Count{Planned: 8, Used: 8, Blocks: 4}, Warnings: []figures.Warning{deferred},
+		Treatments:  []compare.Treatment{{ID: "none", Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", Baseline: "none", Factors: plan.Factors{"mesh": "envoy"}}},
+		Comparisons: []compare.Comparison{{Treatment: "envoy", Baseline: "none", Metric: answerCost, Verdict: compare.Insufficient}}}
+	for block := 1; block <= 4; block++ {
+		of := figures.Trial{Treatment: "none", Block: block, Valid: true, Metrics: map[string]float64{answerCost: 100}}
+		r.Trials = append(r.Trials, of)
+		if of.Treatment = "envoy"; block > 2 {
+			of.Metrics, of.Warnings = nil, []figures.Warning{deferred}
+		}
+		r.Trials = append(r.Trials, of)
+	}
+	want := []string{"envoy: no verdict on CPU per request: 2 of 4 blocks withheld: requests defer work. For a verdict: have a longer warm-up: `tare run runs/x/experiment.yaml --set phases.warmup=9s`.",
+		"8 of 8 trials used. CPU per request of 2 of 8 trials is withheld: requests defer work."}
+	if got := Answer(r); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// A soak begins with the memory of the sidecars and its slope, also where it grows by little.
+func TestSoakBeginsWithMemory(t *testing.T) {
+	memory := metric.Of(metric.Memory, string(metric.Data))
+	r := &answer.Report{Method: compare.Paired, Confidence: 0.95, Count: compare.Count{Planned: 2, Used: 2, Blocks: 1},
+		Treatments: []compare.Treatment{{ID: "none", N: 1, Factors: plan.Factors{"mesh": "none"}}, {ID: "envoy", N: 1, Baseline: "none", Sidecars: 2, Factors: plan.Factors{"mesh": "envoy"}}},
+		Trials:     []figures.Trial{{Treatment: "envoy", Trends: []figures.Trend{{Metric: memory, Points: [][2]float64{{0, 61}, {58, 61.3}}}}}},
+		Trends:     []answer.Trend{{Treatment: "none", Metric: answerMedian, Verdict: answer.Steady}, {Treatment: "envoy", Metric: memory, Last: 61.27, PerHour: *interval(22, 18), Verdict: answer.Growing}}}
+	want := []string{"Two envoy sidecars: 61.3 MiB of memory at the end of a soak of 1m, +22 ±18 MiB an hour: growing.",
+		"At the end of a soak of 1m no other figure is shown to grow by over 2.0 % in its second half: 1 of 2 trends are steady."}
+	if got := Answer(r); len(got) < 2 || !slices.Equal(got[:2], want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // A treatment without a valid trial is named: its absence is no result.
 func TestUnmeasured(t *testing.T) {
 	s := small(func(r *result.Record) {

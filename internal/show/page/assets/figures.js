@@ -91,16 +91,17 @@ globalThis.tareFigures = function (Plot, content) {
     for (const metric of words.shown) {
       const m = metrics.get(metric);
       if (!m) continue;
-      const ratios = metric === families.capacity; // as the first sentence has it
+      const gateOf = (c) => report.decisions?.find((d) => d.unit === "%" && d.change && d.metric === metric && d.treatment === c.treatment && d.baseline === c.baseline);
+      const ratios = metric === families.capacity || report.comparisons.some((c) => c.metric === metric && gateOf(c)); // as the first sentence has it
       const data = [], unit = ratios ? "%" : m.unit, k = ratios ? 100 : m.scale;
       report.comparisons.forEach((c, i) => {
-        const by = of(c, ratios);
+        const gate = gateOf(c)?.change, by = gate ? { estimate: gate.estimate / 100, low: gate.low / 100, high: gate.high / 100 } : of(c, ratios);
         if (c.metric !== metric || c.control || !by) return;
         if (by.estimate === 0 && !known(by.low)) return; // zero against zero
         const w = words.comparisons[i];
         const noise = of(report.floor.find((f) => f.metric === metric && of(f, ratios) && treatments.get(f.treatment)?.baseline === c.baseline), ratios);
         data.push({
-          row: c.treatment, left: name(c.treatment), right: within(w.difference, w.interval),
+          row: c.treatment, left: name(c.treatment), right: ratios && !gate && metric !== families.capacity ? within(w.ratio, w.ratioInterval) : within(w.difference, w.interval),
           estimate: by.estimate * k, low: by.low * k, high: by.high * k, agrees: ratios || w.interval !== "", // otherwise the interval contradicts the verdict, which is of another
           noiseLow: noise?.low * k, noiseHigh: noise?.high * k,
           note: c.verdict === "higher" || c.verdict === "lower" ? "" : w.verdict,
