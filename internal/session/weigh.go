@@ -548,9 +548,12 @@ func differingNames(a, b []string) [2]string {
 	var names, whole [2]string
 	for i, words := range [][]string{a, b} {
 		apart := words[from : len(words)-to]
-		for _, word := range apart[:min(len(apart), 2)] {
+		for j, word := range apart[:min(len(apart), 2)] {
 			short := filepath.Base(word)
 			names[i] += "-" + strings.TrimSuffix(short, filepath.Ext(short))
+			if other := [][]string{b, a}[i]; from+j < len(other)-to {
+				word = differingTail(word, other[from+j])
+			}
 			whole[i] += "-" + word
 		}
 		names[i], whole[i] = label(names[i]), label(whole[i])
@@ -562,6 +565,17 @@ func differingNames(a, b []string) [2]string {
 		return whole
 	}
 	return names
+}
+
+// differingTail is the end of a path from the part on that another path has not: base/bin/server of /tmp/base/bin/server, beside bin/server.
+func differingTail(path, other string) string {
+	x, y := strings.Split(filepath.Clean(path), "/"), strings.Split(filepath.Clean(other), "/")
+	last := func(parts []string, n int) []string { return parts[max(0, len(parts)-n):] }
+	n := 1
+	for n < max(len(x), len(y)) && slices.Equal(last(x, n), last(y, n)) {
+		n++
+	}
+	return strings.Join(last(x, n), "/")
 }
 
 // label makes a DNS label of a name.
