@@ -94,7 +94,7 @@ phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `, python)
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	r, _ := carriedOut(t, file)
+	r, _ := undisturbed(t, file)
 	for _, c := range []struct {
 		treatment, metric string
 		planted           float64

@@ -69,6 +69,8 @@ type Decision struct {
 	Far bool `json:"far,omitempty"`
 	// OneSide: the blocks are all on one side of the limit, by more than chance (sign test).
 	OneSide bool `json:"oneSide,omitempty"`
+	// Timed: a time ends the run, and not its number of blocks alone.
+	Timed bool `json:"-"`
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
@@ -111,7 +113,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 		}
 		d.Treatment, d.Factors, d.Baseline = w.treatment.ID, w.treatment.Factors, w.treatment.Baseline
 		d.MorePairs = morePairs(distance, d.Pairs)
-		d.Minutes = float64(d.MorePairs) * blockTime(run).Minutes()
+		d.Minutes, d.Timed = float64(d.MorePairs)*blockTime(run).Minutes(), run.File.Decide.Within > 0
 		for _, t := range run.Plan.Treatments {
 			if t.Control && t.Baseline == w.treatment.Baseline {
 				control, _ := w.judge(run, t.ID, t.Baseline, trials)
