@@ -173,6 +173,9 @@ var documented = map[string]done{
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare weigh --gateway nginx --gateway envoy --gateway haproxy -- ./server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
+	"tare weigh --gateway './my-proxy {listen} {upstream}' -- ./server {port}": {
+		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
+	"tare weigh --gateway nginx --config nginx.conf -- ./server {port}": {by: "TestWeighOfGateways"},
 	"tare weigh --gateway nginx --path /v1/chat/completions --data '{\"model\": \"tare\", \"stream\": true}' -- tare-agent completions --listen 127.0.0.1:{port}": {
 		instead: "tare weigh --plain --time 15s --rate 20 --gateway 'python3 examples/proxy.py {listen} {upstream}' --path /v1/chat/completions --data '{\"stream\": true}' -- tare-agent completions --listen 127.0.0.1:{port} | grep 'gap between messages'"},
 	"tare weigh --sidecar 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}": {
@@ -200,6 +203,7 @@ var documented = map[string]done{
 		instead: "tare forecast --graph examples/graphs/shop.yaml --rate 300 2>&1 | grep -q 'tare run examples/quickstart.yaml'"},
 	"tare import fortio examples/fortio --out runs/fortio --report":             {quick: true},
 	"tare ab -- ./old build -- ./new build":                                     {by: "TestABOfEndingPrograms"},
+	"tare ab -- ./old.test -test.bench . -- ./new.test -test.bench .":           {by: "TestABOfGoBenchmarks"},
 	"tare weigh --prefix 'strace -f -o /dev/null' -- gzip -kf big.json":         {by: "TestWeighOfEndingProgram"},
 	"tare weigh --beside 'fluent-bit -c fluent.conf' -- ./server --port {port}": {by: "TestWeighOfVariants"},
 	"tare ab --mesh envoy --program ./old --program ./new":                      {add: "--plain --max-time 2m --undecided pass --gate 'cpu_us_per_request/data < +1000%'"},
@@ -259,14 +263,15 @@ var documented = map[string]done{
 	"tare report --attribution great-sidecar-debate":                                              {instead: "tare report runs/debate --attribution great-sidecar-debate", quick: true},
 	"tare report runs/debate --method as-published":                                               {quick: true},
 
-	"tare cluster rbac --subject user:jo | kubectl apply -f -":                                                                  {instead: "tare cluster rbac --subject user:jo"},
-	"tare cluster rbac --namespace bench --subject serviceaccount:ci/tare":                                                      {},
-	"tare load http://127.0.0.1:8080/ --rate 1000 --duration 10s --connections 16":                                              {add: "--duration 1s"},
-	"tare load http://127.0.0.1:18080/ --find-max 'p90 < 500ms, errors < 0.1%' -z 4s":                                           {by: "TestFindMax"},
-	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data @message.bin -r 200":                                                 {by: "TestLoadGRPC"},
-	`tare load tcp://127.0.0.1:6379 --data $'PING\r\n' --expect-body $'+PONG\r\n' -r 500`:                                       {by: "TestLoadTCP"},
-	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' -- redis-server --port {port} --protected-mode no`: {by: "TestRedisBehindProxies"},
-	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                                    {by: "TestLoadWebSocket"},
+	"tare cluster rbac --subject user:jo | kubectl apply -f -":                                                                                                        {instead: "tare cluster rbac --subject user:jo"},
+	"tare cluster rbac --namespace bench --subject serviceaccount:ci/tare":                                                                                            {},
+	"tare load http://127.0.0.1:8080/ --rate 1000 --duration 10s --connections 16":                                                                                    {add: "--duration 1s"},
+	"tare load http://127.0.0.1:18080/ --find-max 'p90 < 500ms, errors < 0.1%' -z 4s":                                                                                 {by: "TestFindMax"},
+	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data @message.bin -r 200":                                                                                       {by: "TestLoadGRPC"},
+	`tare load tcp://127.0.0.1:6379 --data $'PING\r\n' --expect-body $'+PONG\r\n' -r 500`:                                                                             {by: "TestLoadTCP"},
+	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' --gateway haproxy -- redis-server --port {port}`:                                         {by: "TestRedisBehindProxies"},
+	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' --gateway haproxy --gateway envoy-tcp -- redis-server --port {port} --protected-mode no`: {by: "TestRedisBehindProxies"},
+	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                                                                          {by: "TestLoadWebSocket"},
 
 	"tare mesh list":                          {},
 	"tare mesh install istio --profile ha":    {not: "TestKubernetesIstioCommands installs the default profile: three replicas need three nodes"},

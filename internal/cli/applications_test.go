@@ -50,11 +50,11 @@ while True:
     time.sleep(0.018)
 `
 
-// sampler interrupts a program 20 times a second.
+// sampler interrupts a program as many times a second as its second argument is.
 const sampler = `import os, signal, sys, time
 while True:
     os.kill(int(sys.argv[1]), signal.SIGUSR1)
-    time.sleep(0.05)
+    time.sleep(1 / float(sys.argv[2]))
 `
 
 // plantedPrograms writes the programs, and returns their directory and the interpreter.
@@ -71,7 +71,7 @@ func plantedPrograms(t *testing.T) (dir, python string) {
 }
 
 // Work that a variable adds is CPU of the program, and the work of a process beside it is CPU of the data plane. One that
-// attaches costs the program CPU, too.
+// attaches costs the program CPU, too: 5, 20 and 40 % more.
 func TestApplicationVariants(t *testing.T) {
 	dir, python := plantedPrograms(t)
 	file := filepath.Join(dir, "variants.yaml")
@@ -79,11 +79,13 @@ func TestApplicationVariants(t *testing.T) {
 kind: Experiment
 metadata: {name: variants}
 applications:
-  plain: {command: [%q, server.py, "${port}"]}
-  slow: {from: plain, prefix: [nice, -n, "0"], env: {WORK: "500"}}
+  plain: {command: [%q, server.py, "${port}"], env: {WORK: "1500"}}
+  slow: {from: plain, prefix: [nice, -n, "0"], env: {WORK: "2000"}}
   beside: {from: plain, beside: [{name: burner, command: [%[1]q, burner.py]}]}
-  attached: {from: plain, beside: [{name: sampler, command: [%[1]q, sampler.py, "${app.pid}"]}]}
-factors: {application: [plain, slow, beside, attached], rate: [200], connections: [4]}
+  attached-5: {from: plain, beside: [{name: sampler, command: [%[1]q, sampler.py, "${app.pid}", "5"]}]}
+  attached-20: {from: plain, beside: [{name: sampler, command: [%[1]q, sampler.py, "${app.pid}", "20"]}]}
+  attached-40: {from: plain, beside: [{name: sampler, command: [%[1]q, sampler.py, "${app.pid}", "40"]}]}
+factors: {application: [plain, slow, beside, attached-5, attached-20, attached-40], rate: [200], connections: [4]}
 load: {arrivals: constant}
 order: interleaved
 control: false
@@ -92,18 +94,20 @@ phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `, python)
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
-	r, _ := carriedOut(t, file)
+	r, _ := undisturbed(t, file)
 	for _, c := range []struct {
 		treatment, metric string
 		planted           float64
 	}{
 		{"slow", "cpu_us_per_request/app", 500},
-		{"beside", "cpu_us_per_request/data", 500},  // 0.1 processors for 200 requests a second
-		{"attached", "cpu_us_per_request/app", 400}, // 20 times 4 ms
+		{"beside", "cpu_us_per_request/data", 500},    // 0.1 processors for 200 requests a second
+		{"attached-5", "cpu_us_per_request/app", 100}, // 5 times 4 ms, for 200 requests of about 2000 µs
+		{"attached-20", "cpu_us_per_request/app", 400},
+		{"attached-40", "cpu_us_per_request/app", 800},
 	} {
 		d := differenceOf(t, r, c.treatment, c.metric).Difference
 		t.Logf("%s: %s +%.0f [%.0f, %.0f]", c.treatment, c.metric, d.Estimate, *d.Low, *d.High)
-		if *d.High < 0.9*c.planted || d.Estimate > 1.5*c.planted {
+		if *d.High < 0.9*c.planted || *d.Low > 1.2*c.planted {
 			t.Errorf("%s: measured %.0f [%.0f, %.0f] µs, planted %.0f", c.treatment, d.Estimate, *d.Low, *d.High, c.planted)
 		}
 	}

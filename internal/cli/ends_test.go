@@ -161,6 +161,28 @@ func TestEndingProgramMistakes(t *testing.T) {
 	}
 }
 
+// Programs that print Go's benchmark format have a figure and a gate for each benchmark: one is 20 % slower, the other is not.
+func TestABOfGoBenchmarks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs an experiment")
+	}
+	t.Parallel()
+	programs(t)
+	prints := func(decode int) []string { // the last digits of the process's number are noise
+		return []string{"sh", "-c", fmt.Sprintf("n=$(($$ %% 20)); echo 'pkg: a.test/x'; echo \"BenchmarkEncode-2 500 $((1000+n)) ns/op\"; echo \"BenchmarkDecode-2 500 $((%d+n)) ns/op\"; echo PASS", decode)}
+	}
+	text, log, code := tareIn(t, t.TempDir(), endingPrograms(prints(2000), prints(2400), "--max-time", "2m",
+		"--gate", "benchmark_time/Encode-2 < +10%", "--gate", "benchmark_time/Decode-2 < +10%")...)
+	for _, want := range []string{"“time, Decode-2 < +10%” is breached: +", "time, Encode-2"} {
+		if code != console.Gate || !strings.Contains(text, want) {
+			t.Errorf("exit code %d, without %q:\n%s%s", code, want, text, log)
+		}
+	}
+	if strings.Contains(text, "Encode-2 < +10%” is breached") {
+		t.Errorf("the equal benchmark is breached:\n%s", text)
+	}
+}
+
 // A prefix of a program that ends, which weigh recognises: it needs no port.
 func TestWeighOfEndingProgram(t *testing.T) {
 	if testing.Short() {

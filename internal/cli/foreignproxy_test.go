@@ -311,10 +311,35 @@ meshes:
 	if low, high := *weight.Low-*plain.High, *weight.High-*plain.Low; high < burnt || low > burnt*1.5 {
 		t.Errorf("measured %.0f to %.0f µs, burnt %.0f", low, high, burnt)
 	}
-	env := []string{"PATH=" + filepath.Dir(redis) + string(filepath.ListSeparator) + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + libraries}
-	stdout, _, code := tareWith(t, dir, env, "weigh", "--plain", "--time", "10s", "--rate", "100", "--protocol", "tcp", "--data", "PING\r\n", "--expect-body", "+PONG\r\n",
-		"--", "redis-server", "--port", "{port}", "--protected-mode", "no", "--save", "")
-	if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, "envoy-tcp") {
-		t.Errorf("weigh: exit code %d\n%s", code, stdout)
+	path := strings.Join([]string{filepath.Dir(redis), filepath.Dir(haproxy), os.Getenv("PATH")}, string(filepath.ListSeparator))
+	for proxies, want := range map[string][]string{"": {"envoy-tcp"}, "--gateway haproxy --gateway envoy-tcp": {"gateway-haproxy", "gateway-envoy-tcp"}} {
+		args := append([]string{"weigh", "--plain", "--time", "10s", "--rate", "100", "--protocol", "tcp", "--data", "PING\r\n", "--expect-body", "+PONG\r\n"}, strings.Fields(proxies)...)
+		stdout, log, code := tareWith(t, dir, []string{"PATH=" + path, "LD_LIBRARY_PATH=" + libraries}, append(args, "--", "redis-server", "--port", "{port}", "--protected-mode", "no", "--save", "")...)
+		for _, name := range want {
+			if code != console.Done && code != console.Incomplete || !strings.Contains(stdout, name) {
+				t.Errorf("weigh %s: exit code %d, without %s:\n%s%s", proxies, code, name, stdout, log)
+			}
+		}
+	}
+}
+
+// A configuration of one's own is that of the shipped nginx: without keep-alive the first lines have the connections that it opens.
+func TestWeighOfGateways(t *testing.T) {
+	t.Parallel()
+	path, libraries := programtest.Server(t, "nginx")
+	dir := t.TempDir()
+	must.File(t, dir, "nginx.conf", `daemon off;
+pid ${dir}/nginx.pid;
+events {}
+http {
+  access_log off;
+  client_body_temp_path ${dir}/b; proxy_temp_path ${dir}/p; fastcgi_temp_path ${dir}/f; uwsgi_temp_path ${dir}/u; scgi_temp_path ${dir}/s;
+  server { listen ${listen}; location / { proxy_pass http://${upstream}; } } }
+`)
+	env := []string{"PATH=" + filepath.Dir(path) + string(filepath.ListSeparator) + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + libraries}
+	stdout, log, code := tareWith(t, dir, env, "weigh", "--plain", "--time", "10s", "--rate", "100", "--gateway", "nginx", "--config", "nginx.conf",
+		"--", filepath.Join(programs(t), "tare-agent"), "serve", "--listen", "127.0.0.1:{port}")
+	if code != console.Done && code != console.Incomplete || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "Connections that the gateway opens to the application: 1 a request") {
+		t.Errorf("exit code %d:\n%s%s", code, stdout, log)
 	}
 }

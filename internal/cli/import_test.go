@@ -204,6 +204,27 @@ func TestImportOfAnotherGenerator(t *testing.T) {
 	}
 }
 
+// The first lines and the table of an import of Go benchmarks have each benchmark: one takes half as long again.
+func TestImportOfGoBenchmarks(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, encode int) string {
+		text := ""
+		for i := range 5 {
+			text += fmt.Sprintf("pkg: a.test/x\nBenchmarkEncode-2 500 %d ns/op\nBenchmarkDecode-2 500 %d ns/op\nPASS\n", encode+i, 2000+encode*i%5)
+		}
+		return must.File(t, dir, name, text)
+	}
+	text := strings.Join(strings.Fields(must.Get(output(t, "import", "gobench", "--report", "--out", filepath.Join(dir, "run"), file("old.txt", 1002), file("new.txt", 1503)))(t)), " ")
+	if !strings.HasPrefix(text, "new takes more time for Encode-2 than old: +49.9 %") {
+		t.Error(text)
+	}
+	for _, want := range []string{"1510 ns instead of 1000 ns", "No difference in time for Decode-2 is shown between new and old", "time, Encode-2 +501.0 ns"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+}
+
 // An import is a results directory without an experiment.
 func TestAnImportCannotBeRun(t *testing.T) {
 	out := imported(t, "great-sidecar-debate", debatetest.Sequence{Mesh: "linkerd", Rates: []int{60}}.Write(t, t.TempDir()))

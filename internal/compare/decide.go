@@ -69,6 +69,8 @@ type Decision struct {
 	Far bool `json:"far,omitempty"`
 	// OneSide: the blocks are all on one side of the limit, by more than chance (sign test).
 	OneSide bool `json:"oneSide,omitempty"`
+	// Timed: a time ends the run, and not its number of blocks alone.
+	Timed bool `json:"-"`
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
@@ -111,7 +113,7 @@ func (run *Run) Decisions() (all []Decision, err error) {
 		}
 		d.Treatment, d.Factors, d.Baseline = w.treatment.ID, w.treatment.Factors, w.treatment.Baseline
 		d.MorePairs = morePairs(distance, d.Pairs)
-		d.Minutes = float64(d.MorePairs) * blockTime(run).Minutes()
+		d.Minutes, d.Timed = float64(d.MorePairs)*blockTime(run).Minutes(), run.File.Decide.Within > 0
 		for _, t := range run.Plan.Treatments {
 			if t.Control && t.Baseline == w.treatment.Baseline {
 				control, _ := w.judge(run, t.ID, t.Baseline, trials)
@@ -277,7 +279,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		a, b := stats.Mean(baseline), stats.Mean(treatment)
 		d.A, d.B = &a, &b
 	}
-	d.OneSide = onOneSide(changes, limit)
+	d.OneSide = onOneSide(changes, limit, decisionError)
 	hold := w.spending(len(changes), cmp.Or(w.side, decisionError)).Bounds(changes)
 	breach := w.spending(len(changes), w.breach).Bounds(changes)
 	for _, r := range []*stats.Result{&hold, &breach} {
@@ -285,7 +287,7 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	}
 	d.Change = w.shown(hold.Interval)
 	if len(changes) >= experiment.DecideFrom() && hold.Why == stats.NoSpread {
-		d.Why = "all blocks agree to the last digit: the metric is coarser than the difference"
+		d.Outcome, d.Why = w.unvaried(changes, limit, beyond, sign)
 		return d, 0
 	}
 	if !hold.Known() || !breach.Known() {
@@ -313,10 +315,25 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 	return d, distance
 }
 
-// onOneSide reports whether all changes are on one side of a limit, by the sign test, which needs no equal effects.
-func onOneSide(changes []float64, limit float64) bool {
+// unvaried judges changes that are all equal. Those of what a program prints or allocates are exact, and the sign test decides: all looks
+// before had the same changes. Others were read too coarsely.
+func (w gateTest) unvaried(changes []float64, limit, beyond, sign float64) (o Outcome, why string) {
+	m, _ := metric.Lookup(w.gate.Metric)
+	switch {
+	case m.Source != metric.Executions || m.SpeedSensitive:
+		return Undecided, "all blocks agree to the last digit: the metric is coarser than the difference"
+	case sign*(changes[0]-limit) > 0 && onOneSide(changes, limit, w.breach):
+		return Breached, "all blocks agree to the last digit"
+	case sign*(beyond-changes[0]) > 0 && onOneSide(changes, beyond, decisionError) && w.holdsAfter(len(changes)):
+		return Holds, "all blocks agree to the last digit"
+	}
+	return Undecided, "all blocks agree to the last digit, and are too few"
+}
+
+// onOneSide reports whether all changes are on one side of a limit, by the sign test at a level, which needs no equal effects.
+func onOneSide(changes []float64, limit, level float64) bool {
 	beyond := lists.Count(changes, func(c float64) bool { return c > limit })
-	return (beyond == 0 || beyond == len(changes)) && !slices.Contains(changes, limit) && math.Pow(2, -float64(len(changes))) <= decisionError
+	return (beyond == 0 || beyond == len(changes)) && !slices.Contains(changes, limit) && math.Pow(2, -float64(len(changes))) <= level
 }
 
 // dependentError is how many times its estimate the error of a mean may be: with an autocorrelation of 0.8, sqrt(1.8/0.2).

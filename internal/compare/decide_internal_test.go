@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -329,8 +330,30 @@ func TestOnOneSide(t *testing.T) {
 		changes []float64
 		want    bool
 	}{{[]float64{1, 2, 3, 4, 5}, true}, {[]float64{-1, -2, -3, -4, -5}, true}, {[]float64{1, 2, 3, 4}, false}, {[]float64{1, 2, 3, 4, -1}, false}, {[]float64{1, 2, 3, 4, 0}, false}, {[]float64{-1, -2, -3, -4, 0}, false}, {nil, false}} {
-		if got := onOneSide(c.changes, 0); got != c.want {
+		if got := onOneSide(c.changes, 0, decisionError); got != c.want {
 			t.Errorf("%v: %v, want %v", c.changes, got, c.want)
+		}
+	}
+}
+
+// Outputs of a program are the same in all blocks: the sign test decides, with 5 pairs at 5 % and 6 at 2.5 %. Times that agree
+// to the last digit were read too coarsely.
+func TestDecisionsOfEqualChanges(t *testing.T) {
+	for _, c := range []struct {
+		gate   string
+		b      float64 // a is 100
+		pairs  int
+		breach float64
+		want   Outcome
+	}{
+		{"output_size < +1%", 98, 5, 0.05, Holds}, {"output_size < +1%", 100, 5, 0.05, Holds}, {"output_size < +1%", 102, 5, 0.05, Breached},
+		{"output_size < +1%", 102, 5, 0.025, Undecided}, {"output_size < +1%", 102, 6, 0.025, Breached}, {"output_size < +1%", 98, 4, 0.05, Undecided},
+		{"output_size > -1%", 98, 5, 0.05, Breached}, {"output_size < +2KiB", 102, 5, 0.05, Undecided}, {"output_size < +3KiB", 102, 5, 0.05, Holds},
+		{"benchmark_allocs/Read-2 < +1%", 102, 5, 0.05, Breached}, {"wall_time < +1%", 102, 5, 0.05, Undecided},
+	} {
+		w := gateTest{gate: must.Get(ParseGate(c.gate))(t), looks: 8, breach: c.breach}
+		if d, _ := w.decide(slices.Repeat([]float64{c.b}, c.pairs), slices.Repeat([]float64{100}, c.pairs)); d.Outcome != c.want || d.Why == "" && c.pairs > 3 {
+			t.Errorf("%+v: %s, %q", c, d.Outcome, d.Why)
 		}
 	}
 }

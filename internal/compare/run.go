@@ -82,9 +82,10 @@ type File struct {
 		Soak    string              `yaml:"soak"`
 	} `yaml:"phases"`
 	Decide struct {
-		Gates  []string         `yaml:"gates"`
-		Detect experiment.Share `yaml:"detect"`
-		AtEnd  bool             `yaml:"atEnd"`
+		Gates  []string            `yaml:"gates"`
+		Detect experiment.Share    `yaml:"detect"`
+		AtEnd  bool                `yaml:"atEnd"`
+		Within experiment.Duration `yaml:"within"`
 	} `yaml:"decide"`
 }
 

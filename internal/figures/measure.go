@@ -469,11 +469,11 @@ func executionFigures(f *figures, r *result.Record) {
 // causes are the codes of warnings in a few words, for places without a message: "invalid: {words}", "unknown: {words}".
 var causes = map[string]string{
 	// of a trial
-	"failed": "the trial failed", "verify-failed": "a check of the deployment failed", "not-verified": "the deployment was not checked", "verified-with-caution": "a feature is missing",
+	"failed": "the trial failed", "verify-failed": "a check of the deployment failed", "not-verified": "the deployment was not checked", "verified-with-caution": "a check has a caution",
 	"placement-differs": "pods share nodes in another way", "original-runs": "the copied application runs beside its copy", "came-and-went": "containers of others started and ended",
 	"task-died": "a process ended", "task-missing": "a process was missing", "restarted": "a process restarted", "node-lost": "a node was lost", "cluster-lost": "another run took over the cluster",
 	"rate-missed": "fewer answers than the rate", "rate-exceeded": "a backlog from the warm-up", "capacity-unknown": "no rate meets the objective", "capacity-open": "every rate meets the objective",
-	"requests-not-conserved": "requests do not add up", "errors": "too many requests failed", "response-size": "answers of another size", "no-answers": "no request was answered",
+	"requests-not-conserved": "requests do not add up", "errors": "too many failures", "response-size": "answers of another size", "no-answers": "no request was answered",
 	"cpu-impossible": "too little CPU for the answers", "changed-by-hand": "changed by hand", "faults-unjudged": "the generator counts nothing by the second",
 	"generator-late": "the generator sent late", "generator-saturated": "the generator was at its limit", "load-unknown": "the generator left no report",
 	"warm-up-raised": "the warm-up was lengthened", "measure-short": "measured for too short a time", "not-warm": "programs were not warm",

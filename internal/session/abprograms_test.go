@@ -19,6 +19,8 @@ func TestNamesOfPrograms(t *testing.T) {
 		{"env GOGC=50 ./server {port}", "env GOGC=100 ./server {port}", "gogc-50 gogc-100"},
 		{"gzip -1 -k data", "gzip -9 -k data", "gzip-1 gzip-9"},
 		{"/good/server {port}", "./server {port}", "good-server server"},
+		{"/runner/temp/base/bin/server {port}", "./bin/server {port}", "base-bin-server bin-server"},
+		{"/opt/v0.12.16/gojq .", "/opt/v0.12.17/gojq .", "v0-12-16-gojq v0-12-17-gojq"},
 		{"./old build", "./new build", "old new"},
 		{"sh -c 'i=0; loop 20 times'", "sh -c 'i=0; loop 30 times'", "sh-20 sh-30"},
 		{"./a", "./a", " "},

@@ -51,6 +51,10 @@ func otherAnswers(r *answer.Report) (all []Claim) {
 func results(v view) []Claim {
 	boundaries := boundaryClaims(v)
 	decided, gates := executedClaims(v, metric.WallTime, metric.CPUTime, metric.PeakOfExecution), gateClaims(v)
+	if decided == nil && gates == nil { // an import of Go benchmarks has no other figure
+		decided = executedClaims(v, lists.Map(v.r.Executed, func(d compare.Decision) string { return d.Metric })...)
+		slices.SortStableFunc(decided, func(a, b Claim) int { return verdictRank(a.Relation) - verdictRank(b.Relation) })
+	}
 	if gates != nil && gates[0].Amount != nil {
 		decided, gates = gates, decided
 	}

@@ -191,13 +191,18 @@ func gateOf(v view, d compare.Decision, settle string) Claim {
 	return c.fill(words)
 }
 
-// settleWords are the time that would decide an undecided gate: " About 3 more minutes would settle it: `--max-time 12m`."
+// settleWords are the time that would decide an undecided gate: " About 3 more minutes would settle it: `--max-time 12m`." A file without
+// a time has blocks.
 func settleWords(r *answer.Report, d compare.Decision) string {
 	first, last := r.Setup.FirstStart, r.Setup.LastEnd
 	if d.Outcome != compare.Undecided || d.Doubts != nil || d.MorePairs == 0 || first == nil || last == nil {
 		return ""
 	}
-	return fmt.Sprintf(" About %s would settle it: `--max-time %dm`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), int(math.Ceil(last.Sub(*first).Minutes()+d.Minutes)))
+	flag := fmt.Sprintf("--set blocks=%d", d.Max+d.MorePairs)
+	if d.Timed {
+		flag = fmt.Sprintf("--max-time %dm", int(math.Ceil(last.Sub(*first).Minutes()+d.Minutes)))
+	}
+	return fmt.Sprintf(" About %s would settle it: `%s`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), flag)
 }
 
 // mostVariant is the largest number of characters of a definition in a sentence.

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/tare-mesh/tare/internal/answer"
@@ -275,6 +276,20 @@ func TestGatesKeepTheirChange(t *testing.T) {
 					t.Errorf("%s: pairs in\n%s", name, section)
 				}
 			}
+		}
+	}
+}
+
+// An undecided gate needs a longer time, or of a file without one more blocks: 12 planned and 5 more.
+func TestWhatSettlesAGate(t *testing.T) {
+	r := analyzed(t, answertest.AB(0, 12))
+	begin, end := time.Unix(0, 0), time.Unix(600, 0)
+	r.Setup.FirstStart, r.Setup.LastEnd = &begin, &end
+	change := stats.Interval{Estimate: 1}
+	for timed, want := range map[bool]string{true: "About 3 more minutes would settle it: `--max-time 13m`.", false: "About 3 more minutes would settle it: `--set blocks=17`."} {
+		r.Decisions = []compare.Decision{{Gate: "cpu_us_per_request/data < +2%", Metric: "cpu_us_per_request/data", Treatment: "envoy-b", Baseline: "envoy-a", Outcome: compare.Undecided, Unit: "%", Upper: true, Limit: 2, Change: &change, Pairs: 12, Max: 12, MorePairs: 5, Minutes: 2.5, Timed: timed}}
+		if got := strings.Join(report.Answer(r), " "); !strings.Contains(got, want) {
+			t.Errorf("timed %v: %q", timed, got)
 		}
 	}
 }

@@ -294,7 +294,7 @@ func targetWords(expect string) string {
 var quantile = regexp.MustCompile(`^p[0-9.]+$`)
 
 // executedVerbs begin what a program that ends has more or less of.
-var executedVerbs = map[string]string{metric.WallTime: "takes", metric.CPUTime: "uses", metric.PeakOfExecution: "has"}
+var executedVerbs = map[string]string{metric.WallTime: "takes", metric.CPUTime: "uses", metric.PeakOfExecution: "has", metric.BenchmarkTime: "takes"}
 
 // executedSection is a sentence and a few rows about programs that end.
 func executedSection(t text) {
@@ -324,7 +324,7 @@ func executedClaims(v view, metrics ...string) (all []Claim) {
 			case d.Change.Estimate < 0:
 				c.Relation = compare.Lower
 			}
-			words := inWords(nameOf(v, d.Treatment), c.Relation, sentenceWords{"base": nameOf(v, d.Baseline), "does": executedVerbs[name], "name": q.name, "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
+			words := inWords(nameOf(v, d.Treatment), c.Relation, sentenceWords{"base": nameOf(v, d.Baseline), "does": executedVerbs[metric.Base(name)], "name": strings.Replace(q.name, ", ", " for ", 1), "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
 			all = append(all, c.fill(words))
 		}
 	}

@@ -159,7 +159,7 @@ func (v view) shows(c compare.Comparison) bool {
 	if v.o.Metric != "" {
 		return metric.Matches(v.o.Metric, c.Metric)
 	}
-	return v.o.All || slices.Contains(shownMetrics, c.Metric) || slices.Contains(serviceTimes, c.Metric) && serviceOnly(v)
+	return v.o.All || slices.Contains(shownMetrics, c.Metric) || metric.Base(c.Metric) == metric.BenchmarkTime || slices.Contains(serviceTimes, c.Metric) && serviceOnly(v)
 }
 
 // nothing reports whether a comparison has nothing to show: zero against zero.

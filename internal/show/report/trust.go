@@ -33,6 +33,7 @@ var doubts = []doubt{
 	{"throttled", nil, "CPU limits stopped {who} in {trials}: response times contain the pauses."},
 	{"generator-late", aboutCapacity, generatorLimit},
 	{"generator-saturated", aboutCapacity, generatorLimit},
+	{"verified-with-caution", aboutCPU, ""},
 	{"unequal-meshes", aboutCPU, "Unequal work: {lacks}."},
 	{"outlier-block", nil, ""},
 	{"effect-drifts", nil, ""},

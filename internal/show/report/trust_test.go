@@ -27,6 +27,8 @@ func TestMainDoubt(t *testing.T) {
 		{"none that matters", "", "Too few requests for a high percentile", []figures.Warning{few}},
 		{"late, not about a highest rate", "The load generator sent late in 8 of 12 trials: response times may contain its delay.", "The generator sent late", []figures.Warning{late}},
 		{"throttled", "CPU limits stopped load-0/load 45.0 % of the time, echo-0/app 30.1 % of the time in 6 of 12 trials: response times contain the pauses.", "CPU limits stopped containers", []figures.Warning{unequal, throttled}},
+		{"a gateway without keep-alive", "Connections that the gateway opens to the application: 1 a request.", "A check has a caution", []figures.Warning{unequal,
+			{Code: "verified-with-caution", Trials: 4, Message: "connections that the gateway opens to the application: 1 a request"}}},
 		{"unequal", "Unequal work: reference lacks mutual TLS.", "Features differ between meshes", []figures.Warning{few, unequal}},
 		{"the heaviest first", "The treatments were measured one after another: the differences include every other change over that time.", "Measured one after another", []figures.Warning{few, unequal, turns}},
 	} {
