@@ -1,10 +1,18 @@
 package result
 
 import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/metric"
 )
 
@@ -103,4 +111,130 @@ type Bucket struct {
 type Quantile struct {
 	Q  float64 `json:"q"`
 	MS float64 `json:"ms"`
+}
+
+// Slice is one time slice of the measure phase of a trial in a round.
+type Slice struct {
+	load.SliceCount // of own slices, otherwise only its number
+	// Own: the trial had the load.
+	Own bool
+	// Begin and End are the readings of the counters, from the start of the schedule.
+	Begin, End time.Duration
+	CPU        map[metric.Plane]int64 // ns, between them
+}
+
+// sliceColumns are the columns of slices.csv before the columns of the planes.
+var sliceColumns = []string{"slice", "own", "begin_s", "end_s", "intended", "answered", "ok", "overrun", "response_ns"}
+
+// lastEndColumn follows the columns of the planes: files of earlier versions lack it.
+const lastEndColumn = "last_end_s"
+
+// cpuColumn begins the name of a plane's column.
+const cpuColumn = "cpu_ns_"
+
+// Slices writes the slices of the trial.
+func (td *TrialDir) Slices(all []Slice) (err error) {
+	path := td.Path(SlicesFile)
+	f, err := td.Create(SlicesFile)
+	if err != nil {
+		return err
+	}
+	w := csv.NewWriter(f)
+	header := slices.Clone(sliceColumns)
+	for _, p := range metric.Planes() {
+		header = append(header, cpuColumn+string(p))
+	}
+	header = append(header, lastEndColumn)
+	_ = w.Write(header) // [csv.Writer.Error] has the error
+	for _, s := range all {
+		row := []string{strconv.Itoa(s.Slice), strconv.FormatBool(s.Own), sliceTime(s.Begin), sliceTime(s.End)}
+		for _, n := range []int64{s.Intended, s.Answered, s.OK, s.Overrun, s.ResponseNS} {
+			row = append(row, strconv.FormatInt(n, 10))
+		}
+		for _, p := range metric.Planes() {
+			row = append(row, strconv.FormatInt(s.CPU[p], 10))
+		}
+		row = append(row, sliceTime(time.Duration(s.LastEnd)))
+		_ = w.Write(row)
+	}
+	w.Flush()
+	return storage("write", path, errors.Join(w.Error(), f.Sync(), f.Close()))
+}
+
+// sliceTime is in seconds, to the microsecond.
+func sliceTime(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', 6, 64) }
+
+// maxSliceBytes bounds a slices.csv: a day of slices of a tenth of a second has 100 MB.
+const maxSliceBytes = 256 << 20
+
+// ReadSlices reads a slices.csv. Columns of unknown planes are ignored.
+func ReadSlices(path string) ([]Slice, error) {
+	f, err := regular.Open(path, maxSliceBytes)
+	if err != nil {
+		return nil, storage("read", path, err)
+	}
+	defer f.Close()
+	r := csv.NewReader(f)
+	r.ReuseRecord = true
+	header, err := r.Read()
+	if err == nil && (len(header) < len(sliceColumns) || !slices.Equal(header[:len(sliceColumns)], sliceColumns)) {
+		err = fmt.Errorf("its columns are not %v", sliceColumns)
+	}
+	if err != nil {
+		return nil, damagedSlices(path, 1, err)
+	}
+	header = slices.Clone(header)
+	var all []Slice
+	for line := 2; ; line++ {
+		row, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		var s Slice
+		if err == nil {
+			s, err = parseSlice(header, row)
+		}
+		if err != nil {
+			return nil, damagedSlices(path, line, err)
+		}
+		all = append(all, s)
+	}
+}
+
+func damagedSlices(path string, line int, err error) error {
+	return &Error{Op: "read", Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove it; reports then lack the variance between slices"}}
+}
+
+func parseSlice(header, row []string) (s Slice, err error) {
+	var failed []error
+	whole := func(text string) int64 {
+		n, err := strconv.ParseInt(text, 10, 64)
+		failed = append(failed, err)
+		return n
+	}
+	seconds := func(text string) time.Duration {
+		x, err := strconv.ParseFloat(text, 64)
+		if err == nil && !(x >= -1e9 && x <= 1e9) {
+			err = fmt.Errorf("%.40q is not a time in seconds", text)
+		}
+		failed = append(failed, err)
+		return time.Duration(x * 1e9)
+	}
+	s.Slice = int(whole(row[0]))
+	s.Own, err = strconv.ParseBool(row[1])
+	failed = append(failed, err)
+	s.Begin, s.End = seconds(row[2]), seconds(row[3])
+	for i, n := range []*int64{&s.Intended, &s.Answered, &s.OK, &s.Overrun, &s.ResponseNS} {
+		*n = whole(row[4+i])
+	}
+	s.CPU = map[metric.Plane]int64{}
+	for _, p := range metric.Planes() {
+		if i := slices.Index(header, cpuColumn+string(p)); i >= 0 {
+			s.CPU[p] = whole(row[i])
+		}
+	}
+	if i := slices.Index(header, lastEndColumn); i >= 0 {
+		s.LastEnd = int64(seconds(row[i]))
+	}
+	return s, errors.Join(failed...)
 }
