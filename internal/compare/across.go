@@ -93,7 +93,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		if err != nil {
 			return nil, err
 		}
-		obstacles, distinctions, err := distinguish(base, next)
+		obstacles, distinctions, err := ConditionsOf(base).distinguish(ConditionsOf(next))
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +101,7 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 		if len(obstacles) > 0 && !o.Anyway {
 			return nil, notComparable(base.Path(), next.Path(), obstacles)
 		}
-		a.Obstacles, a.Distinctions = withOthers(a.Obstacles, obstacles), withOthers(a.Distinctions, distinctions)
+		a.Obstacles, a.Distinctions = lists.Add(a.Obstacles, obstacles...), lists.Add(a.Distinctions, distinctions...)
 		a.Confidence = math.Min(a.Confidence, b.Confidence())
 		a.Base = sideOf(base, b)
 		a.BaseRuns = append(a.BaseRuns, a.Base)
@@ -138,12 +138,6 @@ func CompareRuns(bases []*result.Dir, next *result.Dir, o AcrossOptions) (*Acros
 
 func sideOf(d *result.Dir, run *Run) Side {
 	return Side{d.Path(), run.Name(), run.Setup(), run.Count()}
-}
-
-// withOthers appends to all each distinction of more that it lacks.
-func withOthers(all, more []Distinction) []Distinction {
-	all = lists.Add(all, more...)
-	return all
 }
 
 // distinct refuses a run that occurs twice, as itself or as a copy: it has no variation to itself.
@@ -434,7 +428,7 @@ func change(x *estimator, c *compared, runs [][]float64, next []float64, several
 	}
 	if !math.IsNaN(r.Estimate) {
 		c.Ratio = &r.Interval
-		x.judge(c, r, nil)
+		x.judge(c, r)
 	}
 	if d.Why == stats.NoSpread {
 		c.constant(d.Estimate, exact, pairs{treatment: next, baseline: base})
@@ -608,7 +602,7 @@ func Histories(dirs []*result.Dir, alpha float64, o Options) (*History, error) {
 		e := d.Environment()
 		h.Runs = append(h.Runs, HistoryRun{d.Path(), e.Time, e.Tare})
 		if i > 0 {
-			obstacles, _, err := distinguish(dirs[i-1], d)
+			obstacles, _, err := ConditionsOf(dirs[i-1]).distinguish(ConditionsOf(d))
 			if err != nil {
 				return nil, err
 			}

@@ -51,7 +51,7 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 		case x.method != Unpaired:
 			x.fill(&c, x.pairs(m.Name, treatment, baseline))
 			c.withinBounds(x, treatment, baseline)
-		case isBoundary(m.Name):
+		case slices.ContainsFunc(metric.Boundaries(), func(p metric.Part) bool { return m.Name == metric.Of(metric.CPUCores, p.Name) }):
 			c.Family = Boundary
 			fallthrough
 		default:
@@ -106,9 +106,9 @@ func (x *estimator) fill(c *compared, p pairs) {
 	}
 	ratio := stats.PairedRatio(p.treatment, p.baseline, x.confidence)
 	c.put(d, ratio, "pair", stats.ExactEqual(d.N), p)
-	ratio, within := x.position(c, p, ratio, func(m float64) (float64, bool) { return stats.PairedWithin(p.treatment, p.baseline, m) })
+	ratio = x.position(c, p, ratio)
 	x.atMeanSpeed(c, p)
-	x.judge(c, ratio, within)
+	x.judge(c, ratio)
 	c.keep(p)
 }
 
@@ -177,16 +177,16 @@ func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment
 	}
 	out.Warnings = append(out.Warnings, all.Warnings()...)
 	if out.N < stats.MinN {
-		out.Warnings = append(out.Warnings, fewTrials(t.ID, out.N))
+		out.Warnings = append(out.Warnings, figures.Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %s, and an interval needs %d", t.ID, printable.Counted(out.N, "valid trial"), stats.MinN),
+			Hint: MoreBlocks})
 	}
 	return out
 }
 
 func (x *estimator) estimate(m metric.Metric, values []float64, trials []figures.Measured) Estimate {
 	if x.method == AsPublished {
-		e := estimatePublished(m, values)
-		e.Warnings = append(e.Warnings, metricWarnings(trials, m.Name)...)
-		return e
+		// The plain mean over runs, as plotted.
+		return Estimate{Interval: stats.Interval{Estimate: stats.Mean(values)}, Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: metricWarnings(trials, m.Name)}
 	}
 	r := stats.MeanInterval(values, x.confidence)
 	e := Estimate{Interval: widened(r.Interval, limitOf(trials, m.Name)), Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
@@ -212,11 +212,6 @@ func number(v float64) *float64 {
 
 const MoreBlocks = "raise blocks in the experiment file (start with 6), or fix the cause of failed trials"
 
-func fewTrials(treatment string, n int) figures.Warning {
-	return figures.Warning{Code: "few-trials", Message: fmt.Sprintf("treatment %s has %s, and an interval needs %d", treatment, printable.Counted(n, "valid trial"), stats.MinN),
-		Hint: MoreBlocks}
-}
-
 // metricWarnings are the trials' own warnings about one metric.
 func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 	var t figures.Tally
@@ -234,11 +229,7 @@ func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
 const rounding = 1e-13
 
 func metricsOf(trials []figures.Measured) []map[string]float64 {
-	all := make([]map[string]float64, len(trials))
-	for i := range trials {
-		all[i] = trials[i].Metrics
-	}
-	return all
+	return lists.Map(trials, func(t figures.Measured) map[string]float64 { return t.Metrics })
 }
 
 // absent is the warning for an interval that cannot be computed.
@@ -271,13 +262,6 @@ func verdict(shown bool, difference float64) Verdict {
 		return Higher
 	}
 	return Lower
-}
-
-func floor(c *Comparison) Floor {
-	return Floor{
-		Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
-		Detectable: c.Detectable, Smallest: c.Smallest, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
-	}
 }
 
 func valuesOf(trials []figures.Measured, name string) []float64 {
@@ -342,7 +326,10 @@ func (c *Comparisons) Floor() []Floor {
 	all := []Floor{}
 	for i := range c.all {
 		if c := &c.all[i]; c.Control {
-			all = append(all, floor(&c.Comparison))
+			all = append(all, Floor{
+				Treatment: c.Treatment, Factors: c.Factors, Metric: c.Metric, Unit: c.Unit, Difference: c.Difference, Ratio: c.Ratio,
+				Detectable: c.Detectable, Smallest: c.Smallest, N: c.N, P: c.P, PAdjusted: c.PAdjusted, Family: c.Family, Verdict: c.Verdict, Warnings: c.Warnings,
+			})
 		}
 	}
 	return all
@@ -372,24 +359,12 @@ func (x *estimator) unpaired(c *compared, trials, baseTrials []figures.Measured)
 	}
 	ratio := stats.WelchRatio(t, b, x.confidence)
 	c.put(d, ratio, "trial of each", stats.ExactApart(len(t), len(b)), pairs{treatment: t, baseline: b})
-	x.judge(c, ratio, func(m float64) (float64, bool) { return stats.WelchWithin(t, b, m) })
+	x.judge(c, ratio)
 }
 
 // Boundary is the family of the comparisons of CPU cores at the boundaries of
 // [metric.Boundaries].
 const Boundary Family = "boundary"
-
-func isBoundary(name string) bool {
-	part, ok := metric.PartOf(metric.CPUCores, name)
-	return ok && slices.ContainsFunc(metric.Boundaries(), func(p metric.Part) bool { return p.Name == part })
-}
-
-// estimatePublished is the plain mean over runs, as plotted.
-func estimatePublished(m metric.Metric, values []float64) Estimate {
-	e := Estimate{Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: []figures.Warning{}}
-	e.Estimate = stats.Mean(values)
-	return e
-}
 
 // Equivalence is the test whether treatment and baseline are the same to
 // within a margin, which "no difference shown" does not imply.
@@ -402,14 +377,14 @@ type Equivalence struct {
 
 // judge takes the verdict of latencies from their ratio, and tests whether both
 // sides are the same to within the margin.
-func (x *estimator) judge(c *compared, ratio stats.Result, within func(margin float64) (float64, bool)) {
+func (x *estimator) judge(c *compared, ratio stats.Result) {
 	if m, _ := metric.Lookup(c.Metric); m.Judged == metric.ByRatio && ratio.P != nil {
 		c.P, c.OnRatio, c.test = ratio.P, true, ratio
 	}
 	if x.margin <= 0 {
 		return
 	}
-	if p, ok := within(x.margin); ok {
+	if p, ok := ratio.Within(x.margin); ok {
 		c.Equivalence = &Equivalence{Margin: x.margin, P: &p, Within: p < x.alpha()}
 	} else if ratio.Why == stats.NoSpread {
 		c.Equivalence = &Equivalence{Margin: x.margin, Within: math.Abs(math.Log(ratio.Estimate)) <= math.Log1p(x.margin)}
@@ -481,7 +456,7 @@ type diagnosed struct {
 // changes the difference, and not the ratio.
 func diagnoses(cs []compared) []figures.Warning {
 	var all []diagnosed
-	for _, treatment := range treatmentsOf(cs) {
+	for _, treatment := range lists.Add(nil, lists.Map(cs, func(c compared) string { return c.Treatment })...) {
 		var series [][]float64
 		for _, c := range cs {
 			if c.Treatment == treatment && c.diagnosable() && len(c.logs) > 0 && (series == nil || len(c.logs) == len(series[0])) {
@@ -555,10 +530,6 @@ func outliers(cs []compared) []figures.Warning {
 	}
 	return []figures.Warning{{Code: "outlier-block", Metrics: metrics, Message: "a block differs from all others: " + printable.Listed(list, 3),
 		Hint: "rare outliers in one direction make intervals too narrow: read the events of its trials, and run more blocks"}}
-}
-
-func treatmentsOf(cs []compared) []string {
-	return lists.Add(nil, lists.Map(cs, func(c compared) string { return c.Treatment })...)
 }
 
 // diagnosable reports whether c is a headline metric with continuous noise: counts and

@@ -454,13 +454,7 @@ func (l *Looks) EndsAt(block int) bool { return block == l.run.lastLook }
 
 // Elapsed is the time that the run spent until the end of a block, without interruptions.
 func (l *Looks) Elapsed(block int) time.Duration {
-	var until []result.Record
-	for i := range l.run.Records {
-		if r := &l.run.Records[i]; r.Block <= block {
-			until = append(until, *r)
-		}
-	}
-	return result.Worked(until)
+	return result.Worked(lists.Where(l.run.Records, func(r result.Record) bool { return r.Block <= block }))
 }
 
 // At are the decisions after a block, as if no later one had been run. The last look spends the error that is left.

@@ -66,11 +66,6 @@ func countText(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// distinguish lists the obstacles to a comparison of two runs, and the other differences.
-func distinguish(base, next *result.Dir) (obstacles, free []Distinction, err error) {
-	return ConditionsOf(base).distinguish(ConditionsOf(next))
-}
-
 // Conditions are the name, environment and experiment of a recorded or planned run.
 type Conditions struct {
 	Name        string // of the run, for errors
@@ -89,6 +84,7 @@ func ConditionsOf(d *result.Dir) Conditions {
 	return Conditions{d.Path(), d.Environment(), d.Experiment()}
 }
 
+// distinguish lists the obstacles to a comparison, and the other differences.
 func (c Conditions) distinguish(next Conditions) (obstacles, free []Distinction, err error) {
 	a, b := c.Environment, next.Environment
 	obstacles, free = differing(machineFacts, a, b), differing(freeFacts, a, b)
@@ -135,15 +131,11 @@ func short12(digest string) string { return digest[:min(12, len(digest))] }
 
 // mapDistinctions returns the keys with different values, in order. Absent counts as unknown.
 func mapDistinctions(prefix string, a, b map[string]string) []Distinction {
-	keys := map[string]bool{}
-	for k := range a {
-		keys[k] = true
-	}
-	for k := range b {
-		keys[k] = true
-	}
+	either := map[string]string{}
+	maps.Copy(either, a)
+	maps.Copy(either, b)
 	var out []Distinction
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
+	for _, k := range slices.Sorted(maps.Keys(either)) {
 		if a[k] != b[k] {
 			out = append(out, Distinction{prefix + k, a[k], b[k]})
 		}

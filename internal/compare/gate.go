@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -256,7 +257,7 @@ func (g Gate) judgeChange(c *Comparison) GateCheck {
 		out.Change = percent(*c.Ratio)
 	}
 	switch {
-	case unvaried(c):
+	case !c.Difference.Known() && slices.ContainsFunc(c.Warnings, func(w figures.Warning) bool { return w.Code == "no-spread" }):
 		out.Outcome, out.Why = g.judge(out.Change.Estimate, out.Change.Estimate), "all trials of each run agree to the last digit"
 	case !out.Change.Known():
 		out.Why = "it has no interval"
@@ -269,11 +270,6 @@ func (g Gate) judgeChange(c *Comparison) GateCheck {
 		}
 	}
 	return out
-}
-
-// unvaried reports whether neither side of a comparison has any spread.
-func unvaried(c *Comparison) bool {
-	return !c.Difference.Known() && slices.ContainsFunc(c.Warnings, func(w figures.Warning) bool { return w.Code == "no-spread" })
 }
 
 // withoutRatio decides a relative gate on a metric with a zero. An increase from
@@ -296,12 +292,9 @@ func percent(r stats.Interval) *stats.Interval {
 }
 
 func (g Gate) judge(low, high float64) Outcome {
-	if !g.Upper {
-		low, high = -high, -low
-	}
 	limit := g.Limit
 	if !g.Upper {
-		limit = -limit
+		low, high, limit = -high, -low, -limit
 	}
 	switch {
 	case high <= limit:
@@ -502,9 +495,6 @@ func (g Gate) widened(detect float64) Gate {
 // failureGate is the gate on failures that every run with gates has. A trial with a larger share of failed requests is
 // invalid. Without this gate a build that fails requests would be undecided to the end. It can be breached only.
 func failureGate(run *Run) Gate {
-	limit := run.File.Validity.ErrorRatio
-	if limit <= 0 {
-		limit = experiment.DefaultErrorRatio
-	}
+	limit := cmp.Or(run.File.Validity.ErrorRatio, experiment.DefaultErrorRatio)
 	return Gate{Text: fmt.Sprintf("%s < +%g%%", metric.ErrorRatio, 100*limit), Metric: metric.ErrorRatio, Upper: true, Limit: limit}
 }

@@ -217,11 +217,11 @@ func positionsIn(run *Run) map[string]int {
 }
 
 // position replaces figures of c by figures at equal positions, each only if its interval
-// becomes narrower. It returns the ratio of the verdict, and its test of equivalence.
-func (x *estimator) position(c *compared, p pairs, ratio stats.Result, within func(float64) (float64, bool)) (stats.Result, func(float64) (float64, bool)) {
+// becomes narrower. It returns the ratio of the verdict.
+func (x *estimator) position(c *compared, p pairs, ratio stats.Result) stats.Result {
 	m, _ := metric.Lookup(c.Metric)
 	if x.places == nil || !m.SpeedSensitive {
-		return ratio, within
+		return ratio
 	}
 	var n Positioned
 	if d, used := stats.PositionedDifference(p.treatment, p.baseline, p.shifts, x.confidence); used {
@@ -230,12 +230,12 @@ func (x *estimator) position(c *compared, p pairs, ratio stats.Result, within fu
 	}
 	if q, used := stats.PositionedRatio(p.treatment, p.baseline, p.shifts, x.confidence); used {
 		n.Ratio = adjustment(*c.Ratio, q)
-		ratio, within, c.Ratio = q.Result, q.Within, &q.Interval
+		ratio, c.Ratio = q.Result, &q.Interval
 	}
 	if n != (Positioned{}) {
 		c.Position = &n
 	}
-	return ratio, within
+	return ratio
 }
 
 // adjusted replaces the difference of c.

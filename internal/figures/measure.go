@@ -136,7 +136,12 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 		}))
 	}
 	_ = group.Wait() // none of them can fail
-	dropUnlikeProbes(records, trials)
+	// Readings of different work cannot be compared.
+	if ProbeWork(records) == "" {
+		for _, t := range trials {
+			delete(t.Metrics, probeMetric)
+		}
+	}
 	noForeign(records, trials)
 	return trials
 }
@@ -328,16 +333,6 @@ func probeFigures(f *figures, r *result.Record) {
 		return
 	}
 	f.set(probeMetric, (before+after)/2)
-}
-
-// dropUnlikeProbes drops readings of different work: they cannot be compared.
-func dropUnlikeProbes(records []result.Record, trials []Measured) {
-	if ProbeWork(records) != "" {
-		return
-	}
-	for _, t := range trials {
-		delete(t.Metrics, probeMetric)
-	}
 }
 
 // probeWork is the work of every trial that was probed. Empty means that none was, or they differ.

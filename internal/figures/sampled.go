@@ -391,9 +391,11 @@ func ReadSliceCosts(r *result.Record, path string) (SliceCosts, error) {
 }
 
 func (t *sliced) costs() SliceCosts {
-	idle, planes, costs := idlePerSecond(t.record), partPlanes(), SliceCosts{}
-	for _, name := range slices.Concat(SliceParts, SpeedParts) {
-		costs[name] = sliceCostsOf(t.rows, planes[name], idle, t.guards, t.atOnce)
+	idle, costs, names := idlePerSecond(t.record), SliceCosts{}, slices.Concat(SliceParts, SpeedParts)
+	for _, p := range metric.Parts() {
+		if slices.Contains(names, p.Name) {
+			costs[p.Name] = sliceCostsOf(t.rows, p.Planes, idle, t.guards, t.atOnce)
+		}
 	}
 	return costs
 }
@@ -402,12 +404,7 @@ func (t *sliced) costs() SliceCosts {
 // charged to the own slice before it, or to the first one. Of planes that work at once there is none. Each own slice has its part of
 // what guards take off. So the costs add up to the trial's cost.
 func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle, guards map[metric.Plane]float64, atOnce map[metric.Plane]bool) (costs []float64) {
-	own := 0.0
-	for _, s := range rows {
-		if s.Own {
-			own++
-		}
-	}
+	own := float64(lists.Count(rows, func(s result.Slice) bool { return s.Own }))
 	var answered []int64
 	early, used := 0.0, []float64{}
 	for _, s := range rows {
@@ -441,14 +438,6 @@ func sliceCostsOf(rows []result.Slice, planes []metric.Plane, idle, guards map[m
 		costs = append(costs, cost)
 	}
 	return costs
-}
-
-func partPlanes() map[string][]metric.Plane {
-	planes := map[string][]metric.Plane{}
-	for _, p := range metric.Parts() {
-		planes[p.Name] = p.Planes
-	}
-	return planes
 }
 
 // idlePerSecond is the idle rate of the planes of a trial of a round, ns a second. A plane with a task whose rate is

@@ -138,14 +138,16 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 	for _, res := range resources {
 		planes := res.sums(r.Tasks)
 		if _, known := planes[metric.Load]; !known && res.name == metric.CPUCores && !has(r.Tasks, metric.Load) {
-			generatorCPU(planes, r.Load, seconds)
+			if l := r.Load; l != nil && l.CPUSeconds != nil && seconds > 0 {
+				planes[metric.Load] = *l.CPUSeconds / seconds // no meter measured it
+			}
 		}
 		for _, p := range metric.Parts() {
 			v, ok := part(p, planes)
-			if !ok || isNode(p) && !has(r.Tasks, metric.Node) {
+			if !ok || isOnly(p, metric.Node) && !has(r.Tasks, metric.Node) { // runs without a cluster have no nodes
 				continue
 			}
-			if isForeign(p) && res.name != metric.CPUCores && res.name != metric.Memory {
+			if isOnly(p, metric.Foreign) && res.name != metric.CPUCores && res.name != metric.Memory {
 				continue
 			}
 			switch res.name {
@@ -155,7 +157,7 @@ func resourceFigures(f *figures, r *result.Record, seconds float64) {
 			default:
 				f.set(res.name+"/"+p.Name, v)
 			}
-			if r.Answered() <= 0 || seconds <= 0 || isForeign(p) {
+			if r.Answered() <= 0 || seconds <= 0 || isOnly(p, metric.Foreign) { // they answer no request of the load
 				continue
 			}
 			for _, per := range res.perRequest {
@@ -250,18 +252,10 @@ func planeSums(tasks []result.TaskUsage, of func(result.TaskUsage) (float64, boo
 	return sums
 }
 
-// generatorCPU falls back on the generator's own figure if no meter measured it.
-func generatorCPU(planes map[metric.Plane]float64, l *result.Load, seconds float64) {
-	if l != nil && l.CPUSeconds != nil && seconds > 0 {
-		planes[metric.Load] = *l.CPUSeconds / seconds
-	}
+// isOnly reports whether a part is one plane and no other.
+func isOnly(p metric.Part, plane metric.Plane) bool {
+	return slices.Equal(p.Planes, []metric.Plane{plane})
 }
-
-// isNode reports whether a part is the nodes outside pods. Runs without a cluster have none.
-func isNode(p metric.Part) bool { return len(p.Planes) == 1 && p.Planes[0] == metric.Node }
-
-// isForeign reports whether a part is the workloads of others. They answer no request of the load.
-func isForeign(p metric.Part) bool { return slices.Equal(p.Planes, []metric.Plane{metric.Foreign}) }
 
 func has(tasks []result.TaskUsage, p metric.Plane) bool {
 	return slices.ContainsFunc(tasks, func(t result.TaskUsage) bool { return t.Plane == p })

@@ -118,7 +118,7 @@ func TestLackOfFitByHand(t *testing.T) {
 // A margin of 10 % against a geometric mean of 1.05: both one-sided tests by hand, with unequal numbers.
 func TestWithinByHand(t *testing.T) {
 	a, b := []float64{1.0, 1.05, 1.1025}, []float64{0.99, 1.0, 1.01, 1.0, 1.0}
-	p, ok := WelchWithin(a, b, 0.1)
+	p, ok := WelchRatio(a, b, 0.95).Within(0.1)
 	la, lb := []float64{0, math.Log(1.05), 2 * math.Log(1.05)}, []float64{math.Log(0.99), 0, math.Log(1.01), 0, 0}
 	va, vb := square(SD(la))/3, square(SD(lb))/5
 	df := square(va+vb) / (va*va/2 + vb*vb/4)
@@ -127,7 +127,7 @@ func TestWithinByHand(t *testing.T) {
 	if !ok {
 		t.Error("absent")
 	}
-	p, _ = PairedWithin([]float64{1, 2, 3.3}, []float64{1, 2, 3}, 0.2)
+	p, _ = PairedRatio([]float64{1, 2, 3.3}, []float64{1, 2, 3}, 0.95).Within(0.2)
 	l := math.Log(1.1) // differences 0, 0 and l: mean l/3, deviation l/√3
 	near(t, "paired p", p, tDistribution(2).survival((math.Log(1.2)-l/3)/(l/3)), 1e-12)
 }

@@ -4,20 +4,18 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/floats"
 )
 
 // PairedDifference estimates the mean of treatment[i]-baseline[i] with
 // Student's interval and test on the differences. SD is theirs.
 func PairedDifference(treatment, baseline []float64, confidence float64) Result {
-	if len(treatment) != len(baseline) {
-		return Result{Interval: Interval{Estimate: math.NaN()}, SD: math.NaN(), Why: UnequalLength}
-	}
-	d := make([]float64, len(treatment))
-	for i := range d {
-		d[i] = treatment[i] - baseline[i]
-	}
-	return student(d, confidence, maxAbs(treatment, baseline))
+	return student(less(treatment, baseline), confidence, maxAbs(treatment, baseline))
 }
+
+// less returns x[i]-y[i].
+func less(x, y []float64) []float64 { return floats.SubTo(make([]float64, len(x)), x, y) }
 
 // PairedRatio estimates the geometric mean of treatment[i]/baseline[i], with
 // Student's interval on the logarithms carried back. Ratios of benchmarks are
@@ -25,16 +23,10 @@ func PairedDifference(treatment, baseline []float64, confidence float64) Result 
 // two is called the baseline (Fleming, Wallace, "How not to lie with
 // statistics", CACM 1986). Its estimate is NaN where a value is not above zero.
 func PairedRatio(treatment, baseline []float64, confidence float64) Result {
-	undefined := Result{Interval: Interval{Estimate: math.NaN()}, N: len(treatment), SD: math.NaN()}
-	if len(treatment) != len(baseline) {
-		undefined.Why = UnequalLength
-		return undefined
-	}
 	l := make([]float64, len(treatment))
 	for i := range l {
 		if !(treatment[i] > 0) || !(baseline[i] > 0) {
-			undefined.Why = NotPositive
-			return undefined
+			return Result{Interval: Interval{Estimate: math.NaN()}, N: len(treatment), SD: math.NaN(), Why: NotPositive}
 		}
 		l[i] = math.Log(treatment[i] / baseline[i])
 	}
@@ -69,8 +61,6 @@ func Welch(treatment, baseline []float64, confidence float64) Result {
 	switch {
 	case !finite(treatment, baseline):
 		r.Why = NotFinite
-	case !(confidence > 0 && confidence < 1):
-		r.Why = BadLevel
 	case r.N < MinN:
 		r.Why = TooFew
 	case noSpread(r.SD, maxAbs(treatment, baseline)):
@@ -101,37 +91,17 @@ func logs(x []float64) ([]float64, bool) {
 
 func square(v float64) float64 { return v * v }
 
-// PairedWithin tests whether the geometric mean of treatment[i]/baseline[i] lies
-// between 1/(1+margin) and 1+margin: two one-sided tests on the logarithms
+// Within tests whether a ratio lies between 1/(1+margin) and 1+margin: two one-sided tests on its logarithm
 // (Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 1987). p is the
 // larger of the two p-values. p < alpha shows that the ratio is within the margin.
 // This is equivalent to its interval at 1-2·alpha lying within the margin. Not ok
-// if [PairedRatio] has no interval.
-func PairedWithin(treatment, baseline []float64, margin float64) (p float64, ok bool) {
-	r := PairedRatio(treatment, baseline, 0.95)
-	if !r.Known() || !(margin > 0) {
+// without an interval.
+func (r Result) Within(margin float64) (p float64, ok bool) {
+	if !r.Known() {
 		return 0, false
 	}
-	n := float64(r.N)
-	return within(math.Log(r.Estimate), r.SD/math.Sqrt(n), n-1, margin), true
-}
-
-// WelchWithin is [PairedWithin] for unpaired samples.
-func WelchWithin(treatment, baseline []float64, margin float64) (p float64, ok bool) {
-	r := WelchRatio(treatment, baseline, 0.95)
-	if !r.Known() || !(margin > 0) {
-		return 0, false
-	}
-	a, _ := logs(treatment)
-	b, _ := logs(baseline)
-	se := math.Sqrt(square(SD(a))/float64(len(a)) + square(SD(b))/float64(len(b)))
-	return within(math.Log(r.Estimate), se, welchFreedom(a, b), margin), true
-}
-
-func within(estimate, se, df, margin float64) float64 {
-	t := tDistribution(df)
-	bound := math.Log1p(margin)
-	return math.Max(t.survival((estimate+bound)/se), t.survival((bound-estimate)/se))
+	t, estimate, bound := tDistribution(r.DF), math.Log(r.Estimate), math.Log1p(margin)
+	return math.Max(t.survival((estimate+bound)/r.SE), t.survival((bound-estimate)/r.SE)), true
 }
 
 // SignedRank is the one-sided p-value of "x is symmetric around a value of zero or more": Wilcoxon's signed-rank test
@@ -243,8 +213,6 @@ func AgainstRuns(next []float64, runs [][]float64, confidence float64) Result {
 	switch {
 	case !finite(next, all, means) || math.IsNaN(r.Estimate):
 		r.Why = NotFinite
-	case !(confidence > 0 && confidence < 1):
-		r.Why = BadLevel
 	case r.N < MinN:
 		r.Why = TooFew
 	default:

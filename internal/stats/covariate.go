@@ -27,28 +27,17 @@ const (
 // come from the design, so the treatment cannot move them. used is false if the
 // positions narrow no interval, or with fewer than six pairs.
 func PositionedDifference(treatment, baseline, shifts []float64, confidence float64) (a Adjusted, used bool) {
-	if len(treatment) != len(baseline) {
-		return a, false
-	}
-	d := make([]float64, len(treatment))
-	for i := range d {
-		d[i] = treatment[i] - baseline[i]
-	}
-	return adjust(d, shifts, confidence, maxAbs(treatment, baseline))
+	return adjust(less(treatment, baseline), shifts, confidence, maxAbs(treatment, baseline))
 }
 
 // PositionedRatio is [PairedRatio] likewise.
 func PositionedRatio(treatment, baseline, shifts []float64, confidence float64) (a Adjusted, used bool) {
 	t, ok1 := logs(treatment)
 	b, ok2 := logs(baseline)
-	if !ok1 || !ok2 || len(t) != len(b) {
+	if !ok1 || !ok2 {
 		return a, false
 	}
-	d := make([]float64, len(t))
-	for i := range d {
-		d[i] = t[i] - b[i]
-	}
-	a, used = adjust(d, shifts, confidence, 1)
+	a, used = adjust(less(t, b), shifts, confidence, 1)
 	a.Result = a.Result.exp()
 	return a, used
 }
@@ -93,13 +82,10 @@ type AtSpeed struct {
 // not make the difference larger.
 func DifferencesAtMeanSpeed(treatment, baseline, speeds []float64, blocks [][]Reading) (at AtSpeed, ok bool) {
 	n := len(blocks)
-	if len(treatment) != n || len(baseline) != n || len(speeds) != n || n < minSpeedBlocks || !finite(speeds) || !slowedWithin(blocks) {
+	if n < minSpeedBlocks || !finite(speeds) || !slowedWithin(blocks) {
 		return at, false
 	}
-	differences := make([]float64, n)
-	for b := range blocks {
-		differences[b] = treatment[b] - baseline[b]
-	}
+	differences := less(treatment, baseline)
 	middle, speed, costs := Mean(differences), Mean(speeds), max(Mean(treatment), Mean(baseline))
 	_, at.Slope = Regression(speeds, differences)
 	if relative := at.Slope / middle; !(relative > 0) || relative > steepest || noSpread(SD(speeds), maxAbs(speeds)) {
@@ -204,18 +190,8 @@ func adjust(x, z []float64, confidence, scale float64) (a Adjusted, used bool) {
 	if noSpread(a.SD, scale) {
 		return a, false
 	}
-	t := tDistribution(n - 2)
-	p := 2 * t.cdf(-math.Abs(slope/math.Sqrt(s2/spread)))
+	p := 2 * tDistribution(n-2).cdf(-math.Abs(slope/math.Sqrt(s2/spread)))
 	a.fill(intercept, math.Sqrt(s2*(1/n+square(Mean(z))/spread)), n-2-choiceFreedom, confidence)
-	before, _ := raw.HalfWidth()
-	after, ok := a.HalfWidth()
-	return a, ok && p < covariateLevel && after < (1-covariateGain)*before
-}
-
-// Within is [PairedWithin] for an adjusted ratio.
-func (a Adjusted) Within(margin float64) (p float64, ok bool) {
-	if !a.Known() || !(margin > 0) {
-		return 0, false
-	}
-	return within(math.Log(a.Estimate), a.SE, a.DF, margin), true
+	_, enough := Narrower(a.Interval, raw.Interval)
+	return a, enough && p < covariateLevel
 }

@@ -20,17 +20,11 @@ func CV(x []float64) float64 {
 
 // Mean returns the arithmetic mean, or NaN for no values.
 func Mean(x []float64) float64 {
-	if len(x) == 0 {
-		return math.NaN()
-	}
-	return mean(x)
+	return floats.Sum(x) / float64(len(x))
 }
 
 // SD returns the sample standard deviation (n-1), or NaN below two values.
 func SD(x []float64) float64 {
-	if len(x) < 2 {
-		return math.NaN()
-	}
 	return math.Sqrt(covariance(x, x))
 }
 
@@ -86,46 +80,22 @@ func maxAbs(xs ...[]float64) float64 {
 // tDistribution is Student's t distribution with that many degrees of freedom.
 type tDistribution float64
 
-func (nu tDistribution) cdf(x float64) float64 {
-	if x == 0 {
-		return 0.5
-	}
-	tail := nu.tail(x)
-	if x > 0 {
+func (nu tDistribution) cdf(x float64) float64 { return nu.survival(-x) }
+
+// survival is 1 - cdf without the rounding of small tails.
+func (nu tDistribution) survival(x float64) float64 {
+	n := float64(nu)
+	tail := 0.5 * mathext.RegIncBeta(n/2, 0.5, n/(x*x+n)) // beyond |x| on one side
+	if x < 0 {
 		return 1 - tail
 	}
 	return tail
 }
 
-// survival is 1 - cdf without the rounding of small tails.
-func (nu tDistribution) survival(x float64) float64 {
-	if x == 0 {
-		return 0.5
-	}
-	tail := nu.tail(x)
-	if x > 0 {
-		return tail
-	}
-	return 1 - tail
-}
-
-// tail is the probability beyond |x| on one side.
-func (nu tDistribution) tail(x float64) float64 {
-	n := float64(nu)
-	return 0.5 * mathext.RegIncBeta(n/2, 0.5, n/(x*x+n))
-}
-
 func (nu tDistribution) quantile(p float64) float64 {
 	n := float64(nu)
-	if p == 0.5 {
-		return 0
-	}
-	if p > 0.5 {
-		t := mathext.InvRegIncBeta(n/2, 0.5, 2*(1-p))
-		return math.Sqrt(n * (1 - t) / t)
-	}
-	t := mathext.InvRegIncBeta(n/2, 0.5, 2*p)
-	return -math.Sqrt(n * (1 - t) / t)
+	t := mathext.InvRegIncBeta(n/2, 0.5, 2*math.Min(p, 1-p))
+	return math.Copysign(math.Sqrt(n*(1-t)/t), p-0.5)
 }
 
 // FSurvival is the probability beyond x of the F distribution with d1 and d2 degrees of freedom.
@@ -136,14 +106,14 @@ func FSurvival(d1, d2, x float64) float64 {
 // Regression is the least-squares line of y on x. Its slope is NaN if all x are the same.
 func Regression(x, y []float64) (intercept, slope float64) {
 	slope = covariance(x, y) / covariance(x, x)
-	return mean(y) - slope*mean(x), slope
+	return Mean(y) - slope*Mean(x), slope
 }
 
 // covariance is the sample covariance by the corrected two-pass algorithm
 // (Chan, Golub and LeVeque, "Algorithms for computing the sample variance", 1.7).
 // Of x with itself, it is the variance.
 func covariance(x, y []float64) float64 {
-	mx, my := mean(x), mean(y)
+	mx, my := Mean(x), Mean(y)
 	var sum, cx, cy float64
 	for i := range x {
 		dx, dy := x[i]-mx, y[i]-my
@@ -154,5 +124,3 @@ func covariance(x, y []float64) float64 {
 	n := float64(len(x))
 	return (sum - cx*cy/n) / (n - 1)
 }
-
-func mean(x []float64) float64 { return floats.Sum(x) / float64(len(x)) }

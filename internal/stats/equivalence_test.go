@@ -15,12 +15,9 @@ func TestWithinIsTheInterval(t *testing.T) {
 		for i := range x {
 			x[i], y[i] = 100*math.Exp(0.01+0.02*r.NormFloat64()), 100*math.Exp(0.02*r.NormFloat64())
 		}
-		for _, c := range []struct {
-			p  func([]float64, []float64, float64) (float64, bool)
-			at func([]float64, []float64, float64) Result
-		}{{PairedWithin, PairedRatio}, {WelchWithin, WelchRatio}} {
-			p, ok := c.p(x, y, 0.03)
-			i := c.at(x, y, 0.90)
+		for _, ratio := range []func([]float64, []float64, float64) Result{PairedRatio, WelchRatio} {
+			p, ok := ratio(x, y, 0.95).Within(0.03)
+			i := ratio(x, y, 0.90)
 			want := *i.Low > 1/1.03 && *i.High < 1.03
 			if !ok || (p < 0.05) != want {
 				t.Fatalf("p %v, interval %v to %v", p, *i.Low, *i.High)
@@ -43,7 +40,7 @@ func TestWithinKeepsItsLevel(t *testing.T) {
 		for i := range x {
 			x[i], y[i] = 102*math.Exp(0.004*r.NormFloat64()), 100*math.Exp(0.004*r.NormFloat64())
 		}
-		if p, _ := PairedWithin(x, y, 0.02); p < 0.05 {
+		if p, _ := PairedRatio(x, y, 0.95).Within(0.02); p < 0.05 {
 			same++
 		}
 	}
@@ -54,7 +51,7 @@ func TestWithinKeepsItsLevel(t *testing.T) {
 
 func TestWithinAbsent(t *testing.T) {
 	for _, c := range [][2][]float64{{{1, 2}, {1, 2}}, {{1, 1, 1}, {1, 1, 1}}, {{0, 1, 2}, {1, 2, 3}}} {
-		if p, ok := PairedWithin(c[0], c[1], 0.02); ok {
+		if p, ok := PairedRatio(c[0], c[1], 0.95).Within(0.02); ok {
 			t.Errorf("%v: p %v", c, p)
 		}
 	}

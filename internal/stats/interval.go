@@ -63,8 +63,6 @@ func student(x []float64, confidence, scale float64) Result {
 	switch {
 	case !finite(x):
 		r.Why = NotFinite
-	case !(confidence > 0 && confidence < 1):
-		r.Why = BadLevel
 	case len(x) < MinN:
 		r.Why = TooFew
 	case noSpread(r.SD, scale):
@@ -143,13 +141,11 @@ const MinN = 3
 type Why string
 
 const (
-	Computed      Why = ""                 // the interval is present
-	TooFew        Why = "too few"          // fewer than MinN observations
-	NoSpread      Why = "no spread"        // every observation is the same
-	NotFinite     Why = "not finite"       // NaN or infinity among the observations
-	NotPositive   Why = "not positive"     // a ratio of values that are not all above zero
-	UnequalLength Why = "unequal length"   // pairs without partners
-	BadLevel      Why = "level not in 0,1" // a confidence that is none
+	Computed    Why = ""             // the interval is present
+	TooFew      Why = "too few"      // fewer than MinN observations
+	NoSpread    Why = "no spread"    // every observation is the same
+	NotFinite   Why = "not finite"   // NaN or infinity among the observations
+	NotPositive Why = "not positive" // a ratio of values that are not all above zero
 )
 
 // Interval is an estimate and the confidence interval around it. Low and High

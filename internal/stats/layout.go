@@ -27,10 +27,6 @@ func LayoutContrast(values, weights [][]float64, confidence float64) Result {
 			}
 		}
 	}
-	if !(confidence > 0 && confidence < 1) {
-		r.Why = BadLevel
-		return r
-	}
 	if l.cells == 0 || l.freedom() < 1 {
 		return r
 	}

@@ -61,11 +61,7 @@ func Line(points []Point, confidence float64) LineFit {
 	residual := lists.Sum(points, func(p Point) float64 { return p.Weight * square(p.Y-fit.Intercept.Estimate-slope*p.X) })
 	df := float64(len(points) - 2)
 	s := math.Sqrt(residual / df)
-	switch {
-	case !(confidence > 0 && confidence < 1):
-		fit.Intercept.Why, fit.Slope.Why = BadLevel, BadLevel
-		return fit
-	case !(residual > 1e-24*w*my*my):
+	if !(residual > 1e-24*w*my*my) {
 		fit.Intercept.Why, fit.Slope.Why = NoSpread, NoSpread
 		return fit
 	}
