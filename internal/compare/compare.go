@@ -18,12 +18,9 @@ import (
 )
 
 // Treatments are the estimates of every treatment over its valid trials.
-func (run *Run) Treatments() (all []Treatment) {
+func (run *Run) Treatments() []Treatment {
 	byTreatment := run.validByTreatment()
-	for _, t := range run.Plan.Treatments {
-		all = append(all, run.treatment(t, byTreatment[t.ID]))
-	}
-	return all
+	return lists.Map(run.Plan.Treatments, func(t plan.Treatment) Treatment { return run.treatment(t, byTreatment[t.ID]) })
 }
 
 // pairs are the values of two treatments in the blocks in which both are known.

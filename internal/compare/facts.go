@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
@@ -361,12 +363,7 @@ func hitBy(tasks []result.TaskUsage, target string) string {
 // the error of the intervals. Workloads that use the same beside both sides invalidate nothing.
 func (run *Run) invalidateForeign() {
 	trials := run.validByTreatment()
-	tests := 0
-	for _, t := range run.Plan.Treatments {
-		if t.Baseline != "" {
-			tests++
-		}
-	}
+	tests := lists.Count(run.Plan.Treatments, func(t plan.Treatment) bool { return t.Baseline != "" })
 	limit := cmp.Or(run.File.Validity.Unattributed, experiment.DefaultUnattributed)
 	for _, t := range run.Plan.Treatments {
 		if t.Baseline == "" {

@@ -339,12 +339,7 @@ var ofRequests = []string{"errors", "rate-missed", "requests-not-conserved"}
 
 // countable reports whether the requests of a trial count: it is valid, or invalid because of them alone.
 func countable(r *result.Record) bool {
-	for _, w := range r.Warnings {
-		if w.Invalidates && !slices.Contains(ofRequests, w.Code) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Invalidates && !slices.Contains(ofRequests, w.Code) })
 }
 
 // counts are the events of two treatments, by trial.
@@ -437,10 +432,7 @@ func (w gateTest) decideCounts(c counts) (d Decision) {
 }
 
 func (c counts) words(name string) string {
-	events := map[string]string{metric.Timeouts: "timed out", metric.Rate: "had no answer"}[name]
-	if events == "" {
-		events = "failed"
-	}
+	events := cmp.Or(map[string]string{metric.Timeouts: "timed out", metric.Rate: "had no answer"}[name], "failed")
 	sum := func(trials []stats.Count) (k, n float64) {
 		for _, t := range trials {
 			k, n = k+t.K, n+t.N

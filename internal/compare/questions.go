@@ -157,10 +157,10 @@ func (x *estimator) pool(treatments []plan.Treatment, byTreatment map[string][]f
 
 func (x *estimator) mean(m metric.Metric, differences, ratios [][]float64) pooled {
 	p := pooled{Pooled: Pooled{Metric: m.Name, Unit: m.Unit, Levels: len(differences[0]), N: len(differences), Verdict: Insufficient}}
-	d := stats.MeanInterval(means(differences), x.confidence)
+	d := stats.MeanInterval(lists.Map(differences, stats.Mean), x.confidence)
 	p.test, p.Difference, p.P = d, &d.Interval, d.P
 	rows := differences
-	if r := stats.GeometricMean(means(ratios), x.confidence); r.Why != stats.NotFinite {
+	if r := stats.GeometricMean(lists.Map(ratios, stats.Mean), x.confidence); r.Why != stats.NotFinite {
 		p.Ratio = &r.Interval
 		if m.Judged == metric.ByRatio && r.P != nil {
 			p.P, p.OnRatio, p.test, rows = r.P, true, r, ratios
@@ -294,10 +294,6 @@ func (x *estimator) holm(cs []compared, family []int, alpha, scale, parent float
 		}
 		c.same()
 	}
-}
-
-func means(rows [][]float64) []float64 {
-	return lists.Map(rows, stats.Mean)
 }
 
 // direction is above zero if the treatments are higher.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -191,11 +192,9 @@ func reattribute(records []result.Record, attribute func(mesh.Task) mesh.Task) {
 
 // recorded are the warnings the run itself attached to the trial.
 func recorded(r *result.Record) []Warning {
-	var ws []Warning
-	for _, w := range r.Warnings {
-		ws = append(ws, Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Withholds: w.Withholds, Metrics: w.Metrics})
-	}
-	return ws
+	return lists.Map(r.Warnings, func(w result.Warning) Warning {
+		return Warning{Code: w.Code, Message: w.Message, Hint: w.Hint, Invalidates: w.Invalidates, Withholds: w.Withholds, Metrics: w.Metrics}
+	})
 }
 
 // distrusted are the warnings about records that were changed or contradict

@@ -52,15 +52,11 @@ func sampledFigures(f *figures, r *result.Record, seconds float64, published boo
 		rows := s.readings(r)
 		s.reduce = func(v series) (float64, bool) { return meanOf(v, rows) }
 	}
-	partly := map[metric.Plane]bool{}
-	for _, p := range s.Unknown {
-		partly[p] = true
-	}
 	for _, res := range sampledResources {
 		planes, reduced := map[metric.Plane]series{}, map[metric.Plane]float64{}
 		for _, p := range metric.Planes() {
 			v := s.sum(res, func(t mesh.Task) bool { return t.Plane == p })
-			if v == nil || partly[p] {
+			if v == nil || slices.Contains(s.Unknown, p) {
 				continue
 			}
 			planes[p] = v

@@ -495,10 +495,8 @@ func calledStep(sources []Source, forecasts []Forecast) []Step {
 		if f.Memory.Causes.Called == 0 || i < 0 {
 			continue
 		}
-		run, meshes := sources[i].Run, map[any]bool{}
-		for _, t := range run.Plan.Treatments {
-			meshes[t.Factors[experiment.MeshFactor]] = true
-		}
+		run := sources[i].Run
+		meshes := lists.Set(run.Plan.Treatments, func(t plan.Treatment) any { return t.Factors[experiment.MeshFactor] })
 		blocks := max(2*minBlocks, run.Count().Blocks)
 		return []Step{{
 			What:  fmt.Sprintf("the memory of called services, up to %d of one, as a further run for --from: none to %.2g MiB each is assumed", mostCallers, 2*AssumedCalled),

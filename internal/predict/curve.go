@@ -126,7 +126,7 @@ func Fit(points []Point, axes []string, confidence float64) (*Curve, error) {
 	if len(points) == 0 {
 		return nil, errors.New("no valid trial of the run has it")
 	}
-	levels, blocks := placesOf(points), grouped(points)
+	levels, blocks := len(lists.Set(points, func(p Point) string { return fmt.Sprint(p.At) })), grouped(points)
 	begun := len(blocks)
 	needed := neededOf(levels)
 	blocks = slices.DeleteFunc(blocks, func(b []Point) bool { return len(b) < needed })
@@ -490,11 +490,6 @@ func grouped(points []Point) (blocks [][]Point) {
 		blocks[len(blocks)-1] = append(blocks[len(blocks)-1], p)
 	}
 	return blocks
-}
-
-func placesOf(points []Point) int {
-	places := lists.Set(points, func(p Point) string { return fmt.Sprint(p.At) })
-	return len(places)
 }
 
 // levelsOf returns the levels of an axis, the lowest first.

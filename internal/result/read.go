@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -119,10 +120,7 @@ func (d *Dir) onlyPlanned() error {
 	if err != nil {
 		return storage("read", d.file(TrialsDir), err)
 	}
-	planned := make(map[string]bool, len(d.plan.Trials))
-	for _, t := range d.plan.Trials {
-		planned[t.ID] = true
-	}
+	planned := lists.Set(d.plan.Trials, func(t plan.Trial) string { return t.ID })
 	for _, e := range entries {
 		if planned[e.Name()] || strings.HasSuffix(e.Name(), PartialSuffix) {
 			continue

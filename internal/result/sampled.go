@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/load"
@@ -141,9 +142,7 @@ func (td *TrialDir) Slices(all []Slice) (err error) {
 	}
 	w := csv.NewWriter(f)
 	header := slices.Clone(sliceColumns)
-	for _, p := range metric.Planes() {
-		header = append(header, cpuColumn+string(p))
-	}
+	header = append(header, lists.Map(metric.Planes(), func(p metric.Plane) string { return cpuColumn + string(p) })...)
 	header = append(header, lastEndColumn)
 	_ = w.Write(header) // [csv.Writer.Error] has the error
 	for _, s := range all {

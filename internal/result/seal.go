@@ -401,24 +401,18 @@ func words(p *plan.Plan) []string {
 	for _, class := range []load.Class{load.OK, load.Status, load.Timeout, load.Conn} {
 		all = append(all, load.TagResponse+string(class), load.TagService+string(class))
 	}
-	for _, p := range metric.Planes() {
-		all = append(all, string(p))
-	}
+	all = append(all, lists.Map(metric.Planes(), func(p metric.Plane) string { return string(p) })...)
 	for _, p := range []balance.Point{balance.Sent, balance.OutReceived, balance.OutSent, balance.InReceived, balance.InSent, balance.Served, balance.Waypoint, balance.NodeOut, balance.NodeIn, balance.Gateway} {
 		all = append(all, string(p))
 	}
-	for _, u := range []balance.Unit{balance.Requests, balance.Connections, balance.Handshakes} {
-		all = append(all, string(u))
-	}
+	all = append(all, string(balance.Requests), string(balance.Connections), string(balance.Handshakes))
 	for _, t := range p.Treatments {
 		all = append(all, t.ID)
 		for name, level := range t.Factors {
 			all = append(all, name, fmt.Sprint(level))
 		}
 	}
-	for _, t := range p.Trials {
-		all = append(all, t.ID)
-	}
+	all = append(all, lists.Map(p.Trials, func(t plan.Trial) string { return t.ID })...)
 	seen := map[reflect.Type]bool{}
 	for _, v := range []any{Record{}, Event{}, Environment{}, Manifest{}, Stopped{}, plan.Plan{}} {
 		all = append(all, fieldNames(reflect.TypeOf(v), seen)...)

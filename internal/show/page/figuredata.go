@@ -30,10 +30,6 @@ type figureData struct {
 	Changes    []changed   `json:"changesMade,omitempty"`
 }
 
-func figureDataOf(s Source) figureData {
-	return figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir), memoryOf(s), changesOf(s)}
-}
-
 // sliced is the CPU per request in the slices of one trial.
 type sliced struct {
 	Block     int        `json:"block"`

@@ -47,7 +47,9 @@ func writeAcross(w io.Writer, a *compare.Across, o Options, p *page) error {
 	x.gates()
 	x.differing()
 	x.changes()
-	x.history()
+	if x.a.History != nil {
+		writeHistory(x.a.History, x.page)
+	}
 	x.warnings()
 	x.foot()
 	return p.writeTo(w, "comparison")
@@ -170,7 +172,8 @@ func (x across) shows(c compare.Comparison) bool {
 	if zero(c.Base) && zero(c.New) {
 		return false
 	}
-	return x.o.All || slices.Contains(headlines, c.Metric) || isAcrossResult(c.Metric)
+	return x.o.All || slices.Contains(headlines, c.Metric) ||
+		slices.ContainsFunc(slices.Concat(acrossResults...), func(x struct{ metric, name string }) bool { return x.metric == c.Metric })
 }
 
 func (x across) cells(c compare.Comparison) []string {
@@ -250,11 +253,6 @@ var acrossResults = [][]struct{ metric, name string }{
 	append([]struct{ metric, name string }{{answerCost, "CPU per request"}, {metric.WallTime, "wall time"}}, answerTimes...),
 	{{metric.Rate, "rate of answers"}},
 	{{metric.ErrorRatio, "share of failed requests"}},
-}
-
-// isAcrossResult reports whether a metric may be in the result of compared runs.
-func isAcrossResult(name string) bool {
-	return slices.ContainsFunc(slices.Concat(acrossResults...), func(x struct{ metric, name string }) bool { return x.metric == name })
 }
 
 // AcrossAnswer is the result of comparing runs, a sentence a claim.
@@ -379,13 +377,6 @@ func HistoryWords(h *compare.History) []SeriesWords {
 		}
 	}
 	return append(changed, quiet...)
-}
-
-// history adds the change points of the series of all runs, if there are enough.
-func (x across) history() {
-	if x.a.History != nil {
-		writeHistory(x.a.History, x.page)
-	}
 }
 
 func writeHistory(h *compare.History, p *page) {

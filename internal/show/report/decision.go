@@ -147,9 +147,7 @@ func gatesByOutcome(r *answer.Report) []compare.Decision {
 // gateClaims are the gates in at most two claims, those that do not hold first. There are none without gates.
 func gateClaims(v view) (all []Claim) {
 	ordered := gatesByOutcome(v.r)
-	for _, d := range ordered {
-		all = append(all, gateOf(v, d, settleWords(v.r, d)))
-	}
+	all = lists.Map(ordered, func(d compare.Decision) Claim { return gateOf(v, d, settleWords(v.r, d)) })
 	switch len(all) {
 	case 0, 2:
 		return all

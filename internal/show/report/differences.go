@@ -222,12 +222,8 @@ func sweeps(r *answer.Report) (n int) {
 
 // questionWords name a question: "envoy against no mesh".
 func (v view) questionWords(q compare.Question) string {
-	return v.label.phrase(q.Factors, slices.SortedFunc(maps.Keys(q.Factors), byRank)) + " against " + baseWords(v, q)
-}
-
-// baseWords name the baseline of a question.
-func baseWords(v view, q compare.Question) string {
-	return v.label.phrase(q.Against, slices.SortedFunc(maps.Keys(q.Factors), byRank))
+	factors := slices.SortedFunc(maps.Keys(q.Factors), byRank)
+	return v.label.phrase(q.Factors, factors) + " against " + v.label.phrase(q.Against, factors)
 }
 
 // differenceColumns are the columns that are shown. On a narrow terminal only --all and JSON have the ratio's interval.

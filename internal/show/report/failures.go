@@ -359,7 +359,7 @@ func executedTable(t text) {
 	for _, d := range r.Executed {
 		q := quantityOf(d.Metric)
 		name := q.name
-		if len(executedBy(r)) > 1 {
+		if len(lists.Set(r.Executed, func(d compare.Decision) string { return d.Treatment })) > 1 {
 			name += ", " + nameOf(t.view, d.Treatment)
 		}
 		a, b := apart(*d.A*q.scale, *d.B*q.scale)
@@ -367,9 +367,4 @@ func executedTable(t text) {
 		g.row(name, a+q.unitText(), b+q.unitText(), ChangeWords(shown))
 	}
 	t.page.table(g, 1)
-}
-
-// executedBy are the programs that end which are compared with others.
-func executedBy(r *answer.Report) map[string]bool {
-	return lists.Set(r.Executed, func(d compare.Decision) string { return d.Treatment })
 }

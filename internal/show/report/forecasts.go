@@ -142,7 +142,7 @@ func ForecastFacts(f Forecasts, x predict.Forecast) (facts []Fact) {
 		row("growing", growingWords(*x.Growing))
 	}
 	if x.Latency != nil {
-		row("median response", addedWords(*x.Latency)+", by calls to "+printable.And(x.Path)+" one after another")
+		row("median response", "+"+between(x.Latency.Estimate, x.Latency.Low, x.Latency.High, " ms", 2)+", by calls to "+printable.And(x.Path)+" one after another")
 	} else {
 		row("median response", "no forecast: "+x.NoLatency)
 	}
@@ -301,10 +301,6 @@ func cpuAmount(a predict.Amount) string {
 
 func memoryAmount(a predict.Amount) string {
 	return between(a.Estimate, math.Floor(a.Low), math.Ceil(a.High), " MiB", 0)
-}
-
-func addedWords(a predict.Amount) string {
-	return "+" + between(a.Estimate, a.Low, a.High, " ms", 2)
 }
 
 func moneyWords(f Forecasts, a predict.Amount) string {

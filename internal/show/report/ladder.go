@@ -206,10 +206,9 @@ func ladderWords(r *answer.Report) (all [][][]ComparisonWords) {
 	for _, l := range r.Ladders {
 		var metrics [][]ComparisonWords
 		for _, m := range l.Metrics {
-			var steps []ComparisonWords
-			for _, c := range m.Increments {
-				steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: c.Judged(), N: c.N, Verdict: c.Verdict}))
-			}
+			steps := lists.Map(m.Increments, func(c compare.Increment) ComparisonWords {
+				return comparisonWords(compare.Comparison{Metric: m.Metric, Difference: c.Judged(), N: c.N, Verdict: c.Verdict})
+			})
 			steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: m.Whole, N: m.N}))
 			if m.RestInterval != nil {
 				steps = append(steps, comparisonWords(compare.Comparison{Metric: m.Metric, Difference: m.RestInterval, N: m.N}))

@@ -260,12 +260,7 @@ func WithheldTimes(r *answer.Report) string {
 		if !w.Withholds || len(w.Metrics) == 0 || !concernsMetric(w, answerMedian) {
 			continue
 		}
-		without := 0
-		for _, t := range r.Trials {
-			if _, known := t.Metrics[answerMedian]; t.Valid && !known {
-				without++
-			}
-		}
+		without := lists.Count(r.Trials, func(t figures.Trial) bool { _, known := t.Metrics[answerMedian]; return t.Valid && !known })
 		of := fmt.Sprintf("%d of %s", without, printable.Counted(r.Count.Planned, "trial")) // as the trials that count
 		switch without {
 		case 0:

@@ -58,10 +58,6 @@ type listing struct {
 // filter is a search of the reader.
 type filter struct{ Text, Mesh, Machine string }
 
-func filterOf(q url.Values) filter {
-	return filter{strings.TrimSpace(q.Get("q")), q.Get("mesh"), q.Get("machine")}
-}
-
 func (f filter) keeps(r row) bool {
 	if f.Mesh != "" && !slices.Contains(r.Meshes, f.Mesh) || f.Machine != "" && r.Machine != f.Machine {
 		return false
@@ -80,7 +76,8 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	l := listing{All: len(runs), Query: filterOf(r.URL.Query())}
+	q := r.URL.Query()
+	l := listing{All: len(runs), Query: filter{strings.TrimSpace(q.Get("q")), q.Get("mesh"), q.Get("machine")}}
 	meshes, machines := map[string]bool{}, map[string]bool{}
 	var rows []row
 	for _, of := range runs {

@@ -154,10 +154,7 @@ func (h *heading) sort() {
 	for i, a := range aggregates {
 		at[a.what] = i
 	}
-	nodes := map[string]bool{}
-	for _, n := range h.nodes() {
-		nodes[n] = true
-	}
+	nodes := lists.Set(h.nodes(), func(name string) string { return name })
 	for _, c := range h.columns {
 		if c.quantity == "" {
 			h.strange = append(h.strange, c.what)
