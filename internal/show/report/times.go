@@ -46,7 +46,7 @@ func timeClaims(v view) (claims []Claim) {
 			}
 		}
 	}
-	return append(v.ranking(all, func(all []row) Claim {
+	return append(ranking(v, all, func(all []row) Claim {
 		return Claim{Form: rankedTimes, Subject: all[0].Baseline}.fill(sentenceWords{"base": all[0].base})
 	}), claims...)
 }
