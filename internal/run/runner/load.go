@@ -378,7 +378,7 @@ func (t *trial) search(ctx context.Context) error {
 
 // judgeSearch returns an error if the search found no rate.
 func (t *trial) judgeSearch(found capacity.Found) error {
-	const hint = "`tare load --find-max` shows the probes of one search; reserve a CPU for the generator (platform.cpus), or use fewer connections"
+	const hint = "`tare load --find-max` shows the probes of one search; reserve a CPU for the generator (" + reserve + "), or use fewer connections"
 	switch {
 	case found.Rate == 0:
 		return unusable("capacity-unknown", fmt.Sprintf("no probe shows whether %s holds: %s", found.Objective, found.Note), hint)

@@ -98,7 +98,7 @@ func moneyClaims(v view) []Claim {
 	if !slices.ContainsFunc(all, func(x row) bool { return x.Amount != nil || x.Reason != unmeasuredCPU }) {
 		return []Claim{Claim{Form: moneyNone, Reason: "CPU"}.fill(sentenceWords{"scenario": first})}
 	}
-	return v.ranking(all, func([]row) Claim {
+	return ranking(v, all, func([]row) Claim {
 		return Claim{Form: rankedMoney}.fill(sentenceWords{"scenario": first, "bill": bill})
 	})
 }
@@ -114,7 +114,7 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	}
 	if m == nil {
 		x.Form, x.Relation, x.Reason = moneyUnknown, compare.Insufficient, unpriced(of)
-		x.short, words["reason"], words["settle"] = "unknown: "+x.Reason, x.Reason, v.measuring(of.Unmeasured)
+		x.short, words["reason"], words["settle"] = "unknown: "+x.Reason, x.Reason, measuring(v, of.Unmeasured)
 		x.Claim = x.fill(inWords(subject, compare.Higher, words))
 		return x
 	}
@@ -135,7 +135,7 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 }
 
 // measuring is the command that measures a rate beside those of the run, "" for none.
-func (v view) measuring(rate float64) string {
+func measuring(v view, rate float64) string {
 	if rate == 0 || v.r.Directory == "" {
 		return ""
 	}
@@ -208,7 +208,7 @@ func costClaims(v view, after bool) []Claim {
 			all = append(all, v.costRow(tr, c))
 		}
 	}
-	lines := v.ranking(all, costHead)
+	lines := ranking(v, all, costHead)
 	if len(compared) != 1 {
 		return lines
 	}
@@ -248,7 +248,7 @@ type row struct {
 
 // ranking are the sentences of one or two results, shown and large ones first. Of more, it is one line each, the least first and
 // those without a verdict last, after the baseline. A row that does not differ from the one before names it.
-func (v view) ranking(all []row, head func([]row) Claim) (claims []Claim) {
+func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 	few := len(all) <= 2
 	slices.SortStableFunc(all, func(a, b row) int {
 		if few {
@@ -274,7 +274,7 @@ func (v view) ranking(all []row, head func([]row) Claim) (claims []Claim) {
 		if x.base != all[0].base {
 			words["against"] = " (against " + x.base + ")"
 		}
-		if i > 0 && v.alike(all[i-1], x, len(all)-1) {
+		if i > 0 && alike(v, all[i-1], x, len(all)-1) {
 			words["alike"] = ", not distinguishable from " + all[i-1].name
 		}
 		x.Form = rankedRow
@@ -285,7 +285,7 @@ func (v view) ranking(all []row, head func([]row) Claim) (claims []Claim) {
 
 // alike reports whether two neighbours of a ranking with shown differences do not differ within the blocks that have both. All pairs of
 // neighbours share the error.
-func (v view) alike(a, b row, pairs int) bool {
+func alike(v view, a, b row, pairs int) bool {
 	x, y := both(a.values, b.values)
 	d := stats.PairedDifference(y, x, 1-(1-v.r.Confidence)/float64(pairs))
 	return isShown(a.Relation) && isShown(b.Relation) && a.Metric == b.Metric && d.Known() && !d.Excludes(0)
@@ -397,7 +397,7 @@ func capacityClaims(v view) []Claim {
 			all = append(all, x)
 		}
 	}
-	return v.ranking(all, func(all []row) Claim {
+	return ranking(v, all, func(all []row) Claim {
 		rate := v.treatment(all[0].Baseline).Metrics[metric.Capacity].Interval
 		return Claim{Form: rankedRates, Subject: all[0].Baseline, Metric: metric.Capacity, Amount: &rate}.fill(sentenceWords{"base": with(all[0].base), "is": fixed(rate.Estimate, 2-magnitude(rate.Estimate))})
 	})
@@ -437,7 +437,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["program"] = v.restWords(tr, c, "")
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
 		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
-		words["reason"], words["settle"], x.short = x.Reason, v.cure(c.total), "no verdict"
+		words["reason"], words["settle"], x.short = x.Reason, cureOf(v, c.total), "no verdict"
 		x.Claim = x.fill(words)
 		return x
 	case shown:
@@ -447,7 +447,7 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		words["settle"] = v.settle(c.total)
 	}
 	words["amount"] = amountWithin(*x.Amount, q)
-	x.size, x.short, x.values = x.Amount.Estimate, signedWithin(*x.Amount, q), v.byBlock(tr.ID, figureOf(x.Metric))
+	x.size, x.short, x.values = x.Amount.Estimate, signedWithin(*x.Amount, q), byBlock(v, tr.ID, figureOf(x.Metric))
 	switch x.Form {
 	case openClaim:
 		words["amount"] = signedWithin(*x.Amount, q)
@@ -500,8 +500,8 @@ func insufficientWords(r *answer.Report, c compare.Comparison, on string) string
 	return "too few trials for a verdict" + on
 }
 
-// cure is what would bring a verdict that blocks without a pair prevent: the hint of the reason, "" for none.
-func (v view) cure(c compare.Comparison) string {
+// cureOf is what would bring a verdict that blocks without a pair prevent: the hint of the reason, "" for none.
+func cureOf(v view, c compare.Comparison) string {
 	reason := lostWords(v.r, c, 1)
 	for _, w := range Warnings(v.r) {
 		if (w.Withholds || w.Invalidates) && w.Hint != "" && strings.HasSuffix(reason, ": "+figures.Cause(w.Code)) {
@@ -592,7 +592,7 @@ func totalsOf(v view, tr compare.Treatment) totals {
 
 // paired are the values of a treatment and of its baseline in the blocks that have both.
 func paired(v view, tr compare.Treatment, value valueOf) (with, without []float64) {
-	return both(v.byBlock(tr.ID, value), v.byBlock(tr.Baseline, value))
+	return both(byBlock(v, tr.ID, value), byBlock(v, tr.Baseline, value))
 }
 
 // valueOf is a figure of a trial, from its metrics.
@@ -604,7 +604,7 @@ func figureOf(name string) valueOf {
 }
 
 // byBlock are the values of a treatment's valid trials.
-func (v view) byBlock(treatment string, value valueOf) map[int]float64 {
+func byBlock(v view, treatment string, value valueOf) map[int]float64 {
 	all := map[int]float64{}
 	for _, t := range v.r.Trials {
 		if of, known := value(t.Metrics); known && t.Valid && t.Treatment == treatment {

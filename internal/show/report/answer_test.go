@@ -206,13 +206,13 @@ func TestRanking(t *testing.T) {
 	all := []row{of("a", "no mesh", 10, compare.Higher), of("b", "no mesh", 0, compare.Insufficient), of("c", "no mesh", 30, compare.Higher), of("d", "c", -20, compare.Lower)}
 	var got []string
 	v := view{r: &answer.Report{Confidence: 0.95}}
-	for _, c := range v.ranking(slices.Clone(all), func([]row) Claim { return Claim{Sentence: "CPU:"} }) {
+	for _, c := range ranking(v, slices.Clone(all), func([]row) Claim { return Claim{Sentence: "CPU:"} }) {
 		got = append(got, c.Sentence)
 	}
 	if want := []string{"CPU:", "d: -20 µs", "a: +10 µs (against no mesh)", "c: +30 µs (against no mesh)", "b: 0 µs (against no mesh)"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := v.ranking([]row{all[0], all[2]}, nil); len(got) != 2 || got[0].Sentence != "c adds." {
+	if got := ranking(v, []row{all[0], all[2]}, nil); len(got) != 2 || got[0].Sentence != "c adds." {
 		t.Errorf("of two: %+v", got)
 	}
 	// The differences of b from a in the four blocks have a mean of 0.15 and a standard deviation of 0.29. All of c's from b are over 27.
@@ -223,7 +223,7 @@ func TestRanking(t *testing.T) {
 			all[i].values[block+1] = value
 		}
 	}
-	got = sentencesOf(v.ranking(all, func([]row) Claim { return Claim{Sentence: "CPU:"} }))
+	got = sentencesOf(ranking(v, all, func([]row) Claim { return Claim{Sentence: "CPU:"} }))
 	if want := []string{"CPU:", "a: +11 µs", "b: +11 µs, not distinguishable from a", "c: +41 µs"}; !slices.Equal(got, want) {
 		t.Errorf("neighbours: %q, want %q", got, want)
 	}

@@ -354,8 +354,8 @@ func failedWords(v view, kind metric.ChangeKind, tr compare.Treatment) (c Claim)
 		return c
 	}
 	c = part(tr, failed, e.Interval, fmt.Sprintf("none in %d", changesOf(tr, kind)))
-	if made, lost := v.byBlock(tr.ID, figureOf(metric.Of(metric.ChangesMade, kind.Name))), 0.0; e.Estimate > 0 {
-		for block, mean := range v.byBlock(tr.ID, figureOf(failed)) {
+	if made, lost := byBlock(v, tr.ID, figureOf(metric.Of(metric.ChangesMade, kind.Name))), 0.0; e.Estimate > 0 {
+		for block, mean := range byBlock(v, tr.ID, figureOf(failed)) {
 			lost += mean * made[block]
 		}
 		c.Sentence = rough(e.Estimate) + " a change" + rangeWords(e.Interval)

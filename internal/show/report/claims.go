@@ -201,7 +201,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 	switch {
 	case c.Difference == nil || c.Verdict == compare.Insufficient:
 		x.Form, x.Reason, x.short = forms.none, insufficientWords(v.r, c, ""), "no verdict"
-		words["reason"], words["change"], words["settle"] = capital(x.Reason), x.Reason, v.cure(c)
+		words["reason"], words["change"], words["settle"] = capital(x.Reason), x.Reason, cureOf(v, c)
 	case !isShown(c.Verdict):
 		x.short = "no difference shown" + ratioText(c.Ratio)
 		words["settle"], words["change"] = v.settle(c), "no difference is shown"+ratioText(c.Ratio)
@@ -212,7 +212,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 		x.Form, x.Amount, x.OfRatio, x.short, x.size = forms.shown, c.Difference, false, signedWithin(*c.Difference, q), c.Difference.Estimate
 		words["amount"], words["sign"] = amountWithin(*c.Difference, q), map[bool]string{true: "-", false: "+"}[x.size < 0]
 	}
-	x.values = v.byBlock(tr.ID, figureOf(c.Metric))
+	x.values = byBlock(v, tr.ID, figureOf(c.Metric))
 	if growth := growingApart(v.r, c); growth != "" {
 		words["grows"] = ", " + growth
 	}

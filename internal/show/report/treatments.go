@@ -166,7 +166,7 @@ func timeClaims(v view) (claims []Claim) {
 			}
 		}
 	}
-	return append(v.ranking(all, func(all []row) Claim {
+	return append(ranking(v, all, func(all []row) Claim {
 		return Claim{Form: rankedTimes, Subject: all[0].Baseline}.fill(sentenceWords{"base": all[0].base})
 	}), claims...)
 }
@@ -291,7 +291,7 @@ func trendClaims(v view) []Claim {
 	}
 	words := sentenceWords{"time": soakLength(v.r), "changing": strings.Join(firstOf(sentencesOf(changing), 3), "; "), "share": rough(100 * compare.VisibleGrowth), "steady": fmt.Sprint(len(steady)), "all": printable.Counted(len(v.r.Trends), "trend")}
 	words["other"] = map[bool]string{true: " other"}[memory != nil]
-	all := v.ranking(memory, func([]row) Claim { return Claim{Form: rankedMemory}.fill(words) })
+	all := ranking(v, memory, func([]row) Claim { return Claim{Form: rankedMemory}.fill(words) })
 	if changing == nil {
 		return append(all, Claim{Form: trendNone, Of: steady}.fill(words))
 	}
