@@ -70,7 +70,7 @@ type Decision struct {
 	// OneSide: the blocks are all on one side of the limit, by more than chance (sign test).
 	OneSide bool `json:"oneSide,omitempty"`
 	// Timed: a time ends the run, and not its number of blocks alone.
-	Timed bool `json:"-"`
+	Timed bool `json:"timed,omitempty"`
 }
 
 // Decisions judge the gates of the experiment for every treatment that they choose.
