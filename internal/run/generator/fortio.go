@@ -44,12 +44,24 @@ func fortioCommand(t traits, p load.Profile) (proc.Command, error) {
 	return c, nil
 }
 
+// quoted is a number that may be in quotes, as Nighthawk and protobuf's JSON write counts.
+type quoted float64
+
+func (f *quoted) UnmarshalJSON(b []byte) error {
+	v, err := strconv.ParseFloat(strings.Trim(string(b), `"`), 64)
+	if err != nil {
+		return fmt.Errorf("%.40q is not a number", b)
+	}
+	*f = quoted(v)
+	return nil
+}
+
 type fortioHistogram struct {
-	Count         *float64
+	Count         *quoted
 	Min, Max, Avg *float64
 	Data          []struct {
 		Start, End float64
-		Count      float64
+		Count      quoted
 	}
 	Percentiles []struct{ Percentile, Value float64 }
 }
@@ -59,11 +71,11 @@ type fortioJSON struct {
 	Version           string
 	StartTime         time.Time
 	RequestedQPS      any // "100", "max", or a number in old versions
-	ActualQPS         *float64
-	ActualDuration    *float64
-	NumThreads        *float64
+	ActualQPS         *quoted
+	ActualDuration    *quoted
+	NumThreads        *quoted
 	DurationHistogram *fortioHistogram
-	RetCodes          map[string]*float64
+	RetCodes          map[string]*quoted
 	Sizes             *struct{ Sum *float64 }
 }
 
@@ -85,13 +97,13 @@ func ParseFortio(r io.Reader) (Outcome, error) {
 		o.Loop = loopClosed
 	}
 	if j.ActualQPS != nil {
-		o.Rate = asRate(*j.ActualQPS)
+		o.Rate = asRate(float64(*j.ActualQPS))
 	}
 	if j.ActualDuration != nil {
-		o.Elapsed = span(*j.ActualDuration / 1e9)
+		o.Elapsed = span(float64(*j.ActualDuration) / 1e9)
 	}
 	if j.NumThreads != nil {
-		if n := count(*j.NumThreads); n != nil {
+		if n := count(float64(*j.NumThreads)); n != nil {
 			o.Connections = new(int(*n))
 		}
 	}
@@ -133,12 +145,12 @@ const grpcOK = "OK"
 func (d *distribution) histogram(h *fortioHistogram) {
 	d.summary(h.Min, h.Avg, h.Max)
 	if h.Count != nil {
-		if n := count(*h.Count); n != nil {
+		if n := count(float64(*h.Count)); n != nil {
 			d.Count = *n
 		}
 	}
 	for _, b := range h.Data {
-		if n := count(b.Count); n != nil {
+		if n := count(float64(b.Count)); n != nil {
 			d.bucket(b.Start, b.End, *n)
 		}
 	}

@@ -253,7 +253,7 @@ func eachLine(r io.Reader, generator string, line func(string) error) error {
 }
 
 // counts omits figures that are not a count.
-func counts(m map[string]*float64) map[string]int64 {
+func counts[T ~float64](m map[string]*T) map[string]int64 {
 	if m == nil {
 		return nil
 	}
@@ -262,7 +262,7 @@ func counts(m map[string]*float64) map[string]int64 {
 		if v == nil {
 			continue
 		}
-		if n := count(*v); n != nil {
+		if n := count(float64(*v)); n != nil {
 			out[k] = *n
 		}
 	}
