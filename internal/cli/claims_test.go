@@ -222,7 +222,9 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 		if allValid.MatchString(c.Sentence) && (doubted || r.Count.Used != r.Count.Planned) {
 			wrong("all are valid, beside a doubt, with %+v", r.Count)
 		}
-		if row, ok := r.Find(c.Subject, c.Metric); ok && !strings.HasPrefix(c.Form.Name, "gate") {
+		if c.Form.Name == "trend-memory" {
+			aboutTrend(wrong, c, r)
+		} else if row, ok := r.Find(c.Subject, c.Metric); ok && !strings.HasPrefix(c.Form.Name, "gate") {
 			aboutRow(wrong, c, row)
 		}
 		aboutFailures(wrong, c, r)
@@ -317,6 +319,19 @@ func aboutRow(wrong func(string, ...any), c report.Claim, row compare.Comparison
 	if c.Amount != nil && (amount == nil || amount.Estimate != c.Amount.Estimate) {
 		wrong("another amount than its row")
 	}
+}
+
+// aboutTrend compares a claim about the end of a soak with its trend.
+func aboutTrend(wrong func(string, ...any), c report.Claim, r *answer.Report) {
+	for _, x := range r.Trends {
+		if x.Treatment == c.Subject && x.Metric == c.Metric {
+			if c.Relation != compare.Verdict(x.Verdict) || c.Amount.Estimate != x.PerHour.Estimate {
+				wrong("another trend than its row: %s, %g an hour", x.Verdict, x.PerHour.Estimate)
+			}
+			return
+		}
+	}
+	wrong("there is no such trend")
 }
 
 // rendered finds every claim in every form.

@@ -275,7 +275,7 @@ func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 			words["against"] = " (against " + x.base + ")"
 		}
 		if i > 0 && alike(v, all[i-1], x, len(all)-1) {
-			words["alike"] = ", not distinguishable from " + all[i-1].name
+			words["alike"] = "; not distinguishable from " + all[i-1].name
 		}
 		x.Form = rankedRow
 		claims = append(claims, x.fill(words))

@@ -224,7 +224,7 @@ func TestRanking(t *testing.T) {
 		}
 	}
 	got = sentencesOf(ranking(v, all, func([]row) Claim { return Claim{Sentence: "CPU:"} }))
-	if want := []string{"CPU:", "a: +11 µs", "b: +11 µs, not distinguishable from a", "c: +41 µs"}; !slices.Equal(got, want) {
+	if want := []string{"CPU:", "a: +11 µs", "b: +11 µs; not distinguishable from a", "c: +41 µs"}; !slices.Equal(got, want) {
 		t.Errorf("neighbours: %q, want %q", got, want)
 	}
 }
