@@ -96,8 +96,6 @@ func TestScreenInTmux(t *testing.T) {
 		}
 		t.Logf("%v\n%s", size, text)
 	}
-	m.tmux("send-keys", "s")
-	m.text(", by name")
 	m.tmux("send-keys", "Enter")
 	m.text("Phases: ")
 	m.text("  block 13")

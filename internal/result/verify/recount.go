@@ -251,21 +251,20 @@ func (c recount) bytes(r *result.Record) {
 }
 
 // generatorCPU: the generator counts as much CPU time of its own as its tasks used. A busy machine reads tasks beside the edges of the
-// measure phase, in which the generator counts. The tasks of a probe of changes are not counted.
+// measure phase, in which the generator counts: they are then compared by their rate. The tasks of a probe of changes are not counted.
 func (c recount) generatorCPU(r *result.Record) {
 	if r.Load.CPUSeconds == nil || r.ChangeProbe != nil || !c.local {
 		return
 	}
-	sum, n, beside := 0.0, 0, time.Duration(0)
+	sum, n := 0.0, 0
+	whole := r.Load.End.Sub(r.Load.Start).Seconds()
 	for _, t := range r.Tasks {
 		if t.Plane == metric.Load && t.Missing == "" {
-			sum, n = sum+float64(t.End.CPU-t.Start.CPU)/1e9, n+1
-			beside = max(beside, t.Start.At.Sub(r.Load.Start).Abs()+t.End.At.Sub(r.Load.End).Abs())
+			sum, n = sum+float64(t.End.CPU-t.Start.CPU)/1e9*whole/t.End.At.Sub(t.Start.At).Seconds(), n+1
 		}
 	}
 	own := *r.Load.CPUSeconds
-	share := 0.2 + beside.Seconds()/r.Load.End.Sub(r.Load.Start).Seconds()
-	if slack := 2*tick.Seconds() + share*max(own, sum); n > 0 && math.Abs(own-sum) > slack {
+	if slack := 2*tick.Seconds() + 0.2*max(own, sum); n > 0 && math.Abs(own-sum) > slack {
 		c.problem(fmt.Sprintf("load.cpuSeconds is %.3f, and the tasks of the load used %.3f s", own, sum))
 	}
 }
