@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prints a digest of the inputs of the tests with Istio: the packages that they import, the test cluster, examples and
 # versions. test/istio.sha256 has the digest of the last run of them that passed. Not among the inputs are tests of the
-# imported packages, and what only reads results: figures, predictions, reports, pages, importers.
+# imported packages, and what only reads results: figures, predictions, reports, pages, importers, checks of records.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export GOWORK="$PWD/go.work"
@@ -9,6 +9,6 @@ tested=(kube/internal/meshes kube/internal/cli/kubecli)
 dirs=$(${GO:-go} list -deps -test -f '{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}' "${tested[@]/#/./}" ./cmd/... ./kube/cmd/...)
 mapfile -t dirs < <(sort -u <<<"$dirs")
 {
-  git ls-files -z --cached --others --exclude-standard -- "${dirs[@]}" | grep -Ezv '_test[.]go$|^internal/(answer|compare|figures|importer|predict|show|stats|study)/'
+  git ls-files -z --cached --others --exclude-standard -- "${dirs[@]}" | grep -Ezv '_test[.]go$|^internal/(answer|compare|figures|importer|predict|result/verify|show|stats|study)/'
   git ls-files -z --cached --others --exclude-standard -- "${tested[@]}" test/cluster kube/test/injector tools/go.mod examples go.mod go.sum kube/go.mod kube/go.sum Makefile
 } | sort -zu | xargs -0 sha256sum | sha256sum | cut -d' ' -f1
