@@ -323,7 +323,7 @@ meshes:
 	}
 }
 
-// A configuration of one's own is that of the shipped nginx: without keep-alive the first lines have the connections that it opens.
+// A gateway whose configuration has no keep-alive is named in the first lines, with the connections that it opens for a request.
 func TestWeighOfGateways(t *testing.T) {
 	t.Parallel()
 	path, libraries := programtest.Server(t, "nginx")

@@ -316,7 +316,7 @@ func disturbed(f *findings, file string, r *result.Record, looks []*result.Sampl
 		start.CPU -= t.Reloaded
 		edges := []result.Reading{start, t.End}
 		if t.Ended {
-			edges = edges[:1] // the last reading is that of its end
+			edges = edges[:1] // its last reading is the end of its measurement
 		}
 		for _, edge := range edges {
 			if edge.CPU > 0 && sampleOf(looks, t.ID, edge) < 0 {

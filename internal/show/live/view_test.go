@@ -75,7 +75,7 @@ func TestLinesOfALongTrial(t *testing.T) {
 	defer v.Close()
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	var said []int
+	var seconds []int
 	for _, e := range story()[:4] {
 		v.board.Apply(e)
 	}
@@ -83,11 +83,11 @@ func TestLinesOfALongTrial(t *testing.T) {
 	for second := range 147 {
 		before := out.Len()
 		if v.speak(t0.Add(time.Duration(second) * time.Second)); out.Len() > before {
-			said = append(said, second)
+			seconds = append(seconds, second)
 		}
 	}
-	if want := []int{2, 6, 14, 30, 62, 122}; !slices.Equal(said, want) {
-		t.Errorf("lines at %d s, want %d:\n%s", said, want, out.String())
+	if want := []int{2, 6, 14, 30, 62, 122}; !slices.Equal(seconds, want) {
+		t.Errorf("lines at %d s, want %d:\n%s", seconds, want, out.String())
 	}
 	must.Contain(t, out.String(), "1/3  001-none-b1  measure  22s left  1000 req/s  no errors  p50 0.12 ms")
 }

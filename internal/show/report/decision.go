@@ -192,17 +192,17 @@ func gateOf(v view, d compare.Decision, settle string) Claim {
 }
 
 // settleWords are the time that would decide an undecided gate: " About 3 more minutes would settle it: `--max-time 12m`." A file without
-// a time has blocks.
+// a time is run again with more blocks.
 func settleWords(r *answer.Report, d compare.Decision) string {
 	first, last := r.Setup.FirstStart, r.Setup.LastEnd
 	if d.Outcome != compare.Undecided || d.Doubts != nil || d.MorePairs == 0 || first == nil || last == nil {
 		return ""
 	}
-	flag := fmt.Sprintf("--set blocks=%d", d.Max+d.MorePairs)
+	whole := int(math.Ceil(last.Sub(*first).Minutes() + d.Minutes))
 	if d.Timed {
-		flag = fmt.Sprintf("--max-time %dm", int(math.Ceil(last.Sub(*first).Minutes()+d.Minutes)))
+		return fmt.Sprintf(" About %s would settle it: `--max-time %dm`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), whole)
 	}
-	return fmt.Sprintf(" About %s would settle it: `%s`.", printable.Counted(int(math.Ceil(d.Minutes)), "more minute"), flag)
+	return fmt.Sprintf(" About %s would settle it: `%s`.", printable.Counted(whole, "minute"), RunCommand(r.Directory, []string{fmt.Sprintf("blocks=%d", d.Max+d.MorePairs)}))
 }
 
 // mostVariant is the largest number of characters of a definition in a sentence.

@@ -280,13 +280,13 @@ func TestGatesKeepTheirChange(t *testing.T) {
 	}
 }
 
-// An undecided gate needs a longer time, or of a file without one more blocks: 12 planned and 5 more.
+// An undecided gate needs a longer time. A file without one is run again for 10 and 2.5 minutes, with the 12 blocks planned and 5 more.
 func TestWhatSettlesAGate(t *testing.T) {
 	r := analyzed(t, answertest.AB(0, 12))
 	begin, end := time.Unix(0, 0), time.Unix(600, 0)
-	r.Setup.FirstStart, r.Setup.LastEnd = &begin, &end
+	r.Setup.FirstStart, r.Setup.LastEnd, r.Directory = &begin, &end, "runs/ab"
 	change := stats.Interval{Estimate: 1}
-	for timed, want := range map[bool]string{true: "About 3 more minutes would settle it: `--max-time 13m`.", false: "About 3 more minutes would settle it: `--set blocks=17`."} {
+	for timed, want := range map[bool]string{true: "About 3 more minutes would settle it: `--max-time 13m`.", false: "About 13 minutes would settle it: `tare run runs/ab/experiment.yaml --set blocks=17`."} {
 		r.Decisions = []compare.Decision{{Gate: "cpu_us_per_request/data < +2%", Metric: "cpu_us_per_request/data", Treatment: "envoy-b", Baseline: "envoy-a", Outcome: compare.Undecided, Unit: "%", Upper: true, Limit: 2, Change: &change, Pairs: 12, Max: 12, MorePairs: 5, Minutes: 2.5, Timed: timed}}
 		if got := strings.Join(report.Answer(r), " "); !strings.Contains(got, want) {
 			t.Errorf("timed %v: %q", timed, got)
