@@ -169,7 +169,7 @@ var documented = map[string]done{
 	"tare report":                       {instead: "tare report || [ $? = 2 ]"}, // the first has no run
 	"tare run examples/quickstart.yaml": {add: short + " --out runs/quickstart-1"},
 	"tare verify runs/quickstart-…":     {quick: true},
-	"tare weigh --gateway nginx -- python3 -m http.server {port}": {
+	"tare weigh --gateway nginx --gateway haproxy -- python3 -m http.server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
 	"tare weigh --gateway nginx --gateway envoy --gateway haproxy -- ./server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- python3 -m http.server {port}"},
@@ -190,11 +190,8 @@ var documented = map[string]done{
 	"tare weigh -- python3 -m http.server {port}":                                             {instead: "tare weigh --plain --time 15s --rate 50 -- python3 -m http.server {port}"},
 	"tare weigh --env PYTHONDEVMODE=1 -- python3 -m http.server {port}": {
 		instead: "tare weigh --plain --time 15s --rate 50 --env PYTHONDEVMODE=1 -- python3 -m http.server {port}"},
-	"tare weigh --gateway nginx -- tare-agent completions --listen 127.0.0.1:{port}": {
-		instead: "tare weigh --plain --time 15s --rate 20 --gateway 'python3 examples/proxy.py {listen} {upstream}' -- tare-agent completions --listen 127.0.0.1:{port}"},
 	"tare ab --gate 'cpu_us_per_request/total < +5%' -- python3 -m http.server {port} -- python3 -O -m http.server {port}": {
 		instead: "tare ab --plain --max-time 2m --undecided pass --rate 50 --gate 'cpu_us_per_request/total < +1000%' -- python3 -m http.server {port} -- python3 -O -m http.server {port}"},
-	"tare run examples/proxies.yaml":                                               {add: isDryRun},
 	"tare run examples/reload.yaml":                                                {add: isDryRun},
 	"tare run examples/soak.yaml":                                                  {add: isDryRun},
 	"tare report --cost examples/prices.yaml":                                      {quick: true},
@@ -269,7 +266,6 @@ var documented = map[string]done{
 	"tare load http://127.0.0.1:18080/ --find-max 'p90 < 500ms, errors < 0.1%' -z 4s":                                                                                 {by: "TestFindMax"},
 	"tare load grpc://127.0.0.1:50051/shop.Cart/Add --data @message.bin -r 200":                                                                                       {by: "TestLoadGRPC"},
 	`tare load tcp://127.0.0.1:6379 --data $'PING\r\n' --expect-body $'+PONG\r\n' -r 500`:                                                                             {by: "TestLoadTCP"},
-	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' --gateway haproxy -- redis-server --port {port}`:                                         {by: "TestRedisBehindProxies"},
 	`tare weigh --protocol tcp --data $'PING\r\n' --expect-body $'+PONG\r\n' --gateway haproxy --gateway envoy-tcp -- redis-server --port {port} --protected-mode no`: {by: "TestRedisBehindProxies"},
 	"tare load ws://127.0.0.1:8080/chat --data hello -r 500":                                                                                                          {by: "TestLoadWebSocket"},
 
