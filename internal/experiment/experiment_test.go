@@ -61,7 +61,7 @@ func TestDefaults(t *testing.T) {
 		Load:        experiment.Load{Generator: "tare", Arrivals: "poisson", Timeout: experiment.Duration(10 * time.Second), Workers: 1},
 		Phases: experiment.Phases{
 			Warmup: experiment.Duration(5 * time.Second), Measure: experiment.Duration(30 * time.Second), Drain: experiment.Duration(2 * time.Second),
-			Idle: experiment.Idle{CPU: 0.1, Deadline: experiment.Duration(time.Minute)}, Prewarm: experiment.Duration(time.Minute)},
+			Idle: experiment.Idle{CPU: 0.1, Deadline: experiment.Duration(time.Minute)}, Prewarm: experiment.Duration(2 * time.Minute)},
 		Blocks: experiment.Fixed(6), Seed: 1, Probe: true, Baseline: experiment.Baseline{"mesh": "none"}, Confidence: 0.95,
 		Validity: experiment.Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
 	}

@@ -230,7 +230,7 @@ func defaults() *Experiment {
 		Platform:    Platform{Kind: "local"},
 		Application: Application{},
 		Load:        Load{Generator: "tare", Arrivals: "poisson", Timeout: Duration(10 * time.Second), Workers: 1},
-		Phases: Phases{Prewarm: Duration(time.Minute), Warmup: Duration(5 * time.Second), Measure: Duration(30 * time.Second), Drain: Duration(2 * time.Second),
+		Phases: Phases{Prewarm: Duration(2 * time.Minute), Warmup: Duration(5 * time.Second), Measure: Duration(30 * time.Second), Drain: Duration(2 * time.Second),
 			Idle: Idle{CPU: 0.1, Deadline: Duration(time.Minute)}},
 		Blocks:     Fixed(6),
 		Seed:       1,

@@ -60,6 +60,7 @@ type Run struct {
 	Recorded   int           `json:"recorded,omitempty"` // trials recorded before this run
 	TrialTime  time.Duration `json:"trialTime"`          // expected duration of a trial, ns
 	Measure    time.Duration `json:"measure"`            // duration of the measure phase, ns
+	Within     time.Duration `json:"within,omitempty"`   // time after which no block begins, of a run that ends with a decision, ns
 }
 
 // Progress is one second of load.

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/load"
@@ -23,21 +26,29 @@ const (
 	warmFall = 0.03
 	// leastLoads and leastRequests, of the last one, show that it no longer falls.
 	leastLoads, leastRequests = 4, 400
+	// A program whose code is compiled late is warm after compiledRequests at the earliest, or compiledCPU. HotSpot compiles a
+	// method for good after 5,000 calls, and later while others wait for its compiler (Tier4InvocationThreshold,
+	// Tier4LoadFeedback). Two loads before it may agree, and the next need half: 602, 594 and 258 µs of a Java server.
+	compiledRequests, compiledCPU = 20_000, 15 * time.Second
 	// coldTimes is the CPU of a request after the time of a warm-up, as a multiple of that of a warm program, from which a
 	// program is loaded before each warm-up.
 	coldTimes = 1.25
 	// The load that shows this has coldRequests, or lasts coldLength with at least fewRequests. It comes again when the CPU of a
 	// request no longer falls, or after lookTime: on a busy machine it may seem to fall for long.
 	coldRequests, coldLength, fewRequests, lookTime = 100, 3 * time.Second, 10, 10 * time.Second
+	// enoughLess is the part of the requests that sufficed before which a later trial may lack: the load that compares with the
+	// beginning is in the first ones only.
+	enoughLess = 20
 	// prewarmLength, and the time of prewarmResponses answers, bound a load from below.
 	prewarmLength, prewarmResponses = 300 * time.Millisecond, 10
 	// prewarmShare of the processors may be used by all programs together, and taskShare of one processor by a task, which may
 	// have a single thread. Up to them the loads are faster than planned, at most fastest times, and from one load to the
 	// next at most quicker times.
-	prewarmShare, taskShare, fastest, quicker = 0.5, 0.7, 50, 4
-	// paceRange is the change of the pace that is left out: the CPU of a request depends on the rate. After paceRequests the pace
-	// remains, so that the next loads can be compared, unless a program does not keep up.
-	paceRange, paceRequests = 1.5, 1500
+	prewarmShare, taskShare, fastest, quicker = 0.7, 0.7, 50, 4
+	// paceRange is the change of the pace that is left out: the CPU of a request depends on the rate. After settledRequests the pace
+	// falls only if a program does not keep up, so that most loads can be compared with the one before. It may rise again when a
+	// request needs CPU cheaper times less.
+	paceRange, settledRequests, cheaper = 1.5, 1500, 2
 	// mostConnections are opened at most for a faster rate: as many times more.
 	mostConnections = 64
 )
@@ -63,16 +74,16 @@ func (w *prewarmer) learn(of *result.Record) {
 	if beganCold(p) <= coldTimes {
 		return
 	}
-	if w.on = true; p.Steady {
-		w.requests = max(w.requests, p.Requests)
+	if w.on = true; p.Steady { // the last load, which shows it, was of a warm program
+		w.requests = max(w.requests, p.Requests-p.Loads[len(p.Loads)-1].Requests)
 	} else {
 		w.unknown = true
 	}
 }
 
-// enough reports whether cold programs had as many requests as sufficed before.
+// enough reports whether cold programs had as many requests as sufficed before, or little less: loads are not equally long.
 func (w *prewarmer) enough(p *result.Prewarm) bool {
-	return w.requests > 0 && !w.unknown && p.Requests >= w.requests
+	return w.requests > 0 && !w.unknown && p.Requests >= w.requests-w.requests/enoughLess
 }
 
 // beganCold is the CPU of a request after the time of a warm-up, as a multiple of that of the last load at the same rate.
@@ -115,6 +126,7 @@ type warming struct {
 	busiest  float64 // CPU of the busiest task, µs a request
 	response float64 // median response time in its last second, ms
 	strained bool    // the program did not keep up: requests were waiting at its end, or failed
+	late     bool    // its code is compiled late
 }
 
 // strained reports whether a program did not keep up with a load: more than a hundredth of the requests failed, or more than a
@@ -148,8 +160,11 @@ func (rd *round) prewarm(ctx context.Context) error {
 			return nil
 		}
 		length := (warmer{members[0]}).prewarmTime(n, faster, compares)
-		if warm && !compares || n > 0 && !compares && time.Since(began)+length > limit {
-			break
+		if left := limit - time.Since(began); n > 0 && !compares {
+			if warm || left < length/2 {
+				break
+			}
+			length = min(length, left)
 		}
 		rd.each(members, func(_ int, t *trial) {
 			if err := (warmer{t}).prewarmLoad(ctx, length, faster); err != nil {
@@ -164,8 +179,8 @@ func (rd *round) prewarm(ctx context.Context) error {
 			continue
 		}
 		warm = rd.warm(began)
-		if fits, late, settled := rd.pace(); n > 0 && (late || !settled) {
-			at.next(fits, late)
+		if n > 0 {
+			at.next(rd.pace())
 		}
 	}
 	for _, t := range rd.alive() {
@@ -180,19 +195,19 @@ func (rd *round) warm(began time.Time) (all bool) {
 	all = true
 	for _, t := range rd.alive() {
 		p := t.journal.record.Prewarm
-		p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p) || rd.run.prewarmer.enough(p)
+		p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p) && (isCompiled(p) || !t.load.warming.late) || rd.run.prewarmer.enough(p)
 		all = all && p.Steady
 	}
 	return all
 }
 
-// pace is the pace that fits the last load, whether a member did not keep up with it, and whether the pace remains otherwise.
+// pace is the pace that fits the last load, whether a member did not keep up with it, and whether the members had enough requests.
 func (rd *round) pace() (fits float64, late, settled bool) {
 	cores, busiest, members := 0.0, 0.0, rd.alive()
 	for _, t := range members {
 		p, rate := t.journal.record.Prewarm, t.load.base().Rate
 		cores, busiest = cores+p.Loads[len(p.Loads)-1].CPUMicros*rate/1e6, max(busiest, t.load.warming.busiest*rate/1e6)
-		late, settled = late || t.load.warming.strained, settled || p.Requests >= paceRequests
+		late, settled = late || t.load.warming.strained, settled || p.Requests >= settledRequests
 	}
 	return pace(float64(runtime.NumCPU()), cores, busiest, len(members)), late, settled
 }
@@ -231,16 +246,22 @@ func firstPace(rate float64) float64 {
 }
 
 // pacer is the pace of one load after another. Programs that become warm can be loaded ever faster.
-type pacer struct{ faster, most float64 }
+type pacer struct {
+	faster, most float64
+	strained     float64 // the pace that would have fitted the load with which a program did not keep up
+}
 
 // next takes the pace that fits the last load. After a load with which a program did not keep up, it is half of that of this load,
-// or the planned one, and does not rise again.
-func (p *pacer) next(fits float64, strained bool) {
+// or the planned one, and does not rise again before a request needs half of the CPU.
+func (p *pacer) next(fits float64, strained, settled bool) {
 	if strained {
-		p.most = min(p.faster, max(1, p.faster/2))
+		p.most, p.strained = min(p.faster, max(1, p.faster/2)), fits
+	} else if fits > cheaper*p.strained {
+		p.most = max(p.most, fastest)
 	}
 	fits = min(fits, p.most, quicker*p.faster)
-	if p.faster > p.most || fits < p.faster/paceRange || fits > p.faster*paceRange {
+	slower := fits < p.faster/paceRange && (strained || !settled)
+	if p.faster > p.most || slower || fits > p.faster*paceRange {
 		p.faster = fits
 	}
 }
@@ -249,8 +270,29 @@ func (p *pacer) next(fits float64, strained bool) {
 // short does not show it.
 func isSteady(p *result.Prewarm) bool {
 	n := len(p.Loads)
-	return n >= leastLoads && p.Loads[n-1].Requests >= leastRequests && p.Loads[n-1].Rate == p.Loads[n-2].Rate &&
-		p.Loads[n-1].CPUMicros >= (1-warmFall)*p.Loads[n-2].CPUMicros
+	before := alikeBefore(p, n-1)
+	return n >= leastLoads && before != nil && p.Loads[n-1].Requests >= leastRequests && p.Loads[n-1].CPUMicros >= (1-warmFall)*before.CPUMicros
+}
+
+// lateCompilers are threads that compile code long after a program began, as the kernel cuts their names: of HotSpot and .NET.
+var lateCompilers = []string{"C2 CompilerThre", ".NET Tiered Com"}
+
+// compilesLate reports whether a process has such a thread. Elsewhere than on Linux it has none.
+func compilesLate(pid int) bool {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/comm", pid))
+	return slices.ContainsFunc(threads, func(path string) bool {
+		name, _ := os.ReadFile(path)
+		return slices.Contains(lateCompilers, strings.TrimSpace(string(name)))
+	})
+}
+
+// isCompiled reports whether a program had as many requests, or used as much CPU, as compilers at run time need.
+func isCompiled(p *result.Prewarm) bool {
+	micros := 0.0
+	for _, l := range p.Loads {
+		micros += l.CPUMicros * float64(l.Requests)
+	}
+	return p.Requests >= compiledRequests || micros >= float64(compiledCPU.Microseconds())
 }
 
 // prewarmLoad sends requests for a time, and adds the CPU of one of them to the record.
@@ -310,7 +352,7 @@ func (w warmer) prewarmLoad(ctx context.Context, length time.Duration, faster fl
 }
 
 // prewarmTime is the length of the n-th load of a trial. The first is the warm-up of the experiment. The second, and the last,
-// show how cold a program is after it. Each other has as many requests as all before.
+// show how cold a program is after it. Each other has as many requests as all before, after settledRequests half as many.
 func (w warmer) prewarmTime(n int, faster float64, last bool) time.Duration {
 	x, rate := w.t.setup.Experiment, w.t.load.base().Rate*faster
 	switch done := w.t.journal.record.Prewarm; {
@@ -319,8 +361,15 @@ func (w warmer) prewarmTime(n int, faster float64, last bool) time.Duration {
 	case n == 1 || last:
 		return min(coldLength, loadTime(rate, 0, coldRequests))
 	default:
-		answers := time.Duration(prewarmResponses * w.t.load.warming.response * float64(time.Millisecond))
-		return min(time.Duration(x.Phases.Prewarm), max(answers, loadTime(rate, done.Seconds, done.Requests)))
+		answers := time.Duration(0)
+		if at := w.t.load.warming; !at.strained { // with a queue, the response time is of the queue
+			answers = time.Duration(prewarmResponses * at.response * float64(time.Millisecond))
+		}
+		part := int64(1)
+		if done.Requests > settledRequests {
+			part = 2
+		}
+		return min(time.Duration(x.Phases.Prewarm), max(answers, loadTime(rate, done.Seconds/float64(part), done.Requests/part)))
 	}
 }
 
@@ -346,6 +395,7 @@ func (w warmer) comparedTasks(ctx context.Context) (ns map[string]int64, err err
 	for _, task := range tasks {
 		if compared(task.Plane) {
 			ns[task.ID] = now.Tasks[task.ID].CPU
+			t.load.warming.late = t.load.warming.late || task.PID > 0 && compilesLate(task.PID)
 		}
 	}
 	return ns, err
@@ -476,11 +526,22 @@ func notWarm(s seen) string {
 	return ""
 }
 
-// lastTwo are the last two loads at one rate, both the last one if there are none.
+// alikeBefore is the load before the i-th with which it can be compared: at its rate, and with a quarter of its requests at least.
+// Between them may be the short load that compares with the beginning. Without one it is nil.
+func alikeBefore(p *result.Prewarm, i int) *result.PrewarmLoad {
+	for j := i - 1; j >= max(0, i-2); j-- {
+		if l := &p.Loads[j]; l.Rate == p.Loads[i].Rate && 4*l.Requests >= p.Loads[i].Requests {
+			return l
+		}
+	}
+	return nil
+}
+
+// lastTwo are the last two loads that can be compared, both the last one if there are none.
 func lastTwo(p *result.Prewarm) (before, last result.PrewarmLoad) {
-	for i := len(p.Loads) - 1; i > 0; i-- {
-		if before, last = p.Loads[i-1], p.Loads[i]; before.Rate == last.Rate {
-			return before, last
+	for i, l := range slices.Backward(p.Loads) {
+		if before := alikeBefore(p, i); before != nil {
+			return *before, l
 		}
 	}
 	last = p.Loads[len(p.Loads)-1]

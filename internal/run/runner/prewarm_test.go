@@ -3,6 +3,9 @@ package runner
 import (
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -68,7 +71,7 @@ func TestPrewarmerLearns(t *testing.T) {
 	for name, c := range map[string]struct {
 		p      *result.Prewarm
 		on     bool
-		enough bool // 2500 requests in a later trial
+		enough bool // 1900 requests, a twentieth less than before the last load, in a later trial
 	}{
 		"warm at once":          {loads(load(20, 610), load(20, 500)), false, false},
 		"cold":                  {loads(load(20, 630), load(20, 500)), true, true},
@@ -85,10 +88,17 @@ func TestPrewarmerLearns(t *testing.T) {
 		if w.on != c.on || w.looked["app"] != (c.p != nil) || w.looked["other"] {
 			t.Errorf("%s: %+v", name, w)
 		}
-		if w.enough(&result.Prewarm{Requests: 2500}) != c.enough || w.enough(&result.Prewarm{Requests: 2499}) {
+		if w.enough(&result.Prewarm{Requests: 1900}) != c.enough || w.enough(&result.Prewarm{Requests: 1899}) {
 			t.Errorf("%s: enough: %+v", name, w)
 		}
 	}
+}
+
+// javaLoads are the loads of a Java server, up to the short one that compares with the beginning and the next.
+func javaLoads(before, last float64) []result.PrewarmLoad {
+	return []result.PrewarmLoad{{Requests: 200, Rate: 200, CPUMicros: 2218}, {Requests: 100, Rate: 200, CPUMicros: 2509}, {Requests: 300, Rate: 200, CPUMicros: 2230},
+		{Requests: 600, Rate: 200, CPUMicros: 1425}, {Requests: 1200, Rate: 344, CPUMicros: 768}, {Requests: 8000, Rate: 344, CPUMicros: before},
+		{Requests: 100, Rate: 200, CPUMicros: 490}, {Requests: 10000, Rate: 344, CPUMicros: last}}
 }
 
 // Loads go on until the last two, at one rate, agree.
@@ -110,11 +120,50 @@ func TestIsSteady(t *testing.T) {
 		{load(50, 900, 900, 900, 900), false},
 		{load(500, 900, 900, 900, 900, 800), false},
 		{append(load(500, 900, 900, 900), result.PrewarmLoad{Requests: 500, CPUMicros: 900, Rate: 200}), false}, // at another rate
+		{javaLoads(707, 748), true}, // a short load at the first rate between them
+		{javaLoads(707, 680), false},
+		{javaLoads(707, 748)[:7], false}, // ends with the short one
 	} {
 		if got := isSteady(&result.Prewarm{Loads: c.loads}); got != c.want {
 			t.Errorf("%+v: %v", c.loads, got)
 		}
 	}
+	for _, c := range []struct {
+		requests int64
+		cpu      time.Duration // of all loads
+		want     bool
+	}{{19_999, 14999 * time.Millisecond, false}, {20_000, time.Second, true}, {2000, 15001 * time.Millisecond, true}} {
+		p := result.Prewarm{Requests: c.requests}
+		for range 4 {
+			p.Loads = append(p.Loads, result.PrewarmLoad{Requests: c.requests / 4, CPUMicros: float64(c.cpu.Microseconds()) / 4 / float64(c.requests/4)})
+		}
+		if isCompiled(&p) != c.want {
+			t.Errorf("%+v: %v", c, !c.want)
+		}
+	}
+}
+
+// Only the threads' names tell a program whose code is compiled late.
+func TestCompilesLate(t *testing.T) {
+	if compilesLate(os.Getpid()) || compilesLate(-1) {
+		t.Error("a Go program compiles late")
+	}
+	if runtime.GOOS != "linux" {
+		t.Skip("names of threads are Linux's")
+	}
+	cmd := exec.Command("sh", "-c", `printf 'C2 CompilerThre' >/proc/$$/comm; echo; read end`)
+	in, err := cmd.StdinPipe()
+	must.OK(t, err)
+	out, err := cmd.StdoutPipe()
+	must.OK(t, err)
+	must.OK(t, cmd.Start())
+	_, err = out.Read(make([]byte, 1))
+	must.OK(t, err)
+	if !compilesLate(cmd.Process.Pid) {
+		t.Error("a thread of HotSpot's name is not found")
+	}
+	must.OK(t, in.Close())
+	_ = cmd.Wait()
 }
 
 // Loads are faster than planned while the processors and the busiest task keep up: a program with one thread would be
@@ -128,10 +177,10 @@ func TestPace(t *testing.T) {
 		{16, 0.01, 0.01, 3, fastest},
 		{16, 0.9, 0.35, 3, 2},        // one thread
 		{16, 2, 0.9, 3, 1},           // one thread, as planned
-		{2, 0.5, 0.1, 3, 2},          // half of the processors
-		{2, 4, 0.9, 3, 1.0 / 3},      // as busy as with one member at a time
+		{2, 0.5, 0.1, 3, 2.8},        // seven tenths of the processors
+		{2, 5, 0.9, 3, 1.0 / 3},      // as busy as with one member at a time
 		{16, 6, 3, 2, 1},             // several threads, as planned
-		{16, 0.9, 0, 3, 8 / 0.9},     // without readings of tasks
+		{16, 0.9, 0, 3, 11.2 / 0.9},  // without readings of tasks
 		{16, 0, 0, 3, 1},             // without any
 		{16, 0.9, 0.7 / 4.5, 3, 4.5}, // between
 	} {
@@ -156,19 +205,31 @@ func TestFirstPace(t *testing.T) {
 
 // A pace rises as a program becomes warm, remains while it fits, and falls for good if the program does not keep up.
 func TestPacer(t *testing.T) {
-	p := pacer{faster: 1, most: fastest}
-	for i, c := range []struct {
-		fits     float64
-		strained bool
-		want     float64
-	}{
-		{20, false, 4}, {20, false, 16}, {20, false, 16}, {12, false, 16}, {30, false, 30},
-		{40, true, 15}, {40, false, 15}, {5, false, 5}, {40, false, 15}, {0.5, false, 0.5}, {3, true, 0.5}, {3, false, 0.5},
+	for _, loads := range [][]paced{
+		{
+			{20, false, false, 4}, {20, false, false, 16}, {20, false, false, 16}, {12, false, false, 16}, {30, false, false, 30},
+			{40, true, false, 15}, {40, false, false, 15}, {5, false, false, 5}, {40, false, false, 15}, {0.5, false, false, 0.5},
+			{3, true, false, 0.5}, {3, false, false, 0.5},
+		},
+		// Later it changes less, so that loads can be compared.
+		// A cold program that did not keep up at first does so later.
+		{{0.5, true, false, 0.5}, {0.9, false, false, 0.9}, {1.1, false, false, 0.9}, {3, false, true, 3}, {6, true, true, 1.5}},
+		{{4, false, false, 4}, {5.9, false, true, 4}, {1, false, true, 4}, {9, false, true, 9}, {1, true, true, 1}},
 	} {
-		if p.next(c.fits, c.strained); p.faster != c.want {
-			t.Errorf("load %d, %+v: %v", i+1, c, p.faster)
+		p := pacer{faster: 1, most: fastest}
+		for i, c := range loads {
+			if p.next(c.fits, c.strained, c.settled); p.faster != c.want {
+				t.Errorf("load %d, %+v: %v", i+1, c, p.faster)
+			}
 		}
 	}
+}
+
+// paced is the pace after a load.
+type paced struct {
+	fits              float64
+	strained, settled bool
+	want              float64
 }
 
 // A program that queues requests, or fails some, does not keep up.
@@ -189,7 +250,7 @@ func TestStrained(t *testing.T) {
 	}
 }
 
-// Each load has as many requests as all before, and lasts long enough to be read.
+// A load has a number of requests, and lasts long enough to be read.
 func TestLoadTime(t *testing.T) {
 	for _, c := range []struct {
 		rate, before float64

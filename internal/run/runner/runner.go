@@ -178,6 +178,7 @@ func (r *run) opening() *result.Run {
 		Experiment: r.plan.Experiment, Dir: r.Dir.Path(),
 		Trials: max(r.plan.Needed(), r.summary.Earlier), Recorded: r.summary.Earlier,
 		TrialTime: r.TrialTime, Measure: time.Duration(r.Experiment.Phases.Measure),
+		Within: time.Duration(r.Experiment.Decide.Within),
 	}
 }
 

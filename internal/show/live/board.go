@@ -398,6 +398,7 @@ type state struct {
 	done      int
 	problems  int           // trials failed or invalid
 	beginning bool          // trials begin, and none is in a phase
+	begun     time.Time
 	spent     time.Duration // by trials of this run
 	trialAt   time.Time     // when the running trials began, or the last trial ended, whichever is later
 	finished  int           // trials of this run, for the mean duration
@@ -412,7 +413,7 @@ func (b *Board) apply(e result.Event) []string {
 	switch e.Kind {
 	case result.KindRun:
 		if e.Run != nil {
-			s.run = *e.Run
+			s.run, s.begun = *e.Run, e.Time
 			s.nth, s.done = e.Run.Recorded, e.Run.Recorded
 			return []string{s.opening()}
 		}
@@ -489,10 +490,11 @@ func (s *state) opening() string {
 func (s *state) retimed(trial time.Duration) []string {
 	before := s.run.TrialTime
 	s.run.TrialTime = trial
-	if (trial - before).Abs() <= before/10 {
+	all := time.Duration(s.run.Trials-s.run.Recorded) * trial
+	if (trial-before).Abs() <= before/10 || s.run.Within > 0 && all > s.run.Within {
 		return nil
 	}
-	return []string{fmt.Sprintf("about %s in all, since trials take longer than planned or end sooner", round(time.Duration(s.run.Trials-s.run.Recorded)*trial))}
+	return []string{fmt.Sprintf("about %s in all, since trials take longer than planned or end sooner", round(all))}
 }
 
 // closing is the line a trial leaves behind.
@@ -576,7 +578,8 @@ func (t *Trial) planes(value func(*series) float64) string {
 	return "cores: " + strings.Join(parts, " ")
 }
 
-// left is the remaining time: by the mean of the trials so far once there is one, else by the plan.
+// left is the remaining time: by the mean of the trials so far once there is one, else by the plan. A run that ends with a decision
+// has no more than its limit.
 func (s *state) left(now time.Time) time.Duration {
 	each := s.run.TrialTime
 	if s.finished > 0 {
@@ -585,6 +588,9 @@ func (s *state) left(now time.Time) time.Duration {
 	left := time.Duration(s.run.Trials-s.done) * each
 	if n := s.nth - s.done; n > 0 {
 		left -= min(now.Sub(s.trialAt), time.Duration(n)*each)
+	}
+	if s.run.Within > 0 {
+		left = min(left, max(each, s.run.Within-now.Sub(s.begun)))
 	}
 	return left
 }

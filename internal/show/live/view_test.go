@@ -108,6 +108,21 @@ func TestTimesCorrected(t *testing.T) {
 	}
 }
 
+// A run that ends with a decision has no more than its limit, and time for the trials that run.
+func TestLeftWithinALimit(t *testing.T) {
+	for _, c := range []struct{ within, after, want time.Duration }{
+		{0, 10 * time.Second, 790 * time.Second}, {10 * time.Minute, 10 * time.Second, 590 * time.Second},
+		{time.Hour, 10 * time.Second, 790 * time.Second}, {time.Minute, 58 * time.Second, 8 * time.Second},
+	} {
+		s := NewBoard(plan.Plan{})
+		s.Apply(result.Event{Time: t0, Kind: result.KindRun, Run: &result.Run{Trials: 100, TrialTime: 8 * time.Second, Within: c.within}})
+		s.nth, s.trialAt = 100, t0
+		if got := s.left(t0.Add(c.after)); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 func TestLiveLine(t *testing.T) {
 	s := NewBoard(plan.Plan{})
 	for _, e := range story()[:5] {
