@@ -22,6 +22,7 @@ import (
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/answertest"
 	"github.com/tare-mesh/tare/test/must"
 )
@@ -204,7 +205,9 @@ func TestAnswerInLines(t *testing.T) {
 
 // While a run goes on, no sentence has the command of a longer run.
 func TestAnswerSoFarHasNoCommand(t *testing.T) {
-	r := must.Get(answer.Analyze(answertest.AB(0, 6).Write(t, t.TempDir()), compare.Options{}))(t)
+	r := must.Get(answer.Analyze(quickstart(t), compare.Options{}))(t)
+	r.Decisions = []compare.Decision{{Gate: "cpu_us_per_request/data < +2%", Metric: "cpu_us_per_request/data", Treatment: "envoy-tcp", Baseline: "envoy", Outcome: compare.Undecided, Unit: "%", Upper: true, Limit: 2,
+		Change: &stats.Interval{Estimate: 1}, Pairs: 6, Max: 6, MorePairs: 5, Minutes: 2}}
 	const command = "would settle it: `"
 	if ended := strings.Join(report.Answer(r), " "); !strings.Contains(ended, command) {
 		t.Fatalf("no undecided gate: %s", ended)
