@@ -356,6 +356,22 @@ func TestWeigh(t *testing.T) {
 	}
 }
 
+// While Envoy is downloaded, the reference proxy is measured in its place: its interval is there before the download ends.
+func TestFirstLook(t *testing.T) {
+	t.Parallel()
+	python, _ := pythonAndWeigh(t)
+	pip, began := t.TempDir(), time.Now()
+	const slow = "#!/bin/sh\n[ \"$3\" = --version ] || { sleep 40; echo no index >&2; exit 1; }\n"
+	must.OK(t, os.WriteFile(filepath.Join(pip, "python3"), []byte(slow), 0o700))
+	env := []string{"PATH=" + pip + ":/usr/bin:/bin", "TARE_ENVOY=", "XDG_CACHE_HOME=" + t.TempDir()}
+	_, stderr, code := tareWith(t, t.TempDir(), env, "weigh", "--", python, "-m", "http.server", "{port}")
+	_, look, found := strings.Cut(stderr, "a first look, with tare's reference proxy while Envoy is downloaded: Two reference sidecars use ")
+	look, failed, _ := strings.Cut(look, "\n")
+	if code != console.Failed || !found || !strings.Contains(look, "±") && !strings.Contains(look, " to ") || !strings.Contains(failed, "no index") {
+		t.Errorf("exit code %d after %v\n%s", code, time.Since(began), stderr)
+	}
+}
+
 // pythonAndWeigh returns a Python interpreter and a function that calls tare weigh in a directory of its own.
 func pythonAndWeigh(t *testing.T) (python string, weigh func(args ...string) (stdout, stderr string, code int)) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/printable"
@@ -169,6 +170,9 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	if err := ctx.Err(); err != nil {
 		return err
 	}
+	if err := c.firstLook(ctx, w); err != nil {
+		return err
+	}
 	if err := c.fit(ctx, w); err != nil {
 		return err
 	}
@@ -180,6 +184,16 @@ func (c weigher) weigh(ctx context.Context, args []string, o weighOptions) error
 	err = session.InFlags(runCommand(c).runStudy(ctx, w.Study, o.run))
 	fmt.Fprintf(c.Err, "Experiment file for later runs: %s\n", w.Path)
 	return err
+}
+
+// firstLook prints what the reference proxy adds, while Envoy is downloaded.
+func (c weigher) firstLook(ctx context.Context, w *session.WeighStudy) error {
+	defer c.WhileInterrupted(nil, Undoing)()
+	return session.InFlags(w.FirstLook(ctx, c.kill, func(r *answer.Report) {
+		if all := report.Claims(r); len(all) > 0 && all[0].Amount != nil && all[0].Amount.Known() {
+			c.Notef("a first look, with tare's reference proxy while Envoy is downloaded: %s", all[0].Sentence)
+		}
+	}))
 }
 
 // fit is [session.WeighStudy.Fit]. An interrupt waits until its processes have ended.

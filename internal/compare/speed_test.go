@@ -161,7 +161,7 @@ func TestCoverageAtMeanSpeed(t *testing.T) {
 					t.Errorf("%s, column %d: a 95 %% interval covers %.3f", row.name, i, got)
 				}
 				if d := documented[row.name]; len(d) < 4 || math.Abs(d[i]-got) > 0.0015+4*math.Sqrt(math.Max(0.05*0.95, got*(1-got))/float64(experiments)) {
-					t.Errorf("%s, column %d: docs/lab/coverage.md has %v, this is %.3f", row.name, i, d, got)
+					t.Errorf("%s, column %d: test/statstest/speed.txt has %v, this is %.3f", row.name, i, d, got)
 				}
 			}
 		}

@@ -172,6 +172,34 @@ func TestWeighNamesFlags(t *testing.T) {
 	}
 }
 
+// The reference proxy takes the place of Envoy for HTTP/1.1 alone, and only where nothing else was chosen.
+func TestFirstLooks(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*Weigh)
+		want   bool
+	}{
+		"default":    {nil, true},
+		"a rate":     {func(o *Weigh) { o.Rate = 20 }, true},
+		"running":    {func(o *Weigh) { o.URL = "http://127.0.0.1:8080" }, true},
+		"nginx":      {func(o *Weigh) { o.Meshes = []string{"envoy", "nginx"} }, false},
+		"a gateway":  {func(o *Weigh) { o.Meshes, o.Gateways = nil, []string{"envoy"} }, false},
+		"options":    {func(o *Weigh) { o.Options = []string{"rbac=true"} }, false},
+		"HTTP/2":     {func(o *Weigh) { o.Protocol = "http2" }, false},
+		"TLS":        {func(o *Weigh) { o.TLS = true }, false},
+		"a variable": {func(o *Weigh) { o.Meshes, o.Env = nil, []string{"A=b"} }, false},
+	} {
+		args := []string{"./server"}
+		if name == "running" {
+			args = nil
+		}
+		o := flagsOf(tc.change)
+		w := &WeighStudy{o: o, file: must.Get(o.file(args))(t)}
+		if got := w.firstLooks(); got != tc.want {
+			t.Errorf("%s: %v, want %v", name, got, tc.want)
+		}
+	}
+}
+
 // The file fits the program: long slices for slow answers, fewer blocks for a slow start.
 func TestWeighFit(t *testing.T) {
 	for rate, want := range map[float64]float64{0: 1, 0.2: 0.5, 1: 1, 1.7: 1.5, 99: 70, 250: 200, 1000: 1000} {

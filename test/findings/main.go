@@ -247,6 +247,9 @@ func tables(pages string) (map[string][]byte, error) {
 		text = marked.ReplaceAllFunc(text, func(block []byte) []byte {
 			m := marked.FindSubmatch(block)
 			runs, err := readRuns(filepath.Join(pages, "runs", string(m[2])+".jsonl"))
+			if errors.Is(err, fs.ErrNotExist) {
+				return fmt.Appendf(nil, "%s\nNo run so far.\n\n%s", m[1], m[4])
+			}
 			if err != nil {
 				failed = errors.Join(failed, fmt.Errorf("%s: %w", name, err))
 				return block

@@ -32,6 +32,10 @@ func TestAddRuns(t *testing.T) {
 	pages := t.TempDir()
 	page := filepath.Join(pages, "quickstart.md")
 	must.OK(t, os.WriteFile(page, []byte("# Before\n\n<!-- runs quickstart: cpu_us_per_request/data -->\nearlier\n<!-- end -->\n\nAfter\n"), 0o600))
+	must.OK(t, run(pages, "", ""))
+	if got := string(must.Get(os.ReadFile(page))(t)); !strings.Contains(got, "-->\n\nNo run so far.\n\n<!-- end -->\n\nAfter\n") {
+		t.Errorf("a page before its first run:\n%s", got)
+	}
 	s := answertest.Quickstart()
 	s.YAML = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: quickstart}\ndecide: {gates: ['cpu_us_per_request/data{mesh=envoy} < +1us']}\n"
 	dir := filepath.Join(t.TempDir(), "run")

@@ -202,14 +202,30 @@ func TestFilesAndChecksums(t *testing.T) {
 		want = append(want, archive(target), strings.TrimSuffix(archive(target), ".tar.gz")+".cdx.json")
 		switch target {
 		case "linux/amd64":
-			want = append(want, "tare_0.0.9_amd64.deb", "tare-0.0.9-1.x86_64.rpm", "tare_0.0.9_x86_64.apk", wheelFile("x86_64"))
+			want = append(want, "tare_0.0.9_amd64.deb", "tare-0.0.9-1.x86_64.rpm", "tare_0.0.9_x86_64.apk", wheelFile("x86_64"), npmFile("x64"))
 		case "linux/arm64":
-			want = append(want, "tare_0.0.9_arm64.deb", "tare-0.0.9-1.aarch64.rpm", "tare_0.0.9_aarch64.apk", wheelFile("aarch64"))
+			want = append(want, "tare_0.0.9_arm64.deb", "tare-0.0.9-1.aarch64.rpm", "tare_0.0.9_aarch64.apk", wheelFile("aarch64"), npmFile("arm64"))
 		}
 	}
 	for _, name := range want {
 		if _, err := os.Stat(filepath.Join(r.dir, name)); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// Archives have the completion of each shell, the schema of experiment files, and the manual page.
+func TestArchivesHaveCompletionSchemaAndManual(t *testing.T) {
+	r := built(t)
+	for _, target := range targets {
+		dir := r.unpacked(t, target)
+		for name, want := range map[string]string{
+			"completion/tare.bash": "__start_tare", "completion/tare.zsh": "#compdef tare", "completion/tare.fish": "complete -c tare",
+			"experiment.schema.json": `"$schema"`, "tare.1": ".SH",
+		} {
+			if text := must.Get(os.ReadFile(filepath.Join(dir, name)))(t); !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%s: %s has no %s", target, name, want)
+			}
 		}
 	}
 }

@@ -184,3 +184,16 @@ func TestNavigation(t *testing.T) {
 		}
 	}
 }
+
+// The site opens with the table of questions, and the findings after it.
+func TestHome(t *testing.T) {
+	nav := must.Get(os.ReadFile("../../tools/site/mkdocs.yml"))(t)
+	if !bytes.Contains(nav, []byte("\nnav:\n  - Home: README.md\n")) {
+		t.Error("another page is the first")
+	}
+	page, _, _ := strings.Cut(string(must.Get(os.ReadFile(filepath.Join(root, "README.md")))(t)), "\n## ")
+	_, after, found := strings.Cut(page, "\n| question | command | takes |\n")
+	if !found || !strings.Contains(after, "\n[Findings](docs/findings/README.md) are ") {
+		t.Error("before its first heading the README has no table of questions with the findings after it")
+	}
+}

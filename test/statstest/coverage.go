@@ -11,13 +11,14 @@ import (
 	"github.com/tare-mesh/tare/test/must"
 )
 
-// Coverage reads the numbers of the tables in docs/lab/coverage.md, by the first cell of the row. It is for packages in
-// internal/answer.
+// Coverage reads the numbers of the tables in docs/lab/coverage.md and speed.txt, by the first cell of the row. It is for packages
+// of two directories.
 func Coverage(t testing.TB) map[string][]float64 {
 	t.Helper()
-	b := must.Get(os.ReadFile("../../docs/lab/coverage.md"))(t)
+	text := must.Get(os.ReadFile("../../docs/lab/coverage.md"))(t)
+	text = append(text, must.Get(os.ReadFile("../../test/statstest/speed.txt"))(t)...)
 	rows := map[string][]float64{}
-	for line := range strings.Lines(string(b)) {
+	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
 		for _, c := range cells[1:] {
 			if v, err := strconv.ParseFloat(strings.TrimSpace(c), 64); err == nil {

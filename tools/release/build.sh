@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All files of a release in OUT: archives, packages, wheels, images, SBOMs, provenance, manifests of package managers and
+# All files of a release in OUT: archives, packages, wheels, packages of npm, images, SBOMs, provenance, manifests of package managers and
 # SHA-256, signed if SIGNING_KEY is the file of a minisign key. Files have the time of the commit, so that archives,
 # packages, images and SBOMs of a second build have the same bytes. PUBLIC_KEY is the key that must verify the signature.
 # IMAGES=REGISTRY/NAMESPACE pushes the images, as the last step. A release v1.2.3 has two tags, since kube/ is a module of
@@ -49,7 +49,7 @@ done
 for file in "$OUT"/*~*; do # GitHub renames files of a release with a tilde
   if [ -e "$file" ]; then mv "$file" "${file//\~/-}"; fi
 done
-release() { "$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" -wheel "$(package_version wheel "$VERSION")" "$@"; }
+release() { "$work/tools/release" -out "$OUT" -programs "$work/programs" -version "$VERSION" -commit "$(git rev-parse HEAD)" -time "$SOURCE_DATE_EPOCH" -wheel "$(package_version wheel "$VERSION")" -npm "$(package_version npm "$VERSION")" "$@"; }
 release
 # The changelog from commits: those since the release before.
 before=$(git describe --tags --abbrev=0 --match 'v[0-9]*' HEAD^ 2>/dev/null || true)

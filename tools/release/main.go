@@ -21,6 +21,7 @@ const (
 	repository = "https://github.com/tare-mesh/tare"
 	title      = "tare"
 	license    = "Apache-2.0"
+	summary    = "what a service mesh, a sidecar, a proxy or an agent adds to a program"
 )
 
 // train is one release, built into a directory.
@@ -63,6 +64,7 @@ func run(ctx context.Context) error {
 	registry := flag.String("push", "", "only push the images, to `REGISTRY/NAMESPACE`")
 	programs := flag.String("programs", "", "`directory` with a directory OS-ARCH of programs for each archive")
 	wheel := flag.String("wheel", "", "version of the Python wheels")
+	npm := flag.String("npm", "", "version of the packages of npm")
 	seconds := flag.Int64("time", 0, "time of the commit, in Unix seconds")
 	flag.Parse()
 	t.time = time.Unix(*seconds, 0).UTC()
@@ -72,8 +74,8 @@ func run(ctx context.Context) error {
 	if *registry != "" {
 		return t.pushImages(ctx, *registry)
 	}
-	wheels := func() error { return t.wheels(*wheel) }
-	for _, step := range []func() error{t.sboms, t.archiveImages, t.packageManagers, wheels, t.provenance} {
+	wheels, npms := func() error { return t.wheels(*wheel) }, func() error { return t.npm(*npm) }
+	for _, step := range []func() error{t.sboms, t.archiveImages, t.packageManagers, wheels, npms, t.provenance} {
 		if err := step(); err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# package_version PACKAGER VERSION prints a version of git as the packagers deb, rpm, apk and wheel order it. A release candidate
-# is before its release, a later commit after its tag, and a commit without a tag before every release.
+# package_version PACKAGER VERSION prints a version of git as the packagers deb, rpm, apk, wheel and npm order it. A release
+# candidate is before its release, a later commit after its tag (npm: equal to it), and a commit without a tag before every release.
 package_version() {
   local packager=$1 version=${2#v} base pre='' commits='' later='' dirty=''
   if [[ $version == *-dirty ]]; then
@@ -10,6 +10,10 @@ package_version() {
     if [ "$packager" = apk ]; then dirty=''; fi # only a hash is valid
     if [ "$packager" = wheel ]; then
       echo "0.0.0.dev0+$version${dirty:+.$dirty}"
+      return
+    fi
+    if [ "$packager" = npm ]; then # no number may begin with 0
+      echo "0.0.0-g$version${dirty:+.$dirty}"
       return
     fi
     echo "0.0.0~$version${dirty:+.$dirty}"
@@ -30,5 +34,9 @@ package_version() {
     return
   fi
   later+=${dirty:+${later:+.}$dirty}
+  if [ "$packager" = npm ]; then
+    echo "$base${pre:+-$pre}${later:++$later}"
+    return
+  fi
   echo "$base${pre:+~${pre//-/.}}${later:++$later}"
 }

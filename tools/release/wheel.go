@@ -24,14 +24,14 @@ var wheelPlatforms = map[string]string{
 	"arm64": "manylinux_2_17_aarch64.musllinux_1_1_aarch64",
 }
 
-// wheelPrograms are those in a wheel. tare-kube is as large as both together, and its users have packages of their own.
+// wheelPrograms are those in a wheel, and in a package of npm. tare-kube is as large as both together, and its users have packages of their own.
 var wheelPrograms = []string{"tare", "tare-agent"}
 
 // wheels writes a Python wheel for each architecture of Linux: pip installs its programs beside python. Source of the
 // format: "Binary distribution format" of Python's packaging user guide.
 func (t *train) wheels(version string) error {
 	var metadata bytes.Buffer
-	fields := map[string]string{"Version": version, "License": license, "Repository": repository}
+	fields := map[string]string{"Version": version, "Summary": "Measures " + summary, "License": license, "Repository": repository}
 	if err := template.Must(template.New("").Parse(wheelMetadata)).Execute(&metadata, fields); err != nil {
 		return err
 	}

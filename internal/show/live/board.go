@@ -609,7 +609,34 @@ type answers struct {
 	blocks map[string]int // of trials
 	cost   time.Duration  // of the last report
 	at     time.Time      // of the last report
+	next   int            // block after which the next lines without a screen follow
 }
+
+// soFar is the answer of the blocks before an event, for a view without a screen: with the first interval, and then after twice as
+// many blocks each.
+func (a *answers) soFar(e result.Event, o Options) (lines []string) {
+	begins := e.Kind == result.KindTrial && a.blocks[e.Trial] > a.block && a.block >= max(leastBlocks, a.next)
+	if e.Kind == result.KindEnd || e.Kind == result.KindTrial && !begins {
+		return nil
+	}
+	h := a.before(e, o)
+	if h == nil || !h.hasInterval() || len(h.Answer) == 0 {
+		return nil
+	}
+	a.next = 2 * a.block
+	for i, line := range h.Answer { // the first result: of several treatments, all rows
+		if i == 0 {
+			line = fmt.Sprintf("after %s: %s", printable.Counted(a.block, "block"), line)
+		} else if !strings.HasPrefix(line, " ") {
+			break
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// leastBlocks are the fewest with an interval.
+const leastBlocks = 3
 
 // mostOfTime bounds the time that reports may take: one part in mostOfTime of the run.
 const mostOfTime = 50
@@ -673,8 +700,9 @@ var headlines = []string{metric.Capacity, metric.Of(metric.CPUPerRequest, "total
 
 // HeadlineOf is the headline of a report. It has no differences where nothing was compared.
 func HeadlineOf(r *answer.Report) *Headline {
-	words := report.WordsOf(r)
-	h := &Headline{Of: map[string]Difference{}, Levels: r.Names, Warnings: report.Warnings(r), Answer: report.Answer(r)}
+	words, underWay := report.WordsOf(r), *r
+	underWay.Setup.FirstStart = nil // no sentence has a command that repeats the run
+	h := &Headline{Of: map[string]Difference{}, Levels: r.Names, Warnings: report.Warnings(r), Answer: report.Answer(&underWay)}
 	for _, name := range append(slices.Clone(headlines), words.Shown...) {
 		i := slices.IndexFunc(words.Metrics, func(m report.MetricWords) bool { return m.Name == name })
 		if i < 0 {
@@ -697,6 +725,16 @@ func HeadlineOf(r *answer.Report) *Headline {
 		}
 	}
 	return h
+}
+
+// hasInterval reports whether a treatment's difference has one.
+func (h *Headline) hasInterval() bool {
+	for _, d := range h.Of {
+		if !d.Control && !math.IsNaN(d.Low) {
+			return true
+		}
+	}
+	return false
 }
 
 // Answer sets the headline, and adds warnings with a new code to the messages. Warnings that later trials refute go.

@@ -250,7 +250,7 @@ func (d drawing) gridLines(height int) []string {
 			title = h.Title
 		}
 	} else if d.look.width > 60 {
-		title = "first interval after 3 blocks"
+		title = fmt.Sprintf("first interval after %d blocks", leastBlocks)
 	}
 	lines := []string{d.heading(padded(head, max(label+cells+3, ansi.StringWidth(head)+2)) + " " + title)}
 	visible := max(0, height-1)

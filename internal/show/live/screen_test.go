@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,8 @@ import (
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/result"
+	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/answertest"
 	"github.com/tare-mesh/tare/test/must"
 )
@@ -169,6 +172,48 @@ func TestAnswerSoFar(t *testing.T) {
 		if got := (&Watched{board: s.board}).Snapshot(t0).Answer; !slices.Equal(got, c.answer) {
 			t.Errorf("snapshot %q", got)
 		}
+	}
+}
+
+// Without a screen the whole first result follows with the first interval, and again after twice as many blocks.
+func TestAnswerInLines(t *testing.T) {
+	p, events := interleaved(t)
+	var out bytes.Buffer
+	var asked []int
+	v := New(&out, Options{Plan: p, Plain: true, Analyze: func(block int) (*answer.Report, error) {
+		asked = append(asked, block)
+		return answer.Analyze(quickstart(t), compare.Options{Blocks: block})
+	}})
+	defer v.Close()
+	v.mu.Lock()
+	v.silence = math.MaxInt64
+	v.mu.Unlock()
+	for _, e := range events {
+		v.answers.cost = 0
+		must.OK(t, v.Event(e))
+	}
+	got := out.String()
+	_, after, found := strings.Cut(got, "\nafter 3 blocks: ")
+	if !slices.Equal(asked, []int{3}) || !found || strings.Count(got, "\nafter ") != 1 {
+		t.Fatalf("reports after blocks %v:\n%s", asked, got)
+	}
+	before, rest := got[:len(got)-len(after)], strings.Split(after, "\n")
+	if strings.Count(before, "\ntrial ") != 15 || strings.Count(after, "\n  envoy") != 3 || len(rest) < 5 || !strings.HasPrefix(rest[4], "trial 16 of 30 ") {
+		t.Errorf("not between blocks, or not three rows:\n%s", got)
+	}
+}
+
+// While a run goes on, no sentence has the command of a longer run.
+func TestAnswerSoFarHasNoCommand(t *testing.T) {
+	r := must.Get(answer.Analyze(quickstart(t), compare.Options{}))(t)
+	r.Decisions = []compare.Decision{{Gate: "cpu_us_per_request/data < +2%", Metric: "cpu_us_per_request/data", Treatment: "envoy-tcp", Baseline: "envoy", Outcome: compare.Undecided, Unit: "%", Upper: true, Limit: 2,
+		Change: &stats.Interval{Estimate: 1}, Pairs: 6, Max: 6, MorePairs: 5, Minutes: 2}}
+	const command = "would settle it: `"
+	if ended := strings.Join(report.Answer(r), " "); !strings.Contains(ended, command) {
+		t.Fatalf("no undecided gate: %s", ended)
+	}
+	if got := strings.Join(HeadlineOf(r).Answer, " "); got == "" || strings.Contains(got, command) {
+		t.Errorf("%q", got)
 	}
 }
 

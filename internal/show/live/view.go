@@ -157,12 +157,13 @@ func (v *View) tick() {
 func (v *View) Event(e result.Event) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.program != nil {
-		if h := v.answers.before(e, v.o); h != nil {
-			v.queue.put(news{headline: h})
-		}
+	var lines []string
+	if v.program == nil {
+		lines = v.answers.soFar(e, v.o)
+	} else if h := v.answers.before(e, v.o); h != nil {
+		v.queue.put(news{headline: h})
 	}
-	lines := v.board.Apply(e)
+	lines = append(lines, v.board.Apply(e)...)
 	for i, line := range lines {
 		lines[i] = printable.Text(line) // messages have the output of programs and servers
 	}
