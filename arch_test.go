@@ -50,7 +50,7 @@ var layers = [][]string{
 	{"internal/experiment/expect"},
 	{"internal/load", "kube/test/clustertest"},
 	{"internal/experiment/mesh", "internal/experiment/app", "kube/internal/cluster", "internal/load/capacity"},
-	{"internal/metric", "internal/experiment/manifest", "internal/stats", "test/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/probe", "internal/base/execution", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
+	{"internal/metric", "internal/experiment/manifest", "internal/stats", "test/statstest", "internal/answer/effective", "internal/base/strict", "internal/base/hdrlog", "internal/base/fetch", "internal/base/companion", "internal/base/dial", "internal/base/execution", "internal/base/check", "internal/base/jsonschema", "internal/base/rpc", "internal/base/scrape", "internal/base/httpserver"},
 	{"internal/base/proc", "internal/base/regular", "internal/base/outfile", "internal/base/clock", "internal/base/cgroup", "internal/base/secret"},
 	{"internal/base/printable"},
 	{"internal/base/certificate", "internal/base/condition", "test/difftest", "internal/base/hint", "internal/base/wait", "examples"},

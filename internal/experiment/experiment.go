@@ -52,7 +52,6 @@ type Experiment struct {
 	Reference   bool                   `yaml:"reference,omitempty" json:"reference,omitempty"`     // add the reference proxy beside each baseline: the standard weight
 	Ladder      bool                   `yaml:"ladder,omitempty" json:"ladder,omitempty"`           // the meshes are steps, each added to the one before it
 	OneAtATime  bool                   `yaml:"oneAtATime,omitempty" json:"oneAtATime,omitempty"`   // no treatment differs from its baseline in two factors
-	Probe       bool                   `yaml:"probe" json:"probe"`                                 // a calibration reading before and after each trial's load, default true
 	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals, default 0.95
 	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same, by default 0 (not tested)
 	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
