@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,7 +81,7 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	}
 	defer listener.Close()
 	server, err := serve.New(serve.Config{
-		Dirs: dirs, Listen: listener.Addr(), Certificate: leaf, Token: token, Cache: summaryCache(),
+		Dirs: dirs, Listen: listener.Addr(), Certificate: leaf, Token: token,
 		Page: func(w io.Writer, dir string) error {
 			return writeReport(w, dir, reportOptions{format: pageFormat().Name})
 		},
@@ -154,13 +152,4 @@ func (o serveOptions) certificate() (*tls.Config, *x509.Certificate, error) {
 		return nil, nil, hint.InvalidFile(fmt.Errorf("--tls-cert %s: %w", o.cert, err))
 	}
 	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, pair.Leaf, nil
-}
-
-// summaryCache is the file in which summaries of runs are kept. Empty means nowhere.
-func summaryCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "tare", "summaries.json")
 }

@@ -45,8 +45,6 @@ type Config struct {
 	Certificate *x509.Certificate
 	// Token that requests need. Empty means none.
 	Token string
-	// Cache is the file that keeps summaries of runs. Empty means memory only.
-	Cache string
 	// Page writes the complete page of the results directory at path, and Compare the page of two.
 	Page    func(w io.Writer, path string) error
 	Compare func(w io.Writer, base, next string) error
@@ -79,7 +77,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), making: make(chan struct{}, mostMaking), mux: http.NewServeMux(), pages: map[string][]byte{}}
-	s.summaries = newSummaries(c.Cache)
+	s.summaries = newSummaries()
 	for pattern, show := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"/{$}": s.list, "/run/{id...}": s.run, "/live/{id...}": s.live, "/events/{id...}": s.events, "/compare": s.compare,
 	} {
