@@ -3,7 +3,6 @@ package serve
 import (
 	"bufio"
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -362,17 +361,5 @@ func TestLinkAfterTheCheck(t *testing.T) {
 	}})
 	if status, body, _ := get(t, base, "/run/one", nil); status != http.StatusUnprocessableEntity || strings.Contains(body, "secret\n") {
 		t.Errorf("%d: %s", status, body)
-	}
-}
-
-// With TLS, the certificate names the hosts.
-func TestHostsOfTheCertificate(t *testing.T) {
-	s := &Server{Config: Config{Listen: &net.TCPAddr{IP: net.IPv4zero, Port: 8443}, Certificate: &x509.Certificate{DNSNames: []string{"tare.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)}}}}
-	for host, want := range map[string]bool{
-		"tare.example:8443": true, "192.0.2.1:8443": true, "evil.example:8443": false, "tare.example:1": false, "tare.example": false, "localhost:8443": false, "127.0.0.1:8443": false, "": false,
-	} {
-		if got := s.ownHost(host); got != want {
-			t.Errorf("Host %q: %v", host, got)
-		}
 	}
 }
