@@ -178,8 +178,6 @@ func (b *Board) Apply(e result.Event) []string {
 		b.ofTrial(b.trial(e.Trial), e)
 	}
 	switch e.Kind {
-	case result.KindError, result.KindInvalid:
-		b.message(Message{At: e.Time, Trial: e.Trial, Text: failure[e.Kind] + ": " + e.Message, Hint: e.Hint, Bad: true})
 	case result.KindLog, result.KindFault, result.KindByHand:
 		b.message(Message{At: e.Time, Trial: e.Trial, Text: e.Message, Hint: e.Hint})
 	case result.KindEnd:
@@ -397,6 +395,7 @@ type state struct {
 	nth       int      // trials begun, recorded ones of an earlier run included
 	done      int
 	problems  int           // trials failed or invalid
+	printed   result.Event  // the last problem of these trials
 	beginning bool          // trials begin, and none is in a phase
 	spent     time.Duration // by trials of this run
 	trialAt   time.Time     // when the running trials began, or the last trial ended, whichever is later
@@ -428,17 +427,11 @@ func (b *Board) apply(e result.Event) []string {
 		if e.Kind == result.KindError || e.Trial != "" {
 			s.problems++
 		}
-		lines := []string{fmt.Sprintf("%s: %s: %s", e.Trial, failure[e.Kind], e.Message)}
-		if e.Hint != "" {
-			lines = append(lines, "hint: "+e.Hint)
-		}
-		return lines
+		text, hint := s.problem(e)
+		b.message(Message{At: e.Time, Trial: e.Trial, Text: text, Hint: hint, Bad: true})
+		return hinted(e.Trial+": "+text, hint)
 	case result.KindLog, result.KindByHand:
-		lines := []string{e.Message}
-		if e.Hint != "" {
-			lines = append(lines, "hint: "+e.Hint)
-		}
-		return lines
+		return hinted(e.Message, e.Hint)
 	case result.KindDone:
 		s.done++
 		s.finished++
@@ -459,7 +452,7 @@ func (s *state) begin(t *Trial, at time.Time) {
 		s.nth = t.nth - 1
 	}
 	if !s.beginning {
-		s.running = nil
+		s.running, s.printed = nil, result.Event{}
 		if pause := at.Sub(s.trialAt); s.finished > 0 && pause <= longestPause {
 			s.spent += pause // the trial before was removed, or a mesh installed
 		}
@@ -472,6 +465,24 @@ func (s *state) begin(t *Trial, at time.Time) {
 }
 
 var failure = map[string]string{result.KindError: "failed", result.KindInvalid: "invalid"}
+
+// problem is why a trial failed or is invalid, with a hint. The trials of a block often share it: it is printed once.
+func (s *state) problem(e result.Event) (text, hint string) {
+	text = failure[e.Kind]
+	if p := s.printed; e.Trial != "" && p.Kind == e.Kind && p.Message == e.Message && p.Hint == e.Hint && p.Trial != e.Trial {
+		return text + ", as " + p.Trial, ""
+	}
+	s.printed = e
+	return text + ": " + e.Message, e.Hint
+}
+
+// hinted are a line and its hint.
+func hinted(line, hint string) []string {
+	if hint == "" {
+		return []string{line}
+	}
+	return []string{line, "hint: " + hint}
+}
 
 func (s *state) opening() string {
 	left := time.Duration(s.run.Trials-s.run.Recorded) * s.run.TrialTime
