@@ -83,6 +83,8 @@ type Options struct {
 	Soak float64
 	// File returns the path of a trial's file.
 	File func(trial, name string) string
+	// Slices are those that were read already, by trial.
+	Slices map[string][]result.Slice
 }
 
 // Measure computes the metrics of every trial of a run, in the order of the records. It works on many trials at a time:
@@ -97,7 +99,10 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 	rows, unread := make([][]result.Slice, len(records)), make([]error, len(records))
 	for i := range records {
 		group.Go(routine.Guarded(func() error {
-			rows[i], unread[i] = readRows(&records[i], o.File(records[i].ID, result.SlicesFile))
+			r := &records[i]
+			if rows[i] = o.Slices[r.ID]; rows[i] == nil || !divides(r) {
+				rows[i], unread[i] = readRows(r, o.File(r.ID, result.SlicesFile))
+			}
 			return nil
 		}))
 	}
