@@ -178,6 +178,8 @@ func (b *Board) Apply(e result.Event) []string {
 		b.ofTrial(b.trial(e.Trial), e)
 	}
 	switch e.Kind {
+	case result.KindError, result.KindInvalid:
+		b.message(Message{At: e.Time, Trial: e.Trial, Text: failure[e.Kind] + ": " + e.Message, Hint: e.Hint, Bad: true})
 	case result.KindLog, result.KindFault, result.KindByHand:
 		b.message(Message{At: e.Time, Trial: e.Trial, Text: e.Message, Hint: e.Hint})
 	case result.KindEnd:
@@ -427,9 +429,7 @@ func (b *Board) apply(e result.Event) []string {
 		if e.Kind == result.KindError || e.Trial != "" {
 			s.problems++
 		}
-		text, hint := s.problem(e)
-		b.message(Message{At: e.Time, Trial: e.Trial, Text: text, Hint: hint, Bad: true})
-		return hinted(e.Trial+": "+text, hint)
+		return s.problem(e)
 	case result.KindLog, result.KindByHand:
 		return hinted(e.Message, e.Hint)
 	case result.KindDone:
@@ -467,13 +467,12 @@ func (s *state) begin(t *Trial, at time.Time) {
 var failure = map[string]string{result.KindError: "failed", result.KindInvalid: "invalid"}
 
 // problem is why a trial failed or is invalid, with a hint. The trials of a block often share it: it is printed once.
-func (s *state) problem(e result.Event) (text, hint string) {
-	text = failure[e.Kind]
+func (s *state) problem(e result.Event) []string {
 	if p := s.printed; e.Trial != "" && p.Kind == e.Kind && p.Message == e.Message && p.Hint == e.Hint && p.Trial != e.Trial {
-		return text + ", as " + p.Trial, ""
+		return []string{e.Trial + ": " + failure[e.Kind] + ", as " + p.Trial}
 	}
 	s.printed = e
-	return text + ": " + e.Message, e.Hint
+	return hinted(e.Trial+": "+failure[e.Kind]+": "+e.Message, e.Hint)
 }
 
 // hinted are a line and its hint.
