@@ -39,7 +39,7 @@ var roles = map[string]func(io.Reader, io.Writer) error{
 }
 
 // A low priority beside clusters misses their times: the race detector of make race alone has them.
-var _ = part.Of("race", TestClockOfTheLoadWorker, TestEchoTrial, TestProbe, TestRealRound, TestRealTrials, TestWebSocketTrials)
+var _ = part.Of("race", TestClockOfTheLoadWorker, TestEchoTrial, TestRealRound, TestRealTrials, TestWebSocketTrials)
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
 
