@@ -22,7 +22,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -36,7 +35,7 @@ import (
 )
 
 // commands are in the order of the help output.
-var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newNodeCommand, newProbeCommand, newExecuteCommand, newProxyCommand, newSinkCommand, newCompletionsCommand, newControlCommand, newProxiesCommand, newCopyCommand, newAtCommand, newFilesCommand}
+var commands = []func() *cobra.Command{newServeCommand, newLoadCommand, newWorkerCommand, newNodeCommand, newExecuteCommand, newProxyCommand, newSinkCommand, newCompletionsCommand, newControlCommand, newProxiesCommand, newCopyCommand, newAtCommand, newFilesCommand}
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -94,26 +93,6 @@ line for each execution.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return execution.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
-		},
-	}
-}
-
-func newProbeCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "probe",
-		Short: "Measure the speed of the processors: run a fixed piece of work and print its time",
-		Long: `probe runs the fixed work of a calibration reading on every processor it may
-use, in about a tenth of a second, and writes the reading as one JSON line.`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := probe.Local{}.Probe(cmd.Context())
-			if err != nil {
-				return err
-			}
-			if err := json.NewEncoder(cmd.OutOrStdout()).Encode(r); err != nil {
-				return fmt.Errorf("write the reading: %w", err)
-			}
-			return nil
 		},
 	}
 }

@@ -35,7 +35,7 @@ func executions(t *testing.T, more, failing float64, short bool) string {
 	s.Bare = true
 	source := rand.New(rand.NewPCG(3, 4))
 	s.Change = func(r *result.Record) {
-		r.Load, r.Tasks, r.Node, r.Outside, r.Probe, r.Edges = nil, nil, nil, nil, nil, 0
+		r.Load, r.Tasks, r.Node, r.Outside, r.Edges = nil, nil, nil, nil, 0
 		for i := range 10 {
 			x := execution.Reading{Wall: int64(100e6 * (1 + 0.005*source.NormFloat64())), User: 60e6, System: int64(10e6 * (1 + 0.005*source.NormFloat64())), Peak: int64(float64(32<<20) * (1 + 0.001*source.NormFloat64())), Floor: 8 << 20}
 			if r.Treatment == "envoy-b" {

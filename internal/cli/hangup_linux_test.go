@@ -37,7 +37,6 @@ kind: Experiment
 metadata: {name: hung-up}
 factors: {mesh: [none], rate: [50]}
 phases: {warmup: 1s, measure: 2s, drain: 1s}
-probe: false
 blocks: 20
 `
 

@@ -3,14 +3,10 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -24,8 +20,8 @@ import (
 )
 
 type serveOptions struct {
-	listen, token, cert, key string
-	open                     bool // without a token
+	listen, token string
+	open          bool // without a token
 }
 
 func newServeCommand(c *CommandLine) *cobra.Command {
@@ -38,10 +34,9 @@ and the history of each. It shows the page of a run, two runs compared, and a ru
 under way. It writes nothing there, and follows no links.
 
 It listens on this machine only, and other users of it need the token in the printed
-link. Other addresses need --token, --tls-cert and --tls-key.`,
+link. From another machine, forward the port: ssh -L 7080:127.0.0.1:7080 HOST.`,
 		Example: `  tare serve
-  tare serve runs results/nightly --listen 127.0.0.1:8000
-  tare serve --listen 0.0.0.0:8443 --token @token.txt --tls-cert tls.crt --tls-key tls.key`,
+  tare serve runs results/nightly --listen 127.0.0.1:8000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				args = []string{result.RunsDir}
@@ -53,8 +48,6 @@ link. Other addresses need --token, --tls-cert and --tls-key.`,
 	f.StringVar(&o.listen, "listen", o.listen, "`address` and port; port 0 takes a free one")
 	f.StringVar(&o.token, "token", "", "token that requests need: `@FILE` with it in the first line, @- for standard input, or the token itself (default: random)")
 	f.BoolVar(&o.open, "no-token", false, "show the runs to every user of this machine")
-	f.StringVar(&o.cert, "tls-cert", "", "certificate `file` (PEM)")
-	f.StringVar(&o.key, "tls-key", "", "private key `file` (PEM)")
 	return cmd
 }
 
@@ -66,16 +59,12 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	if err != nil {
 		return err
 	}
-	secure, leaf, err := o.certificate()
-	if err != nil {
-		return err
-	}
 	address, err := net.ResolveTCPAddr("tcp", o.listen)
 	if err != nil {
 		return hint.Usage(fmt.Errorf("--listen: %w", err), "write it as --listen 127.0.0.1:7080")
 	}
-	if !address.IP.IsLoopback() && (o.token == "" || secure == nil) {
-		return hint.Usage(fmt.Errorf("--listen %s: other machines could read every result", o.listen), "add --token, --tls-cert and --tls-key, or listen on 127.0.0.1")
+	if !address.IP.IsLoopback() {
+		return hint.Usage(fmt.Errorf("--listen %s: other machines could read every result", o.listen), "listen on 127.0.0.1, and forward the port from the other machine: ssh -L 7080:127.0.0.1:7080 HOST")
 	}
 	listener, err := net.ListenTCP("tcp", address)
 	if err != nil {
@@ -83,7 +72,7 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 	}
 	defer listener.Close()
 	server, err := serve.New(serve.Config{
-		Dirs: dirs, Listen: listener.Addr(), Certificate: leaf, Token: token, Cache: summaryCache(),
+		Dirs: dirs, Listen: listener.Addr(), Token: token,
 		Page: func(w io.Writer, dir string) error {
 			return writeReport(w, dir, reportOptions{format: pageFormat().Name})
 		},
@@ -99,17 +88,12 @@ func (c *CommandLine) serve(ctx context.Context, dirs []string, o serveOptions) 
 		return err
 	}
 	defer server.Close()
-	scheme := "http"
-	handler := server.HTTP()
-	if secure != nil {
-		scheme, handler.TLSConfig = "https", secure
-	}
-	link := fmt.Sprintf("%s://%s/", scheme, listener.Addr())
+	link := fmt.Sprintf("http://%s/", listener.Addr())
 	if o.token == "" && !o.open {
 		link += "?token=" + token
 	}
 	c.Notef("serving %s on %s until Ctrl-C", strings.Join(dirs, ", "), link)
-	return httpserver.Serve(ctx, listener, handler)
+	return httpserver.Serve(ctx, listener, server.HTTP())
 }
 
 // readToken reads the token from its file, standard input or the flag. Without any it makes one.
@@ -139,28 +123,4 @@ func (o serveOptions) readToken(in io.Reader) (string, error) {
 		return "", hint.Usage(fmt.Errorf("--token has %d characters", len(token)), fmt.Sprintf("take at least %d, such as from: head -c 24 /dev/urandom | base64", shortestToken))
 	}
 	return token, nil
-}
-
-// certificate reads the files of TLS. Nil means that none were given.
-func (o serveOptions) certificate() (*tls.Config, *x509.Certificate, error) {
-	if o.cert == "" && o.key == "" {
-		return nil, nil, nil
-	}
-	if o.cert == "" || o.key == "" {
-		return nil, nil, hint.Usage(errors.New("--tls-cert and --tls-key need each other"), "")
-	}
-	pair, err := tls.LoadX509KeyPair(o.cert, o.key)
-	if err != nil {
-		return nil, nil, hint.InvalidFile(fmt.Errorf("--tls-cert %s: %w", o.cert, err))
-	}
-	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, pair.Leaf, nil
-}
-
-// summaryCache is the file in which summaries of runs are kept. Empty means nowhere.
-func summaryCache() string {
-	dir, err := os.UserCacheDir()
-	if err != nil {
-		return ""
-	}
-	return filepath.Join(dir, "tare", "summaries.json")
 }

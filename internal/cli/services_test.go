@@ -33,7 +33,6 @@ factors: {mesh: [none], rate: [50], connections: [4]}
 phases: {warmup: 1s, measure: 6s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.9, rateShortfall: 0.9, generatorCPU: 1, lateness: 10s}
 blocks: 2
-probe: false
 `), 0o600))
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()

@@ -395,7 +395,7 @@ func changeIn(x *estimator, t plan.Treatment, reference bool, m metric.Metric, b
 		Runs: &Runs{Reference: reference, NBase: len(slices.Concat(runs...)), NNew: len(n), Base: number(stats.Mean(means)),
 			New: number(stats.Mean(n)), BaseRuns: len(runs), BetweenRuns: number(stats.SD(means))},
 		Family: familyOf(m, t.Control), Verdict: Insufficient,
-		Warnings: figures.UnionWarnings(metricWarnings(slices.Concat(base...), m.Name), metricWarnings(next, m.Name)),
+		Warnings: figures.UnionWarnings(warnedOf(slices.Concat(base...)).about(m.Name), warnedOf(next).about(m.Name)),
 	}}
 	change(x, &c, runs, n, len(base) > 1)
 	c.boundChange(x, base, next)

@@ -35,7 +35,7 @@ type pairs struct {
 func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures.Measured) []compared {
 	var out []compared
 	treatment, baseline := byBlock(trials), byBlock(baseTrials)
-	inBaseline := metric.Names(metricsOf(baseTrials)...)
+	inBaseline, warned, baseWarned := metric.Names(metricsOf(baseTrials)...), warnedOf(trials), warnedOf(baseTrials)
 	for _, m := range metric.Known(metricsOf(trials)...) {
 		if !inBaseline[m.Name] {
 			continue
@@ -43,7 +43,7 @@ func (x *estimator) compare(t, base plan.Treatment, trials, baseTrials []figures
 		c := compared{Comparison: Comparison{
 			Treatment: t.ID, Factors: t.Factors, Baseline: base.ID, Against: base.Factors, Control: t.Control,
 			Metric: m.Name, Unit: m.Unit, Family: familyOf(m, t.Control),
-			Warnings: figures.UnionWarnings(metricWarnings(trials, m.Name), metricWarnings(baseTrials, m.Name)),
+			Warnings: figures.UnionWarnings(warned.about(m.Name), baseWarned.about(m.Name)),
 		}}
 		switch {
 		case x.method != Unpaired:
@@ -160,8 +160,9 @@ func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment
 			out.Planned++
 		}
 	}
+	warned := warnedOf(trials)
 	for _, m := range metric.Known(metricsOf(trials)...) {
-		out.Metrics[m.Name] = run.estimator.estimate(m, valuesOf(trials, m.Name), trials)
+		out.Metrics[m.Name] = run.estimator.estimate(m, valuesOf(trials, m.Name), trials, warned)
 	}
 	out.Roles = run.estimator.roles(trials)
 	out.Sidecars = sidecars(run, t.ID)
@@ -181,14 +182,14 @@ func (run *Run) treatment(t plan.Treatment, trials []figures.Measured) Treatment
 	return out
 }
 
-func (x *estimator) estimate(m metric.Metric, values []float64, trials []figures.Measured) Estimate {
+func (x *estimator) estimate(m metric.Metric, values []float64, trials []figures.Measured, warned warnings) Estimate {
 	if x.method == AsPublished {
 		// The plain mean over runs, as plotted.
-		return Estimate{Interval: stats.Interval{Estimate: stats.Mean(values)}, Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: metricWarnings(trials, m.Name)}
+		return Estimate{Interval: stats.Interval{Estimate: stats.Mean(values)}, Unit: m.Unit, N: len(values), SD: number(stats.SD(values)), CV: number(stats.CV(values)), Warnings: warned.about(m.Name)}
 	}
 	r := stats.MeanInterval(values, x.confidence)
 	e := Estimate{Interval: widened(r.Interval, limitOf(trials, m.Name)), Unit: m.Unit, N: r.N, SD: number(r.SD), CV: number(stats.CV(values))}
-	e.Warnings = metricWarnings(trials, m.Name)
+	e.Warnings = warned.about(m.Name)
 	if w, ok := absent(r.Why, r.N, "trial"); ok {
 		e.Warnings = append(e.Warnings, w)
 	}
@@ -210,15 +211,39 @@ func number(v float64) *float64 {
 
 const MoreBlocks = "raise blocks in the experiment file (start with 6), or fix the cause of failed trials"
 
-// metricWarnings are the trials' own warnings about one metric.
-func metricWarnings(trials []figures.Measured, name string) []figures.Warning {
-	var t figures.Tally
+// warnings are the trials' own warnings about metrics, by the full or base name that they have.
+type warnings map[string][]trialWarning
+
+type trialWarning struct {
+	*figures.Warning
+	trial string
+	place int // among the warnings of all trials
+}
+
+func warnedOf(trials []figures.Measured) warnings {
+	all, place := warnings{}, 0
 	for i := range trials {
 		for j := range trials[i].Warnings {
-			if w := &trials[i].Warnings[j]; len(w.Metrics) > 0 && figures.NamesMetric(w.Metrics, name) {
-				t.Add(trials[i].ID, *w)
+			w := trialWarning{&trials[i].Warnings[j], trials[i].ID, place}
+			for _, name := range w.Metrics {
+				all[name] = append(all[name], w)
 			}
+			place++
 		}
+	}
+	return all
+}
+
+// about are the warnings about one metric.
+func (all warnings) about(name string) []figures.Warning {
+	found := all[name]
+	if base := metric.Base(name); base != name && len(all[base]) > 0 {
+		found = slices.Concat(found, all[base])
+		slices.SortStableFunc(found, func(a, b trialWarning) int { return a.place - b.place })
+	}
+	var t figures.Tally // counts one of a trial that has both names once
+	for _, w := range found {
+		t.Add(w.trial, *w.Warning)
 	}
 	return t.Warnings()
 }

@@ -41,7 +41,6 @@ type Setup struct {
 	Faults     []string          `json:"faults,omitempty"`     // what they did: "9 of 10 replicas of server were removed"
 	Executions int               `json:"executions,omitempty"` // of programs that end, in all trials
 	Empty      *Empty            `json:"empty,omitempty"`      // subtracted from the times of executions, absent if nothing is
-	Probe      string            `json:"probe,omitempty"`      // the work of the calibration probe, absent if none was run
 	FirstStart *time.Time        `json:"first_start,omitempty"`
 	LastEnd    *time.Time        `json:"last_end,omitempty"`
 }
@@ -169,7 +168,7 @@ func (run *Run) Setup() Setup {
 	e := run.Environment
 	s := Setup{
 		Tare: e.Tare, Platform: e.Platform, OS: e.OS, Kernel: e.Kernel, CPUModel: e.CPUModel, CPUs: e.CPUs,
-		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Faults: faultsOf(run.Records), Probe: figures.ProbeWork(run.Records),
+		MemoryMB: e.MemoryMB, Governor: e.Governor, Versions: e.Versions, Variants: e.Variants, Seed: run.Plan.Seed, Way: run.Plan.Way, Faults: faultsOf(run.Records),
 	}
 	s.Empty = run.empty()
 	s.Background = backgroundOf(run.Records, run.File.Platform.Kind)

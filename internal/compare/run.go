@@ -127,8 +127,9 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 	if run.Plan.Order == "together" { // treatments were loaded at once: none has a cost of its own
 		return nil, fmt.Errorf("analyse %s: order together is not supported", d.Path())
 	}
+	var rows map[string][]result.Slice
 	var err error
-	if run.Records, err = d.Records(); err != nil {
+	if run.Records, rows, err = d.RecordsAndSlices(); err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
 	if err := run.stopped(d); err != nil {
@@ -149,7 +150,7 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 		return nil, fmt.Errorf("analyse %s: %w", d.Path(), err)
 	}
 	x.blocks, x.places = run.Plan.Blocks, positionsIn(run)
-	of := figures.Options{Published: x.method == AsPublished, Attribute: o.Attribute, File: d.TrialFile}
+	of := figures.Options{Published: x.method == AsPublished, Attribute: o.Attribute, File: d.TrialFile, Slices: rows}
 	if run.File.Phases.Soak != "" {
 		of.Soak = x.confidence
 	}
@@ -405,7 +406,7 @@ func (x *estimator) roles(trials []figures.Measured) []Role {
 		role := Role{Plane: r.Plane, Role: r.Role, Component: r.Component, Metrics: map[string]Estimate{}}
 		for name, v := range values[r] {
 			if row, ok := metric.LookupBase(name); ok {
-				role.Metrics[name] = x.estimate(metric.Metric{Name: name, Unit: row.Unit}, v, trials[:len(v)])
+				role.Metrics[name] = x.estimate(metric.Metric{Name: name, Unit: row.Unit}, v, trials[:len(v)], warnedOf(trials[:len(v)]))
 			}
 		}
 		out = append(out, role)

@@ -52,7 +52,6 @@ type Experiment struct {
 	Reference   bool                   `yaml:"reference,omitempty" json:"reference,omitempty"`     // add the reference proxy beside each baseline: the standard weight
 	Ladder      bool                   `yaml:"ladder,omitempty" json:"ladder,omitempty"`           // the meshes are steps, each added to the one before it
 	OneAtATime  bool                   `yaml:"oneAtATime,omitempty" json:"oneAtATime,omitempty"`   // no treatment differs from its baseline in two factors
-	Probe       bool                   `yaml:"probe" json:"probe"`                                 // a calibration reading before and after each trial's load, default true
 	Confidence  float64                `yaml:"confidence" json:"confidence"`                       // of intervals, default 0.95
 	Equivalence Share                  `yaml:"equivalence,omitempty" json:"equivalence,omitempty"` // margin of a ratio that counts as the same, by default 0 (not tested)
 	Validity    Validity               `yaml:"validity,omitempty" json:"validity"`
@@ -130,8 +129,6 @@ type Load struct {
 	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Requests are sent in proportion to their weights. Without any, the load is GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
-	// Targets is a file of requests, which become Requests when the experiment is read.
-	Targets string `yaml:"targets,omitempty" json:"targets,omitempty"`
 	// Profile changes the rate with time.
 	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
 	// Stream is "chunks" if each chunk of an answer is a message.

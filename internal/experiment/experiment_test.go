@@ -62,7 +62,7 @@ func TestDefaults(t *testing.T) {
 		Phases: experiment.Phases{
 			Warmup: experiment.Duration(5 * time.Second), Measure: experiment.Duration(30 * time.Second), Drain: experiment.Duration(2 * time.Second),
 			Idle: experiment.Idle{CPU: 0.1, Deadline: experiment.Duration(time.Minute)}, Prewarm: experiment.Duration(2 * time.Minute)},
-		Blocks: experiment.Fixed(6), Seed: 1, Probe: true, Baseline: experiment.Baseline{"mesh": "none"}, Confidence: 0.95,
+		Blocks: experiment.Fixed(6), Seed: 1, Baseline: experiment.Baseline{"mesh": "none"}, Confidence: 0.95,
 		Validity: experiment.Validity{ErrorRatio: 0.001, RateShortfall: 0.005, Unattributed: 0.01, GeneratorCPU: 0.9},
 	}
 	if !reflect.DeepEqual(e, want) {

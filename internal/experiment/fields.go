@@ -125,7 +125,6 @@ func fieldRows(names Names) []fieldRow {
 		{"reference", "Runs the reference proxy beside each baseline in every block, and reports costs in its weight too (platform local, HTTP/1.1).", false, nil},
 		{"oneAtATime", "Leaves out treatments that differ from their baseline in two of its factors or more. The other factors stay a product.", false, nil},
 		{"ladder", "Reports what each level of factors.mesh adds to the level before it, the baseline first, as tare report --ladder does.", false, nil},
-		{"probe", "Measures the processors' speed before and after each load, for about a tenth of a second.", true, nil},
 		{"confidence", "Confidence of intervals.", d.Confidence, span[float64]{0.5, 1, true, true, "write 0.95 for intervals of 95 %"}},
 		{"equivalence", "Ratio margin that counts as the same, such as 2%.", nil, nil},
 		{"validity", "Limits for valid trials.", nil, nil},

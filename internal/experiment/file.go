@@ -234,7 +234,6 @@ func defaults() *Experiment {
 			Idle: Idle{CPU: 0.1, Deadline: Duration(time.Minute)}},
 		Blocks:     Fixed(6),
 		Seed:       1,
-		Probe:      true,
 		Confidence: 0.95,
 		Validity:   Validity{ErrorRatio: DefaultErrorRatio, RateShortfall: 0.005, Unattributed: DefaultUnattributed, GeneratorCPU: 0.9},
 	}

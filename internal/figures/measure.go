@@ -83,6 +83,8 @@ type Options struct {
 	Soak float64
 	// File returns the path of a trial's file.
 	File func(trial, name string) string
+	// Slices are those that were read already, by trial.
+	Slices map[string][]result.Slice
 }
 
 // Measure computes the metrics of every trial of a run, in the order of the records. It works on many trials at a time:
@@ -97,7 +99,10 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 	rows, unread := make([][]result.Slice, len(records)), make([]error, len(records))
 	for i := range records {
 		group.Go(routine.Guarded(func() error {
-			rows[i], unread[i] = readRows(&records[i], o.File(records[i].ID, result.SlicesFile))
+			r := &records[i]
+			if rows[i] = o.Slices[r.ID]; rows[i] == nil || !divides(r) {
+				rows[i], unread[i] = readRows(r, o.File(r.ID, result.SlicesFile))
+			}
 			return nil
 		}))
 	}
@@ -137,12 +142,6 @@ func Measure(environment result.Environment, records []result.Record, o Options)
 		}))
 	}
 	_ = group.Wait() // none of them can fail
-	// Readings of different work cannot be compared.
-	if ProbeWork(records) == "" {
-		for _, t := range trials {
-			delete(t.Metrics, probeMetric)
-		}
-	}
 	noForeign(records, trials)
 	return trials
 }
@@ -315,41 +314,6 @@ func UnionWarnings(a, b []Warning) []Warning {
 	return out
 }
 
-// probeMetric is the calibration probe's time beside a trial. It describes the machine
-// and adjusts no other figure: a treatment that shifts the probe by a few percent would
-// be moved by as much itself, and six pairs cannot show so small a shift.
-const probeMetric = metric.ProbeTime
-
-// probeFigures adds the time of the fixed work: the mean of before and after the load.
-func probeFigures(f *figures, r *result.Record) {
-	if r.Probe == nil || r.Probe.Before == nil || r.Probe.After == nil || r.Probe.Before.Work != r.Probe.After.Work {
-		return
-	}
-	before, ok1 := r.Probe.Before.Microseconds()
-	after, ok2 := r.Probe.After.Microseconds()
-	if !ok1 || !ok2 {
-		f.warn("probe-damaged", []string{probeMetric}, "the readings of the calibration probe have no work or no time", "the record is damaged, or another process used the processor for the whole reading")
-		return
-	}
-	f.set(probeMetric, (before+after)/2)
-}
-
-// probeWork is the work of every trial that was probed. Empty means that none was, or they differ.
-func ProbeWork(records []result.Record) string {
-	work := ""
-	for i := range records {
-		p := records[i].Probe
-		if p == nil || p.Before == nil {
-			continue
-		}
-		if work != "" && p.Before.Work != work {
-			return ""
-		}
-		work = p.Before.Work
-	}
-	return work
-}
-
 // executionMetrics are the figures of an execution, each in the unit of its metric. An import may lack times and peaks, and has no
 // output and no floor.
 var executionMetrics = []struct {
@@ -483,7 +447,6 @@ var causes = map[string]string{
 	"slices-shifted": "the load started late", "slices-overrun": "requests ended in the next slice", "slices-read-late": "slices were read late", "slices-unread": "slices are unreadable", "round-incomplete": "the run was killed in a round",
 	"idle-unclear": "idle CPU is unclear", "quiet-longer": "the load began later", "work-deferred": "requests defer work", "cpu-bursts": "CPU came in bursts",
 	"clock-stepped": "the clock was set", "throttled": "CPU limits stopped containers", "throttling-unknown": "effect of CPU limits unknown", "cpu-pressure": "tasks waited for a CPU", "cpu-stolen": "the hypervisor took CPU",
-	"probe-unread": "the calibration probe failed", "probe-damaged": "readings of the calibration probe are incomplete",
 	"node-unread": "the machine's CPU was unreadable", "node-unknown": "CPU of nodes unknown", "node-counters": "the machine's CPU counter went back",
 	"task-counters": "a CPU counter went back", "task-unread": "a process was not read", "tasks-unknown": "no process was read", "mesh-uncounted": "the proxies' counters were unreadable",
 	"latency-missing": "no log of response times", "latency-damaged": "log of response times unreadable", "latency-count": "log of response times incomplete", "latency-altered": "log of response times was changed",

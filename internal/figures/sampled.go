@@ -370,11 +370,14 @@ func sliceFigures(f *figures, t *sliced, unread error) SliceCosts {
 
 // readRows reads the slices of a trial of a round. Nil means that it has none.
 func readRows(r *result.Record, path string) ([]result.Slice, error) {
-	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
+	if !divides(r) {
 		return nil, nil
 	}
 	return result.ReadSlices(path)
 }
+
+// divides reports whether the figures of a trial need its slices.
+func divides(r *result.Record) bool { return r.Error == "" && r.Load != nil && r.Load.Slices != nil }
 
 // ReadSliceCosts reads the slices of a trial of a round from a file. Nil means that it has none. A cost is NaN without an
 // answer.

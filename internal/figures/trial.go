@@ -55,7 +55,6 @@ func trialFigures(r *result.Record, published bool) *figures {
 	idleFigures(f, r)
 	idleMemory(f, r)
 	growthFigures(f, r, seconds)
-	probeFigures(f, r)
 	return f
 }
 

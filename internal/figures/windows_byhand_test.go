@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -207,10 +206,4 @@ func TestFewFailuresSaveLittle(t *testing.T) {
 	f = &figures{values: map[string]float64{}}
 	changeFigures(f, &result.Record{Changes: changed(40, 900, math.Inf(1))})
 	must.Contain(t, f.warnings[0].Message, "the 50 % quantile of ")
-	// The calibration probe took 12 µs before the load, and 16 after it.
-	of := func(ns int64) *probe.Reading {
-		return &probe.Reading{Work: "w", CPUs: []probe.Processor{{Pieces: 1000, NS: ns}}}
-	}
-	probeFigures(f, &result.Record{Probe: &result.Probe{Before: of(12e6), After: of(16e6)}})
-	same(t, f.values, map[string]float64{metric.ProbeTime: 14})
 }

@@ -255,7 +255,6 @@ type Generator struct {
 // Classes of failed requests in [Report.FailedMS]. Class 2xx has the answers that
 // failed a check.
 const (
-	Succeeded   = "ok"   // only in [Report.Times]
 	FailedGRPC  = "grpc" // a grpc-status other than 0
 	FailedOther = "other"
 )

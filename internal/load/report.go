@@ -10,8 +10,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/tare-mesh/tare/internal/base/clock"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 )
@@ -121,10 +119,6 @@ type Report struct {
 	FailedMS map[string]Quantiles `json:"failed_ms,omitempty"`
 	// Histogram is the distribution of ResponseMS.
 	Histogram []Bucket `json:"histogram,omitempty"`
-	// Times are the full distributions of ResponseMS (class "ok") and FailedMS, in ns.
-	// FirstByte is the full distribution of TTFBMS, in ns.
-	Times     map[string]*hdrhistogram.Histogram `json:"-"`
-	FirstByte *hdrhistogram.Histogram            `json:"-"`
 
 	// Routes are the service times by path, where the targets have several.
 	Routes map[string]RouteTimes `json:"routes,omitempty"`

@@ -125,7 +125,6 @@ const (
 	LatencyLog Source = "latency log"
 	Mesh       Source = "counters of the proxies"
 	Machine    Source = "CPU counter of the machine"
-	Probe      Source = "calibration probe"
 	Proxies    Source = "simulated proxies"
 	Executions Source = "executions of programs that end"
 )

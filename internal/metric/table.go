@@ -72,7 +72,6 @@ const (
 	PushSync               = "push_sync_ms"
 	NodeCPU                = "node_cpu_cores"
 	OutsideCPU             = "outside_cpu_us_per_request"
-	ProbeTime              = "probe_us"
 	WallTime               = "wall_time"
 	CPUTime                = "cpu_time"
 	UserTime               = "user_time"
@@ -281,8 +280,6 @@ var rows = []Row{
 		Source: Machine, Sampled: true, SpeedSensitive: true, Title: "CPU of the whole machine"},
 	{Name: OutsideCPU, Unit: "us", Better: LowerIsBetter, Doc: "CPU time of this machine that no process of the run used, while the trial had the load, per answered request",
 		Source: Machine, SpeedSensitive: true, Title: "CPU/request outside the trial", Heads: [2]string{"CPU/request", "outside, µs"}},
-	{Name: ProbeTime, Unit: "us", Better: Neither, Doc: "CPU time of the calibration probe's fixed work, mean of before and after the load: the slowness of the processors",
-		Source: Probe, Title: "calibration probe"},
 	{Name: WallTime, Unit: "ms", Better: LowerIsBetter, Doc: "time of an execution of a program that ends, from its start to its end, mean over the executions of a trial; below 5 ms less that of the empty program",
 		Headline: whole, Source: Executions, SpeedSensitive: true, Title: "wall time", Heads: [2]string{"wall", "time, ms"}},
 	{Name: CPUTime, Unit: "ms", Better: LowerIsBetter, Doc: "user and system CPU time of an execution, of its processes together, mean; less the empty program's as wall_time is",

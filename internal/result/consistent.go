@@ -317,7 +317,12 @@ func Refuted(d *Dir, r *Record) []Refutation {
 	if err != nil {
 		rows = nil // tare verify names a missing or damaged file; here it refutes nothing
 	}
-	all := r.refutations(rows, err == nil)
+	return refuted(d, r, rows, err == nil)
+}
+
+// refuted is Refuted with the slices of the trial, if they are known.
+func refuted(d *Dir, r *Record, rows []Slice, known bool) []Refutation {
+	all := r.refutations(rows, known)
 	for _, t := range d.plan.Treatments {
 		if t.ID != r.Treatment {
 			continue
@@ -395,7 +400,7 @@ func latencyRefutations(d *Dir, r *Record, rows []Slice) []Refutation {
 		return nil // slices of another count have their own finding
 	}
 	want := float64(sum) / float64(n)
-	if got := hdrlog.Dense(used[tag]).Mean(); math.Abs(got-want) > hdrlog.MeanError*want+float64(time.Microsecond) {
+	if got := used[tag].Mean(); math.Abs(got-want) > hdrlog.MeanError*want+float64(time.Microsecond) {
 		return []Refutation{{name, fmt.Sprintf("its mean response time is %v, and that of the slices %v", time.Duration(got).Round(time.Microsecond), time.Duration(want).Round(time.Microsecond))}}
 	}
 	return nil

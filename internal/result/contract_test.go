@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/test/must"
@@ -123,10 +122,9 @@ func TestPageNamesEveryField(t *testing.T) {
 	}{
 		{"plan.json", reflect.TypeFor[plan.Plan](), nil},
 		{"environment.json", reflect.TypeFor[result.Environment](), nil},
-		{"record.json", reflect.TypeFor[result.Record](), map[string]bool{"Reading": true, "NodeReading": true, "Processor": true, "Sampled": true, "Latency": true}},
+		{"record.json", reflect.TypeFor[result.Record](), map[string]bool{"Reading": true, "NodeReading": true, "Sampled": true, "Latency": true}},
 		{"a reading", reflect.TypeFor[result.Reading](), nil},
 		{"a node reading", reflect.TypeFor[result.NodeReading](), nil},
-		{"a probe reading", reflect.TypeFor[probe.Reading](), nil},
 		{"sampled figures", reflect.TypeFor[result.Sampled](), map[string]bool{"Task": true, "SampledNode": true}},
 		{"manifest.json", reflect.TypeFor[result.Manifest](), nil},
 		{"events.jsonl", reflect.TypeFor[result.Event](), map[string]bool{"Reading": true, "NodeReading": true, "Fault": true, "Change": true, "Task": true}},

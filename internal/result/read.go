@@ -36,16 +36,22 @@ const maxEvents = 64 << 30
 // is absent. A damaged or unplanned record is an error. A record that contradicts
 // itself or its manifest is returned as invalid, with a warning.
 func (d *Dir) Records() ([]Record, error) {
+	records, _, err := d.RecordsAndSlices()
+	return records, err
+}
+
+// RecordsAndSlices returns the records, and by trial the slices that they were compared with. Unreadable slices are absent.
+func (d *Dir) RecordsAndSlices() ([]Record, map[string][]Slice, error) {
 	if err := cmp.Or(d.onlyPlanned(), allListed(d)); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	found, errs := make([]*Record, len(d.plan.Trials)), make([]error, len(d.plan.Trials))
+	found, rows, errs := make([]*Record, len(d.plan.Trials)), make([][]Slice, len(d.plan.Trials)), make([]error, len(d.plan.Trials))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, t := range d.plan.Trials {
 		group.Go(routine.Guarded(func() error {
-			r, err := d.trusted(t)
-			if found[i] = &r; err != nil {
+			r, of, err := d.trusted(t)
+			if found[i], rows[i] = &r, of; err != nil {
 				found[i], errs[i] = nil, err
 			}
 			return nil
@@ -53,15 +59,18 @@ func (d *Dir) Records() ([]Record, error) {
 	}
 	_ = group.Wait() // the error of the first trial is returned, however they finish
 	var records []Record
+	read := map[string][]Slice{}
 	for i, r := range found {
 		switch {
 		case r != nil:
-			records = append(records, *r)
+			if records = append(records, *r); rows[i] != nil {
+				read[r.ID] = rows[i]
+			}
 		case !errors.Is(errs[i], fs.ErrNotExist):
-			return nil, errs[i]
+			return nil, nil, errs[i]
 		}
 	}
-	return records, nil
+	return records, read, nil
 }
 
 // Record returns the record of a planned trial as it is stored, and its SHA-256

@@ -17,7 +17,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -85,9 +84,6 @@ type Record struct {
 	// Balance compares the requests that were sent, proxied and served.
 	Balance *balance.Balance `json:"balance,omitempty"`
 
-	// Probe is the calibration probe before and after the load.
-	Probe *Probe `json:"probe,omitempty"`
-
 	Executions []execution.Reading `json:"executions,omitempty"` // of a program that ends, in their order, absent for a server
 	Empty      []execution.Reading `json:"empty,omitempty"`      // of the empty program among them, the same in all trials of a round
 
@@ -146,13 +142,6 @@ type QuietUse struct {
 // Plus adds the use of another time.
 func (u QuietUse) Plus(v QuietUse) QuietUse {
 	return QuietUse{u.NS + v.NS, u.CPU + v.CPU, u.Voluntary + v.Voluntary, u.Involuntary + v.Involuntary, u.Switching + v.Switching}
-}
-
-// Probe is the time of a fixed piece of work on the trial's CPUs, before and
-// after the load. Nil means not measured.
-type Probe struct {
-	Before *probe.Reading `json:"before,omitempty"` // calibration probe before the load, absent for none
-	After  *probe.Reading `json:"after,omitempty"`  // the same after the load
 }
 
 // Warning is stored with the figures it concerns, and has a hint.

@@ -182,7 +182,7 @@ func ReadSlices(path string) ([]Slice, error) {
 	if err != nil {
 		return nil, damagedSlices(path, 1, err)
 	}
-	header = slices.Clone(header)
+	at := placesIn(header)
 	var all []Slice
 	for line := 2; ; line++ {
 		row, err := r.Read()
@@ -191,7 +191,7 @@ func ReadSlices(path string) ([]Slice, error) {
 		}
 		var s Slice
 		if err == nil {
-			s, err = parseSlice(header, row)
+			s, err = parseSlice(at, row)
 		}
 		if err != nil {
 			return nil, damagedSlices(path, line, err)
@@ -204,7 +204,17 @@ func damagedSlices(path string, line int, err error) error {
 	return &Error{Op: "read", Path: path, Line: line, Hinted: hint.Hinted{Err: err, Text: "the file is damaged: restore it, or remove it; reports then lack the variance between slices"}}
 }
 
-func parseSlice(header, row []string) (s Slice, err error) {
+// slicePlaces are the columns of a slices.csv that not every file has, below 0 without.
+type slicePlaces struct {
+	planes  []int // in the order of [metric.Planes]
+	lastEnd int
+}
+
+func placesIn(header []string) slicePlaces {
+	return slicePlaces{lists.Map(metric.Planes(), func(p metric.Plane) int { return slices.Index(header, cpuColumn+string(p)) }), slices.Index(header, lastEndColumn)}
+}
+
+func parseSlice(at slicePlaces, row []string) (s Slice, err error) {
 	var failed []error
 	whole := func(text string) int64 {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -227,13 +237,13 @@ func parseSlice(header, row []string) (s Slice, err error) {
 		*n = whole(row[4+i])
 	}
 	s.CPU = map[metric.Plane]int64{}
-	for _, p := range metric.Planes() {
-		if i := slices.Index(header, cpuColumn+string(p)); i >= 0 {
-			s.CPU[p] = whole(row[i])
+	for i, p := range metric.Planes() {
+		if at.planes[i] >= 0 {
+			s.CPU[p] = whole(row[at.planes[i]])
 		}
 	}
-	if i := slices.Index(header, lastEndColumn); i >= 0 {
-		s.LastEnd = int64(seconds(row[i]))
+	if at.lastEnd >= 0 {
+		s.LastEnd = int64(seconds(row[at.lastEnd]))
 	}
 	return s, errors.Join(failed...)
 }

@@ -314,19 +314,23 @@ const (
 	LatencyAltered    = "latency-altered"
 )
 
-// trusted is the record of a planned trial. It is invalid if it contradicts itself
+// trusted is the record of a planned trial, and its slices, nil if they are unreadable. It is invalid if it contradicts itself
 // or differs from its manifest.
-func (d *Dir) trusted(t plan.Trial) (Record, error) {
+func (d *Dir) trusted(t plan.Trial) (Record, []Slice, error) {
 	r, sum, err := d.Record(t)
 	if err != nil {
-		return Record{}, err
+		return Record{}, nil, err
 	}
 	changed, err := d.altered(t.ID, sum)
 	if err != nil {
-		return Record{}, err
+		return Record{}, nil, err
+	}
+	rows, err := ReadSlices(d.TrialFile(t.ID, SlicesFile))
+	if err != nil {
+		rows = nil // tare verify names a missing or damaged file; here it refutes nothing
 	}
 	var wrong, times []string
-	for _, f := range append(Refuted(d, &r), unlogged(d, &r)...) {
+	for _, f := range append(refuted(d, &r, rows, err == nil), unlogged(d, &r)...) {
 		if text := f.File + ": " + f.Message; f.File == MeasuredFile || f.File == LatencyFile {
 			times = append(times, text)
 		} else {
@@ -346,7 +350,7 @@ func (d *Dir) trusted(t plan.Trial) (Record, error) {
 	if len(wrong) > 0 {
 		r.invalidate(Warning{Code: RecordContradicts, Message: "its figures contradict one another: " + strings.Join(wrong, "; "), Hint: restore})
 	}
-	return r, nil
+	return r, rows, nil
 }
 
 // lastEvents is the part of the events in which an outcome is, in bytes.

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/probe"
+	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
@@ -15,7 +15,7 @@ import (
 )
 
 func TestPinnedProcessorsExist(t *testing.T) {
-	allowed, err := probe.Allowed()
+	allowed, err := proc.AllowedCPUs()
 	if err != nil || len(allowed) == 0 {
 		t.Skipf("%v, %v", allowed, err)
 	}

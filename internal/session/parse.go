@@ -107,7 +107,6 @@ func (p *Program) resolve(ctx context.Context, f *experiment.File, dir string, o
 		}
 		r.topology()
 		r.applications()
-		r.targets(s.notef)
 		r.bodies()
 		r.paths()
 	}

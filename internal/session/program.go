@@ -14,7 +14,6 @@ import (
 	"github.com/tare-mesh/tare/internal/base/fetch"
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -174,7 +173,7 @@ func (p *Program) openLocal(_ context.Context, o Opening) (*Opened, error) {
 // cpusExist refuses processors that this machine does not have, or that this process
 // may not use. Another machine may have them: only a run can check it.
 func cpusExist(pinned map[string]string) error {
-	allowed, err := probe.Allowed()
+	allowed, err := proc.AllowedCPUs()
 	if err != nil {
 		return nil // pinning reports its own error
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/load"
@@ -107,10 +106,8 @@ type Study struct {
 	// Speed is the relative cost of everything in a block, in place of Drift and Walk: interleaved treatments share
 	// the machine's speed. nil: each trial has its own.
 	Speed func(block int) float64
-	// Walk is how much slower or faster the machine is from one trial to the next,
-	// relative, and Probed has each trial carry a calibration probe that shows it.
-	Walk   float64
-	Probed bool
+	// Walk is how much slower or faster the machine is from one trial to the next, relative.
+	Walk float64
 	// Bare trials have no latency log: CPU and memory only. Simulations write thousands of them.
 	Bare bool
 	// Seconds gives trials an event for each second of load, and samples of CPU.
@@ -207,9 +204,6 @@ func (s Study) write(dir string) error {
 			return err
 		}
 		record := s.record(m, trial, truths[trial.Treatment], n)
-		if s.Probed {
-			record.Probe = &result.Probe{Before: m.probe(record.Phases[0].Start.Add(-time.Second)), After: m.probe(record.Ended)}
-		}
 		if s.Change != nil {
 			s.Change(&record)
 		}
@@ -308,15 +302,6 @@ type latencyLog struct {
 }
 
 var latencyLogs sync.Map // of latencyLog, by what it depends on
-
-// probe is a reading of 12 µs a piece, at the level of the machine to 0.3 %.
-func (m machine) probe(at time.Time) *probe.Reading {
-	r := &probe.Reading{Work: probe.Work, At: at, Took: 100 * time.Millisecond}
-	for cpu := range 2 {
-		r.CPUs = append(r.CPUs, probe.Processor{CPU: cpu, Pieces: 4000, NS: int64(4000 * 12e3 * m.level * (1 + 0.003*m.rand.NormFloat64()))})
-	}
-	return r
-}
 
 func (s Study) record(m machine, trial plan.Trial, t Treatment, completed int64) result.Record {
 	start := epoch.Add(time.Duration(trial.Ordinal) * time.Minute)

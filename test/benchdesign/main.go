@@ -55,7 +55,6 @@ kind: Experiment
 metadata: {name: bench-design}
 factors: {mesh: [none]}
 application: {topology: echo}
-probe: false
 blocks: 1
 `
 

@@ -30,7 +30,6 @@ var abilityTests = []struct {
 	test func(suite, *testing.T, *platform.Deployment)
 }{
 	{"Verify", func(_ suite, t *testing.T, d *platform.Deployment) { verify(t, d) }},
-	{"Probe", suite.prober},
 	{"Warnings", suite.warner},
 	{"LoadWorkers", suite.loadWorkers},
 	{"CounterRefresh", suite.counterRefresh},
@@ -108,14 +107,6 @@ func compare(got, want []string) (problems []string) {
 		}
 	}
 	return problems
-}
-
-func (s suite) prober(t *testing.T, d *platform.Deployment) {
-	r, err := d.Probe(t.Context())
-	if us, ok := r.Microseconds(); err != nil || !ok || us <= 0 || r.Work == "" || r.At.IsZero() || r.Took <= 0 {
-		t.Errorf("the calibration probe returns %+v, %v", r, err)
-	}
-	s.intact(t, d)
 }
 
 func (s suite) warner(t *testing.T, d *platform.Deployment) {

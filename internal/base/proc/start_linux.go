@@ -16,6 +16,21 @@ func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
+// AllowedCPUs lists the processors that this process may use, in ascending order.
+func AllowedCPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, fmt.Errorf("list the allowed processors: %w", err)
+	}
+	var cpus []int
+	for cpu := 0; len(cpus) < set.Count(); cpu++ {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
 // pinned calls start with the calling thread bound to cpus, and restores the thread.
 // The child inherits the binding. It runs on the starter's own thread.
 func pinned(cpus []int, start func() error) error {

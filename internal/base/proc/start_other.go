@@ -11,6 +11,11 @@ import (
 
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+// AllowedCPUs returns an error that wraps [errors.ErrUnsupported].
+func AllowedCPUs() ([]int, error) {
+	return nil, fmt.Errorf("list the allowed processors: %w on %s", errors.ErrUnsupported, runtime.GOOS)
+}
+
 func pinned(cpus []int, start func() error) error {
 	if len(cpus) > 0 {
 		return fmt.Errorf("pin to processors %v: %w on %s", cpus, errors.ErrUnsupported, runtime.GOOS)

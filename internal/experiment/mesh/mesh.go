@@ -330,7 +330,6 @@ type Task struct {
 	Pod       string            `json:"pod"`                 // its pod, or locally a replica with its sidecar
 	Service   string            `json:"service,omitempty"`   // its service
 	Container string            `json:"container"`           // `app`, `sidecar`, `load`, `tare`, …
-	Zone      string            `json:"zone,omitempty"`      // zone of its node
 	Labels    map[string]string `json:"labels,omitempty"`    // its labels
 	Plane     metric.Plane      `json:"plane"`               // `app`, `data`, `control`, `platform`, `foreign`, `unattributed`, `load`, `harness`
 	Role      string            `json:"role,omitempty"`      // `sidecar`, `node-proxy`, `waypoint`, …

@@ -2,7 +2,6 @@ package service
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,17 +9,14 @@ import (
 	"mime"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/httpserver"
 	"github.com/tare-mesh/tare/internal/base/lists"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/strict"
 	"github.com/tare-mesh/tare/internal/experiment/app"
 )
@@ -41,8 +37,7 @@ const (
 	typeProblem = "application/problem+json"     // RFC 9457
 )
 
-// Admin is the REST API of a service. It returns and changes the configuration,
-// and takes calibration readings. Changes and readings require the token.
+// Admin is the REST API of a service. It returns and changes the configuration. Changes require the token.
 type Admin struct {
 	service *Service
 	ready   func() bool
@@ -54,7 +49,6 @@ func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 	a := &Admin{service: s, ready: ready, mux: http.NewServeMux()}
 	for path, methods := range map[string]map[string]http.HandlerFunc{
 		"/config":  {"GET": a.getConfig, "PATCH": withToken(token, a.patchConfig)},
-		ProbePath:  {"POST": ProbeHandler(token)},
 		HealthPath: {"GET": a.healthy},
 		ReadyPath:  {"GET": a.readyz},
 		StatsPath:  {"GET": a.stats},
@@ -62,7 +56,7 @@ func NewAdmin(s *Service, token string, ready func() bool) *Admin {
 		a.mux.HandleFunc(path, byMethod(methods))
 	}
 	a.mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		problem(w, http.StatusNotFound, "there is no such path", "paths: /config, /probe, /stats, /healthz, /readyz", nil)
+		problem(w, http.StatusNotFound, "there is no such path", "paths: /config, /stats, /healthz, /readyz", nil)
 	})
 	return a
 }
@@ -212,40 +206,6 @@ func ReadToken(path string) (token string, err error) {
 		err = fmt.Errorf("%s holds %d characters, fewer than 16", path, len(token))
 	}
 	return token, err
-}
-
-// ProbePath takes a calibration reading on the CPUs of the service and returns
-// it as JSON.
-const ProbePath = "/probe"
-
-// ProbeHandler takes readings for requests with the token.
-func ProbeHandler(token string) http.HandlerFunc {
-	return withToken(token, (&prober{take: probe.Local{}.Probe}).serve)
-}
-
-// prober takes one reading at a time: concurrent readings would disturb each
-// other.
-type prober struct {
-	busy sync.Mutex
-	take func(context.Context) (probe.Reading, error)
-}
-
-func (p *prober) serve(w http.ResponseWriter, r *http.Request) {
-	if _, ok := readBody(w, r); !ok {
-		return
-	}
-	if !p.busy.TryLock() {
-		problem(w, http.StatusConflict, "a reading is being taken", "wait for it", nil)
-		return
-	}
-	defer p.busy.Unlock()
-	runtime.GC() // now, not during the reading
-	reading, err := p.take(r.Context())
-	if err != nil {
-		problem(w, http.StatusInternalServerError, err.Error(), "", nil)
-		return
-	}
-	answerJSON(w, http.StatusOK, reading)
 }
 
 // withToken requires the token. Without a token it refuses every request.

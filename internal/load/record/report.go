@@ -135,7 +135,7 @@ func fill(r *load.Report, t *Totals) {
 	}
 	r.Statuses, r.Errors, r.Reasons = map[string]int64{}, byName(&t.kinds), t.reasonsByName()
 	r.Result, r.FailedMS = t.outcome(), t.failed.quantiles()
-	r.Histogram, r.Times, r.FirstByte = histogram(t.response), t.times(), t.firstByte
+	r.Histogram = histogram(t.response)
 	for code, n := range t.statuses {
 		if code > 0 && code != load.StatusEcho && n > 0 {
 			r.Statuses[load.StatusName(code)] = n
@@ -496,20 +496,6 @@ func (f *failedTimes) decode(named map[string][]byte) error {
 		orNew(&f[i]).Merge(h)
 	}
 	return nil
-}
-
-// times are the response times by class of outcome. A class without any is absent.
-func (t *Totals) times() map[string]*hdrhistogram.Histogram {
-	named := map[string]*hdrhistogram.Histogram{}
-	if t.response.TotalCount() > 0 {
-		named[load.Succeeded] = t.response
-	}
-	for i, h := range t.failed {
-		if h != nil {
-			named[failedNames[i]] = h
-		}
-	}
-	return named
 }
 
 // maxReason bounds a reason, in characters.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/check"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -103,9 +102,6 @@ type Deployment struct {
 	LoadWorkers LoadWorkers
 	// CounterRefresh is the refresh interval of the counters. nil: each reading is current.
 	CounterRefresh CounterRefresh
-	// Probe runs the fixed work of package probe on the processors of application and data plane, in half a second or less. It is
-	// never called while the load runs. nil: the trial has no probe readings.
-	Probe func(ctx context.Context) (probe.Reading, error)
 	// MeshCounters reads the data plane's counters of requests, of each running proxy by name: "retries", "timeouts". A restarted
 	// proxy has another key, since it counts from 0. It is empty without proxies. nil: retries and timeouts are unknown.
 	MeshCounters func(ctx context.Context) (map[string]map[string]int64, error)

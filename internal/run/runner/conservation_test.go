@@ -32,7 +32,6 @@ factors:
   connections: [4]
 phases: {warmup: 500ms, measure: 1500ms, drain: 1s}
 blocks: 1
-probe: false
 validity: {rateShortfall: 0.9, errorRatio: 1, lateness: 5s, unattributed: 0.5, generatorCPU: 1}
 `
 

@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/execution"
 	"github.com/tare-mesh/tare/internal/base/hint"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/experiment/app"
@@ -244,9 +242,6 @@ func (t *trial) awaitMeasure(ctx context.Context) error {
 }
 
 func (t *trial) prepareLoad(ctx context.Context) (err error) {
-	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.Before = r }); err != nil {
-		return err
-	}
 	t.faults.before = t.faults.countMesh(ctx)
 	return t.conserved.begin(ctx)
 }
@@ -284,42 +279,10 @@ func (t *trial) drain(ctx context.Context) error {
 	if err := t.conserved.end(ctx); err != nil {
 		return err
 	}
-	if err := t.probe(ctx, func(p *result.Probe, r *probe.Reading) { p.After = r }); err != nil {
-		return err
-	}
 	if err := t.keepSlices(); err != nil {
 		return err
 	}
 	return broken(t.deployment)
-}
-
-const probeUnread = "probe-unread"
-
-// probe measures the speed of the processors, before and after the load. During the load it would
-// measure the effect of the trial itself.
-func (t *trial) probe(ctx context.Context, keep func(*result.Probe, *probe.Reading)) error {
-	// The trials of a round have the same processors at the same time.
-	if t.deployment.Probe == nil || !t.setup.Experiment.Probe || t.setup.of.Round > 0 {
-		return nil
-	}
-	runtime.GC() // now, not during the reading
-	r, err := t.deployment.Probe(ctx)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if t.journal.record.Probe == nil {
-		t.journal.record.Probe = &result.Probe{}
-	}
-	if err == nil {
-		keep(t.journal.record.Probe, &r)
-		return nil
-	}
-	if !slices.ContainsFunc(t.journal.record.Warnings, func(w result.Warning) bool { return w.Code == probeUnread }) {
-		t.journal.warn(result.Warning{Code: probeUnread, Message: fmt.Sprintf("the speed of the processors could not be read: %v", err),
-			Hint:    "`probe: false` in the experiment file disables the readings",
-			Metrics: []string{metric.ProbeTime}})
-	}
-	return nil
 }
 
 func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }

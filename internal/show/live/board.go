@@ -397,6 +397,7 @@ type state struct {
 	nth       int      // trials begun, recorded ones of an earlier run included
 	done      int
 	problems  int           // trials failed or invalid
+	printed   result.Event  // the last problem of these trials
 	beginning bool          // trials begin, and none is in a phase
 	begun     time.Time
 	spent     time.Duration // by trials of this run
@@ -429,17 +430,9 @@ func (b *Board) apply(e result.Event) []string {
 		if e.Kind == result.KindError || e.Trial != "" {
 			s.problems++
 		}
-		lines := []string{fmt.Sprintf("%s: %s: %s", e.Trial, failure[e.Kind], e.Message)}
-		if e.Hint != "" {
-			lines = append(lines, "hint: "+e.Hint)
-		}
-		return lines
+		return s.problem(e)
 	case result.KindLog, result.KindByHand:
-		lines := []string{e.Message}
-		if e.Hint != "" {
-			lines = append(lines, "hint: "+e.Hint)
-		}
-		return lines
+		return hinted(e.Message, e.Hint)
 	case result.KindDone:
 		s.done++
 		s.finished++
@@ -460,7 +453,7 @@ func (s *state) begin(t *Trial, at time.Time) {
 		s.nth = t.nth - 1
 	}
 	if !s.beginning {
-		s.running = nil
+		s.running, s.printed = nil, result.Event{}
 		if pause := at.Sub(s.trialAt); s.finished > 0 && pause <= longestPause {
 			s.spent += pause // the trial before was removed, or a mesh installed
 		}
@@ -473,6 +466,23 @@ func (s *state) begin(t *Trial, at time.Time) {
 }
 
 var failure = map[string]string{result.KindError: "failed", result.KindInvalid: "invalid"}
+
+// problem is why a trial failed or is invalid, with a hint. The trials of a block often share it: it is printed once.
+func (s *state) problem(e result.Event) []string {
+	if p := s.printed; e.Trial != "" && p.Kind == e.Kind && p.Message == e.Message && p.Hint == e.Hint && p.Trial != e.Trial {
+		return []string{e.Trial + ": " + failure[e.Kind] + ", as " + p.Trial}
+	}
+	s.printed = e
+	return hinted(e.Trial+": "+failure[e.Kind]+": "+e.Message, e.Hint)
+}
+
+// hinted are a line and its hint.
+func hinted(line, hint string) []string {
+	if hint == "" {
+		return []string{line}
+	}
+	return []string{line, "hint: " + hint}
+}
 
 func (s *state) opening() string {
 	left := time.Duration(s.run.Trials-s.run.Recorded) * s.run.TrialTime

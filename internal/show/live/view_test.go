@@ -228,6 +228,32 @@ func TestRound(t *testing.T) {
 	}
 }
 
+// A reason that trials of a round share is printed once. The next round prints it again.
+func TestReasonsOfARound(t *testing.T) {
+	b := NewBoard(plan.Plan{})
+	of := func(kind, trial, message string) (lines []string) {
+		return b.Apply(result.Event{Time: t0, Kind: kind, Trial: trial, Phase: "measure", Message: message, Hint: map[string]string{"stalled": "run it again"}[message]})
+	}
+	var lines []string
+	for _, round := range []string{"1", "2"} {
+		for _, mesh := range []string{"none", "envoy", "nginx", "caddy"} {
+			of(result.KindTrial, mesh+"-b"+round, "")
+		}
+		of(result.KindPhase, "none-b"+round, "")
+		for _, x := range [][2]string{{"none", "stalled"}, {"envoy", "stalled"}, {"nginx", "errors"}, {"caddy", "errors"}} {
+			lines = append(lines, of(result.KindInvalid, x[0]+"-b"+round, x[1])...)
+		}
+	}
+	first := []string{"none-b1: invalid: stalled", "hint: run it again", "envoy-b1: invalid, as none-b1", "nginx-b1: invalid: errors", "caddy-b1: invalid, as nginx-b1"}
+	want := strings.Join(first, "\n")
+	if got := strings.Join(lines, "\n"); got != want+"\n"+strings.ReplaceAll(want, "-b1", "-b2") {
+		t.Errorf("got\n%s", got)
+	}
+	if m := b.messages[1]; m.Text != "invalid: stalled" || m.Hint != "run it again" {
+		t.Errorf("the screen has not the whole reason of each trial: %+v", m)
+	}
+}
+
 // Spare blocks, for repetitions of invalid trials, are drawn as they begin.
 func TestSpareBlocks(t *testing.T) {
 	p := plan.Plan{Until: "valid", MinBlocks: 2, Blocks: 4, Treatments: []plan.Treatment{{ID: "none"}}}

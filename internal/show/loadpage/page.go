@@ -55,7 +55,6 @@ func Write(w io.Writer, p *load.Profile, r *load.Report, o Options) error {
 	t.answer(p, r)
 	t.describe(p, r)
 	t.percentiles(r)
-	t.histogram(r)
 	t.failures(p, r)
 	t.routes(r)
 	t.phases(r)

@@ -57,61 +57,6 @@ func (t *page) percentiles(r *load.Report) {
 	t.table(rows)
 }
 
-// Bars of a histogram.
-const (
-	maxBars  = 12
-	barLabel = 10 // width of the bound
-	barCount = 20 // width of count and share
-	barWidth = 100
-)
-
-// barLevels are the bounds of bars within a decade, the finest first.
-var barLevels = [][]float64{load.HistogramBounds, {1, 1.5, 2, 3, 5, 8}, {1, 2, 5}, {1}}
-
-func (t *page) histogram(r *load.Report) {
-	bars := merged(r.Histogram)
-	if len(bars) == 0 {
-		return
-	}
-	t.heading("Distribution", "response time up to, in ms")
-	var most, all int64
-	for _, b := range bars {
-		most, all = max(most, b.Count), all+b.Count
-	}
-	width := min(t.width-barLabel-barCount-3, barWidth)
-	for _, b := range bars {
-		share := percentText(float64(b.Count) / float64(all))
-		if share = fmt.Sprintf(" %8s", share); b.Count == 0 {
-			share = ""
-		}
-		t.line("%*s │%s%*d%s", barLabel, figure(b.ToMS), t.paint.bar(bar(float64(b.Count)/float64(most), width)), barCount-9, b.Count, share)
-	}
-}
-
-// merged merges buckets into at most maxBars bars, with the empty ones between them.
-func merged(buckets []load.Bucket) []load.Bucket {
-	for _, level := range barLevels {
-		if bars := barsOf(buckets, level); len(bars) <= maxBars || len(level) == 1 {
-			return bars
-		}
-	}
-	return nil
-}
-
-func barsOf(buckets []load.Bucket, level []float64) (bars []load.Bucket) {
-	for _, b := range buckets {
-		to := load.BoundAbove(b.ToMS, level)
-		for len(bars) > 0 && bars[len(bars)-1].ToMS < to*(1-1e-9) {
-			bars = append(bars, load.Bucket{ToMS: load.BoundAbove(bars[len(bars)-1].ToMS*(1+1e-6), level)})
-		}
-		if len(bars) == 0 {
-			bars = append(bars, load.Bucket{ToMS: to})
-		}
-		bars[len(bars)-1].Count += b.Count
-	}
-	return bars
-}
-
 // failures are the failed requests by cause, and their times by class.
 func (t *page) failures(p *load.Profile, r *load.Report) {
 	if len(r.Lost) > 0 {

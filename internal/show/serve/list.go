@@ -3,7 +3,6 @@ package serve
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -349,29 +348,27 @@ func (r run) list() (string, fs.FileInfo) {
 
 // summary is a run in the list. It is kept by the digest of the run's manifest.
 type summary struct {
-	Experiment string    `json:"experiment"`
-	Began      time.Time `json:"began"`
-	Machine    string    `json:"machine"`
-	Tare       string    `json:"tare,omitempty"`
-	Meshes     []string  `json:"meshes"`
-	Planned    int       `json:"planned"`
-	Used       int       `json:"used"`
-	Missing    int       `json:"missing,omitempty"` // trials that an interrupted run did not make
-	Warnings   int       `json:"warnings"`
-	Answer     string    `json:"answer,omitempty"` // the first sentence of the report
-	Gates      string    `json:"gates,omitempty"`  // their outcome in a sentence, empty without gates
+	Experiment string
+	Began      time.Time
+	Machine    string
+	Meshes     []string
+	Planned    int
+	Used       int
+	Missing    int // trials that an interrupted run did not make
+	Warnings   int
+	Answer     string // the first sentence of the report
+	Gates      string // their outcome in a sentence, empty without gates
 	// Decided is the outcome of all gates together.
-	Decided compare.Outcome `json:"decided,omitempty"`
+	Decided compare.Outcome
 	// Headline is the difference of the first treatment that is compared, for the history.
-	Metric   string   `json:"metric,omitempty"`
-	Unit     string   `json:"unit,omitempty"`
-	Headline *float64 `json:"headline,omitempty"`
-	Error    string   `json:"error,omitempty"` // the report could not be made
+	Metric   string
+	Unit     string
+	Headline *float64
+	Error    string // the report could not be made
 }
 
-// summaries are made one at a time in the background, and kept in a file.
+// summaries are made one at a time in the background.
 type summaries struct {
-	file string
 	stop chan struct{}
 	wake chan struct{}
 	done chan struct{}
@@ -384,23 +381,9 @@ type summaries struct {
 	due      map[string]run     // by digest
 }
 
-// cacheSchema of the file. Another one is not read.
-const cacheSchema = "tare.summaries/v3"
-
-type cacheFile struct {
-	Schema    string             `json:"schema"`
-	Summaries map[string]summary `json:"summaries"`
-}
-
-const maxCache = 64 << 20
-
-func newSummaries(file string) *summaries {
-	s := &summaries{file: file, stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
+func newSummaries() *summaries {
+	s := &summaries{stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
 		byDigest: map[string]summary{}, digests: map[string]string{}, briefs: map[string]summary{}, due: map[string]run{}}
-	var kept cacheFile
-	if text, err := regular.ReadFile(file, maxCache); err == nil && json.Unmarshal(text, &kept) == nil && kept.Schema == cacheSchema {
-		maps.Copy(s.byDigest, kept.Summaries)
-	}
 	go routine.Guarded(s.work)()
 	return s
 }
@@ -480,7 +463,6 @@ func (s *summaries) work() {
 			return
 		case <-s.wake:
 		}
-		made := false
 		for {
 			s.mu.Lock()
 			var digest string
@@ -502,16 +484,11 @@ func (s *summaries) work() {
 			s.byDigest[digest] = sum
 			delete(s.due, digest)
 			s.mu.Unlock()
-			made = true
 			select {
 			case <-s.stop:
-				s.keep()
 				return
 			default:
 			}
-		}
-		if made {
-			s.keep()
 		}
 	}
 }
@@ -549,7 +526,7 @@ func summarize(path string) summary {
 // brief is the part that needs no analysis.
 func brief(d *result.Dir) summary {
 	e, p := d.Environment(), d.Plan()
-	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Tare: e.Tare, Planned: len(p.Trials)}
+	s := summary{Experiment: p.Experiment, Began: e.Time.UTC(), Planned: len(p.Trials)}
 	cpus := printable.Counted(e.CPUs, "CPU")
 	if e.CPUs == 0 { // an import
 		cpus = "CPUs unknown"
@@ -568,23 +545,4 @@ func brief(d *result.Dir) summary {
 	}
 	s.Meshes = slices.Sorted(maps.Keys(meshes))
 	return s
-}
-
-// keep writes the file. A failure costs the next start some time.
-func (s *summaries) keep() {
-	if s.file == "" {
-		return
-	}
-	s.mu.Lock()
-	made := maps.Clone(s.byDigest)
-	s.mu.Unlock()
-	maps.DeleteFunc(made, func(_ string, of summary) bool { return of.Error != "" }) // the next start may have no such error
-	text, err := json.Marshal(cacheFile{cacheSchema, made})
-	if err != nil || os.MkdirAll(filepath.Dir(s.file), 0o700) != nil {
-		return
-	}
-	partial := s.file + ".partial"
-	if os.WriteFile(partial, text, 0o600) == nil {
-		_ = os.Rename(partial, s.file)
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
-	"crypto/x509"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -41,12 +40,8 @@ type Config struct {
 	// Listen is the address of the listener. Requests for other hosts are refused: a name of an
 	// attacker may resolve to this machine.
 	Listen net.Addr
-	// Certificate of TLS. Nil means plain HTTP, for the loopback interface.
-	Certificate *x509.Certificate
 	// Token that requests need. Empty means none.
 	Token string
-	// Cache is the file that keeps summaries of runs. Empty means memory only.
-	Cache string
 	// Page writes the complete page of the results directory at path, and Compare the page of two.
 	Page    func(w io.Writer, path string) error
 	Compare func(w io.Writer, base, next string) error
@@ -79,7 +74,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), making: make(chan struct{}, mostMaking), mux: http.NewServeMux(), pages: map[string][]byte{}}
-	s.summaries = newSummaries(c.Cache)
+	s.summaries = newSummaries()
 	for pattern, show := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"/{$}": s.list, "/run/{id...}": s.run, "/live/{id...}": s.live, "/events/{id...}": s.events, "/compare": s.compare,
 	} {
@@ -142,14 +137,11 @@ const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect
 func (s *Server) ownHost(header string) bool {
 	host, port, err := net.SplitHostPort(header)
 	if err != nil {
-		host, port = header, map[bool]string{true: "443", false: "80"}[s.Certificate != nil]
+		host, port = header, "80"
 	}
 	listen, ok := s.Listen.(*net.TCPAddr)
 	if !ok || port != fmt.Sprint(listen.Port) {
 		return false
-	}
-	if s.Certificate != nil {
-		return s.Certificate.VerifyHostname(host) == nil
 	}
 	ip := net.ParseIP(strings.Trim(host, "[]"))
 	return strings.EqualFold(host, "localhost") || ip != nil && (ip.Equal(listen.IP) || ip.IsLoopback() && listen.IP.IsLoopback())
@@ -166,7 +158,7 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 		return true
 	}
 	if query := r.URL.Query(); s.isToken(query.Get("token")) {
-		http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.sessions.begin(time.Now()), Path: "/", MaxAge: int(sessionTime.Seconds()), HttpOnly: true, Secure: s.Certificate != nil, SameSite: http.SameSiteStrictMode})
+		http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.sessions.begin(time.Now()), Path: "/", MaxAge: int(sessionTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode})
 		query.Del("token")
 		to := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
 		http.Redirect(w, r, to.RequestURI(), http.StatusSeeOther)

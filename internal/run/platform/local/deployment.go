@@ -316,7 +316,6 @@ func (d *deployment) declare() *platform.Deployment {
 		Host:             d.layout.spec.Host(d.layout.spec.Entry()),
 		Verify:           d.verifier.Verify,
 		Broken:           d.processes.Err,
-		Probe:            prober{d.layout.spec.CPUs}.Probe,
 		CheckConnections: d.layout.checkConnections,
 		MeshCounters:     d.proxies.MeshCounters,
 		RequestCounts:    (&requestCounters{layout: d.layout, processes: d.processes, sockets: d.sockets}).RequestCounts,

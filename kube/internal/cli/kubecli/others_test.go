@@ -32,7 +32,6 @@ load: {arrivals: constant}
 phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
-probe: false
 `)
 	namespace := othersWork(t, r.cluster, 3)
 	g := guard.New(r.cluster)
@@ -99,7 +98,6 @@ factors: {mesh: [none], rate: [20], connections: [2]}
 phases: {warmup: 2s, measure: 5s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 blocks: 1
-probe: false
 `
 	if testing.Short() {
 		t.Skip("runs experiments")

@@ -48,7 +48,6 @@ phases: {warmup: 2s, measure: 4s, drain: 1s, idle: {cpu: 100, deadline: 1s}}
 validity: {errorRatio: 0.05, rateShortfall: 0.5, generatorCPU: 1, lateness: 10s}
 seed: 1
 blocks: 1
-probe: false
 `)
 	for _, record := range r.records(t, console.Done, nil) {
 		if !usable(record) {

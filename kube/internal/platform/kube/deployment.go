@@ -44,7 +44,6 @@ type deployment struct {
 	load       loadSource
 	tasks      *taskLister
 	verifier   *verifier
-	calibrator *calibrator
 	faults     *faults
 	scaler     *scaler
 	configurer *configurer
@@ -130,7 +129,6 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 	d.tasks = &taskLister{trial: t, pods: d.pods, load: d.load, lost: d.nodes}
 	d.verifier = &verifier{trial: t, pods: d.pods, monitor: d.monitor, applier: d.applier, archive: archive,
 		prober: &prober{trial: t, pods: d.pods, entry: d.entry, load: d.load}}
-	d.calibrator = &calibrator{trial: t, pods: d.pods, workers: d.workers}
 	d.faults = &faults{trial: t, pods: d.pods, monitor: d.monitor}
 	d.scaler = &scaler{trial: t, pods: d.pods, faults: d.faults}
 	d.configurer = &configurer{d.pods}
@@ -153,7 +151,6 @@ func (d *deployment) declare(p *Platform) *platform.Deployment {
 		Visitors:       d.visitors.Visitors,
 		Warnings:       d.entry.Warnings,
 		CounterRefresh: p,
-		Probe:          d.calibrator.Probe,
 		TaskFaults:     d.faults,
 		Scaler:         d.scaler,
 		Configurer:     d.configurer,

@@ -78,9 +78,6 @@ func TestExistingNamespace(t *testing.T) {
 		}
 	}
 	checkPlanes(t, again, namespace)
-	if r, err := again.calibrator.Probe(t.Context()); err != nil || len(r.CPUs) == 0 {
-		t.Errorf("calibration probe: %+v, %v", r, err)
-	}
 	if err := again.Remove(t.Context()); err != nil {
 		t.Error(err)
 	}

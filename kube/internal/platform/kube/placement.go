@@ -191,8 +191,6 @@ type Node struct {
 	Addresses []string
 	// Schedulable reports whether pods can be placed on it.
 	Schedulable bool
-	// Zone is its label topology.kubernetes.io/zone, or "".
-	Zone string
 	// Role is its label [LabelRole]: [RoleApplication], [RoleLoad] or "".
 	Role string
 }
@@ -257,7 +255,6 @@ func describe(n corev1.Node) Node {
 		Allocatable: fmt.Sprintf("%s cpu, %s", n.Status.Allocatable.Cpu(), n.Status.Allocatable.Memory()),
 		OS:          info.OperatingSystem, Arch: info.Architecture, Kernel: info.KernelVersion, Kubelet: info.KubeletVersion,
 		Runtime: info.ContainerRuntimeVersion, Schedulable: cluster.TakesPods(n), Addresses: addresses(n), Role: n.Labels[LabelRole],
-		Zone: n.Labels[corev1.LabelTopologyZone],
 	}
 }
 
@@ -277,15 +274,9 @@ func (l nodeList) schedulable() (n int) {
 	return lists.Count(l, func(node Node) bool { return node.Schedulable })
 }
 
-// nodeOf is the node of a pod, empty if unknown.
-func (l nodeList) nodeOf(pod *corev1.Pod) Node {
-	n, _ := lists.First(l, func(n Node) bool { return n.Name == pod.Spec.NodeName })
-	return n
-}
-
 func (l nodeList) addressesOf(pod *corev1.Pod) []string {
-	if all := l.nodeOf(pod).Addresses; len(all) > 0 {
-		return all
+	if n, _ := lists.First(l, func(n Node) bool { return n.Name == pod.Spec.NodeName }); len(n.Addresses) > 0 {
+		return n.Addresses
 	}
 	return []string{pod.Status.HostIP}
 }

@@ -20,7 +20,6 @@
 //	faults, scaler, configurer
 //	             end pods, change replica counts, change services
 //	background   services that no request calls, with backgroundPods and simulatedProxies
-//	calibrator   the calibration probe on each node
 //	taskLister   the containers of the cluster as tasks
 //	podRecords   pods, image digests and logs in the provenance directory (archive)
 package kube

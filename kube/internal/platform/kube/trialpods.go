@@ -596,7 +596,7 @@ func (l *taskLister) Tasks(ctx context.Context) ([]platform.Task, error) {
 		}
 		for _, container := range running(pod) {
 			t := mesh.Task{ID: taskID(name+"/"+container, generation), Namespace: pod.Namespace, Pod: pod.Name,
-				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels, Zone: l.nodes.nodeOf(pod).Zone}
+				Service: l.serviceOf(pod), Container: container, Labels: pod.Labels}
 			t = l.attribute(t, l.foreignPlane(pod, container), l.owns(pod), cluster.IsSystem(pod))
 			if l.ofOthers(pod) && (t.Plane == metric.Unattributed || t.Role == mesh.RoleSidecar || l.mesh != nil && l.mesh.OtherRevision(pod.Labels)) {
 				t.Plane, t.Role, t.Component = metric.Foreign, "", ""

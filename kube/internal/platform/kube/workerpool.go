@@ -24,7 +24,6 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
-	"github.com/tare-mesh/tare/internal/base/probe"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
@@ -282,27 +281,6 @@ func (p *workerPool) close() {
 	for _, w := range p.workers {
 		w.forward.Close()
 	}
-}
-
-// index is the number of the load worker in a pod, or -1.
-func (p *workerPool) index(pod *corev1.Pod) int {
-	return slices.IndexFunc(p.workers, func(w *loadWorker) bool { return w.pod == pod.Name })
-}
-
-// probe runs the calibration probe in a load worker.
-func (p *workerPool) probe(ctx context.Context, i int) (probe.Reading, error) {
-	run, out, errOut, err := p.workers[i].output(ctx, worker.Command{Path: generatorImage{p.trial}.path(agentProgram), Args: []string{"probe"}})
-	if err != nil {
-		return probe.Reading{}, err
-	}
-	s, err := run.Status(ctx)
-	if err != nil {
-		return probe.Reading{}, err
-	}
-	if s.Exit != 0 {
-		return probe.Reading{}, fmt.Errorf("%s probe: %s: %.300s", agentProgram, s.State, bytes.TrimSpace(errOut))
-	}
-	return parseReading(out)
 }
 
 func (w *loadWorker) output(ctx context.Context, c worker.Command) (run *worker.Run, out, errOut []byte, err error) {
