@@ -129,7 +129,7 @@ func Read(d *result.Dir, o Options) (*Run, error) {
 	}
 	var rows map[string][]result.Slice
 	var err error
-	if run.Records, rows, err = d.RecordsAndSlices(); err != nil {
+	if run.Records, rows, err = result.RecordsAndSlices(d); err != nil {
 		return nil, fmt.Errorf("analyse: %w", err)
 	}
 	if err := run.stopped(d); err != nil {

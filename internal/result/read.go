@@ -36,12 +36,12 @@ const maxEvents = 64 << 30
 // is absent. A damaged or unplanned record is an error. A record that contradicts
 // itself or its manifest is returned as invalid, with a warning.
 func (d *Dir) Records() ([]Record, error) {
-	records, _, err := d.RecordsAndSlices()
+	records, _, err := RecordsAndSlices(d)
 	return records, err
 }
 
 // RecordsAndSlices returns the records, and by trial the slices that they were compared with. Unreadable slices are absent.
-func (d *Dir) RecordsAndSlices() ([]Record, map[string][]Slice, error) {
+func RecordsAndSlices(d *Dir) ([]Record, map[string][]Slice, error) {
 	if err := cmp.Or(d.onlyPlanned(), allListed(d)); err != nil {
 		return nil, nil, err
 	}
