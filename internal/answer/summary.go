@@ -58,17 +58,18 @@ func floorWarnings(r *Report) []figures.Warning {
 		return []figures.Warning{{Code: "no-floor", Message: "the baseline was not measured twice: the noise is unknown",
 			Hint: "measure the baseline twice: `control: true` in the experiment file"}}
 	}
-	var differ []string
+	var differ, titles []string
 	for _, f := range r.Floor {
 		if f.Verdict == compare.Higher || f.Verdict == compare.Lower {
-			differ = append(differ, f.Metric)
+			m, _ := metric.Lookup(f.Metric)
+			differ, titles = append(differ, f.Metric), append(titles, "“"+m.Title()+"”")
 		}
 	}
 	if differ == nil {
 		return nil
 	}
 	return []figures.Warning{{Code: "aa-differs", Metrics: differ,
-		Message: "the baseline differs from itself, but must not: " + printable.Listed(differ, 4) + "; ignore differences of that size elsewhere",
+		Message: "the baseline differs from itself, but must not: " + printable.Listed(titles, 4) + "; ignore differences of that size elsewhere",
 		Hint:    "the machine was not steady: stop other programs, pin CPUs, warm up longer, run more blocks; `tare doctor` searches for the cause"}}
 }
 

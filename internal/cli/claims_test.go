@@ -266,11 +266,27 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 			}
 		}
 	}
+	for _, d := range r.Decisions {
+		if err := beyondLimit(d); err != "" {
+			t.Errorf("%s: the gate %s on %s is %s: %s", at, d.Gate, d.Treatment, d.Outcome, err)
+		}
+	}
+	for _, d := range r.Executed {
+		if ratio := 100 * (*d.B / *d.A - 1); math.Abs(ratio-d.Change.Estimate) > 1e-6*(100+math.Abs(ratio)) {
+			t.Errorf("%s: %s of %s is %g instead of %g, and the change is %g %%", at, d.Metric, d.Treatment, *d.B, *d.A, d.Change.Estimate)
+		}
+	}
 	words := report.WordsOf(r)
 	for i, w := range words.Comparisons {
 		c := r.Comparisons[i]
 		if !strings.HasPrefix(w.Verdict, string(compare.NotShown)) || c.OnRatio {
 			continue
+		}
+		read := func(claim report.Claim) bool {
+			return claim.Subject == c.Treatment && (claim.Form.Name == "metered" || claim.Form.Name == "beside")
+		}
+		if c.Metric == "cpu_us_per_request/data" && slices.ContainsFunc(claims, read) {
+			t.Errorf("%s: the CPU that %s adds is read, and its row has %q", at, c.Treatment, w.Verdict)
 		}
 		if m := plusMinus.FindStringSubmatch(strings.Fields(w.Difference)[0] + " " + w.Interval); m != nil && abs(number(m[1])) > number(m[2]) {
 			t.Errorf("%s: row %s of %s: %s beside %s %s", at, c.Metric, c.Treatment, w.Verdict, w.Difference, w.Interval)
@@ -279,6 +295,22 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 			t.Errorf("%s: row %s of %s: %s beside %s", at, c.Metric, c.Treatment, w.Verdict, w.Interval)
 		}
 	}
+}
+
+// beyondLimit compares the interval of a gate with its outcome.
+func beyondLimit(d compare.Decision) string {
+	if d.Change == nil || !d.Change.Known() || d.Why != "" || d.Doubts != nil {
+		return ""
+	}
+	near, far, sign := *d.Change.Low, *d.Change.High, 1.0
+	if !d.Upper {
+		near, far, sign = -far, -near, -1
+	}
+	beyond, within := near > sign*d.Limit, far <= sign*d.Limit+d.Detect
+	if beyond != (d.Outcome == compare.Breached) || within && d.Outcome == compare.Undecided || !within && d.Outcome == compare.Holds {
+		return fmt.Sprintf("%g to %g, and a limit of %g", *d.Change.Low, *d.Change.High, d.Limit)
+	}
+	return ""
 }
 
 // aboutFailures compares a sentence about failures with the figures of the treatments. A run about changes has failures first.

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -24,12 +25,15 @@ import (
 // widths of terminals.
 var widths = []int{80, 120}
 
-// tooWide are the lines that need not be wider than the columns: a word such as a path may be.
+// toCopy is a line that is a command to copy.
+var toCopy = regexp.MustCompile("^(?: *`[^`]+`[.,;:)]*|  +tare .*)$")
+
+// tooWide are the lines that need not be wider than the columns: a word such as a path may be, and a command to copy.
 func tooWide(text string, columns int) (all []string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		rest := strings.TrimLeft(line, " ")
 		_, more, _ := strings.Cut(rest, " ")
-		if ansi.StringWidth(line) > columns && strings.TrimSpace(more) != "" {
+		if ansi.StringWidth(line) > columns && strings.TrimSpace(more) != "" && !toCopy.MatchString(line) {
 			all = append(all, line)
 		}
 	}

@@ -213,7 +213,7 @@ func TestPlanOfExample(t *testing.T) {
 	if got, err := call(t, newPlanCommand, "quickstart", "--set", "seed=1"); err != nil || got != want {
 		t.Errorf("the example: %v\n%s", err, got)
 	}
-	for name, want := range map[string]string{"quickstrat": "did you mean the example `quickstart`?", "unlikeanyexample": "tare list examples"} {
+	for name, want := range map[string]string{"quickstrat": "did you mean the example `quickstart`?", "examples/quickstrat.yaml": "did you mean the example `quickstart`?", "unlikeanyexample": "tare list examples"} {
 		_, err = call(t, newPlanCommand, name)
 		if err == nil || !strings.Contains(hint.Of(err), want) || strings.Contains(hint.Of(err), "prices") {
 			t.Errorf("an unknown name: %v, hint %q", err, hint.Of(err))

@@ -45,7 +45,7 @@ func newReportCommand(c *CommandLine) *cobra.Command {
 		Short: "Print the report of a results directory, from its raw records",
 		Long: `report computes every figure from the raw records in a results directory: the cost
 of each treatment, its difference to the baseline with an interval and a verdict,
-the noise floor, and warnings with hints. It runs nothing, and works during a run.
+the noise, and warnings with hints. It runs nothing, and works during a run.
 The text has at most 40 lines; --all has the rest.
 Without DIR it takes the newest run in runs/.
 

@@ -213,7 +213,11 @@ func (c weigher) answer(dir string, o reportOptions) error {
 		a.Report.Warnings[i].Hint = session.HintInFlags(a.Report.Warnings[i].Hint)
 	}
 	if p := a.Dir.Plan(); len(report.Answer(a.Report)) == 0 || a.Report.Count.Used < p.Needed() {
-		return reporter(c).report(dir, o)
+		f, err := reportFormat(o, console.Columns(c.Out), console.Color(c.Out))
+		if err == nil {
+			err = f.WriteTo(c.Out, a)
+		}
+		return err
 	}
 	if err := report.WriteAnswer(c.Out, a.Report, report.Options{Width: console.Columns(c.Out), Color: console.Color(c.Out)}); err != nil {
 		return err

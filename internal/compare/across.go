@@ -405,7 +405,8 @@ func changeIn(x *estimator, t plan.Treatment, reference bool, m metric.Metric, b
 // change puts Welch's comparison of next with the trials of the base run into c, or of several with the runs.
 func change(x *estimator, c *compared, runs [][]float64, next []float64, several bool) {
 	if len(runs) == 0 || len(next) == 0 {
-		c.Warnings = append(c.Warnings, figures.Warning{Code: "unknown-on-one-side", Message: c.Metric + " is known in one of the two runs only",
+		m, _ := metric.Lookup(c.Metric)
+		c.Warnings = append(c.Warnings, figures.Warning{Code: "unknown-on-one-side", Message: m.Title() + " is known in one of the two runs only",
 			Hint: "see the reports of the two runs"})
 		return
 	}

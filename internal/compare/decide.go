@@ -48,7 +48,7 @@ type Decision struct {
 	Last bool `json:"last,omitempty"`
 	// Lost are the blocks without a pair, with the reason.
 	Lost []LostPair `json:"lost,omitempty"`
-	// A and B are the means of the baseline and of the treatment, in the metric's unit.
+	// A and B are the means of the baseline and of the treatment, in the metric's unit. Of programs that end they are geometric.
 	A *float64 `json:"a,omitempty"`
 	B *float64 `json:"b,omitempty"`
 	// MorePairs would decide it, with this spread and difference, with 80 % power.
@@ -276,8 +276,8 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		changes = append(changes, math.Log(treatment[i]/baseline[i]))
 	}
 	if len(changes) > 0 {
-		a, b := stats.Mean(baseline), stats.Mean(treatment)
-		d.A, d.B = &a, &b
+		mean := g.mean()
+		d.A, d.B = new(mean(baseline)), new(mean(treatment))
 	}
 	d.OneSide = onOneSide(changes, limit, decisionError)
 	hold := w.spending(len(changes), cmp.Or(w.side, decisionError)).Bounds(changes)
@@ -311,8 +311,18 @@ func (w gateTest) decide(treatment, baseline []float64) (d Decision, distance fl
 		}
 	default:
 		distance = math.Max(sign*(hold.Estimate-limit), sign*(beyond-hold.Estimate)) / hold.SD
+		d.Change = g.agreeing(d.Change, *w.shown(breach.Interval))
 	}
 	return d, distance
+}
+
+// mean is the mean of each side of a gate. Relative changes of programs that end have geometric means, whose ratio is the change. Arithmetic
+// means of skewed times have another ratio.
+func (g Gate) mean() func([]float64) float64 {
+	if m, _ := metric.Lookup(g.Metric); !g.Relative || m.Source != metric.Executions {
+		return stats.Mean
+	}
+	return func(values []float64) float64 { return math.Exp(stats.Mean(lists.Map(values, math.Log))) }
 }
 
 // unvaried judges changes that are all equal. Those of what a program prints or allocates are exact, and the sign test decides: all looks
@@ -634,8 +644,8 @@ func (run *Run) Executed(cs []Comparison) (all []Decision) {
 			d.Change = percent(*c.Ratio)
 		}
 		if run.Method() == Unpaired { // an import: blocks only number its trials
-			a, b := stats.Mean(valuesOf(trials[c.Baseline], c.Metric)), stats.Mean(valuesOf(trials[c.Treatment], c.Metric))
-			d.A, d.B = &a, &b
+			mean := g.mean()
+			d.A, d.B = new(mean(valuesOf(trials[c.Baseline], c.Metric))), new(mean(valuesOf(trials[c.Treatment], c.Metric)))
 		}
 		if d.Treatment, d.Factors, d.Baseline = c.Treatment, c.Factors, c.Baseline; d.Change != nil {
 			all = append(all, d)

@@ -395,3 +395,51 @@ func TestLooksBesideTheMean(t *testing.T) {
 		t.Errorf("all beyond: %+v", d)
 	}
 }
+
+// The interval of a gate excludes its limit only where the gate is decided, or has a reason: also where several gates share the error of
+// a breach.
+func TestIntervalsAgreeWithOutcomes(t *testing.T) {
+	open := func(g Gate, d Decision) bool {
+		return d.Outcome == Undecided && d.Change.Known() && (g.Upper && *d.Change.Low > g.Limit || !g.Upper && *d.Change.High < g.Limit)
+	}
+	noise := []float64{1, -1.2, 0.3, -0.8, 0.9, 1.1, -0.7, -0.6}
+	for _, text := range []string{"cpu_us_per_request/data < +2%", "cpu_us_per_request/data > -2%"} {
+		g, shared := must.Get(ParseGate(text))(t), 0
+		for step := range 120 {
+			var a, b []float64
+			for _, x := range noise {
+				a, b = append(a, 100), append(b, 100*(1+(x+0.05*float64(step)*map[bool]float64{true: 1, false: -1}[g.Upper])/100))
+			}
+			alone, _ := gateTest{gate: g, looks: 30, breach: decisionError}.decide(b, a)
+			d, _ := gateTest{gate: g, looks: 30, breach: decisionError / 6}.decide(b, a)
+			if alone.Outcome == Breached && d.Outcome == Undecided {
+				shared++
+			}
+			if d.Why == "" && open(g, d) {
+				t.Errorf("%s: %s with %+v to %+v", text, d.Outcome, *d.Change.Low, *d.Change.High)
+			}
+		}
+		if shared == 0 {
+			t.Errorf("%s: no change is breached alone, and undecided beside other gates", text)
+		}
+	}
+	g, shared := must.Get(ParseGate("error_ratio < 1%"))(t), 0
+	for failed := range 60 {
+		var c counts
+		for range 4 {
+			c.treatment = append(c.treatment, stats.Count{K: float64(failed), N: 1000, Scale: 1})
+			c.baseline = append(c.baseline, stats.Count{K: 1, N: 1000, Scale: 1})
+		}
+		alone := gateTest{gate: g, looks: 30, breach: decisionError}.decideCounts(c)
+		d := gateTest{gate: g, looks: 30, breach: decisionError * countShare / 4}.decideCounts(c)
+		if alone.Outcome == Breached && d.Outcome == Undecided {
+			shared++
+		}
+		if open(g, d) {
+			t.Errorf("%d of 1000: %s with %+v to %+v", failed, d.Outcome, *d.Change.Low, *d.Change.High)
+		}
+	}
+	if shared == 0 {
+		t.Error("no number of failures is breached alone, and undecided beside other gates")
+	}
+}

@@ -425,10 +425,27 @@ func (w gateTest) decideCounts(c counts) (d Decision) {
 	if w.holdsAfter(n) && g.widened(d.Detect).judgeBounds(change) == Holds {
 		d.Outcome = Holds
 	}
-	if g.judgeBounds(g.changeOfCounts(t, b, w.breach*look)) == Breached {
+	breach := g.changeOfCounts(t, b, w.breach*look)
+	if g.judgeBounds(breach) == Breached {
 		d.Outcome = Breached
 	}
+	d.Change = g.agreeing(d.Change, breach)
 	return d
+}
+
+// agreeing is the interval of a change whose end beside the limit agrees with the test of a breach. That test shares its error with other
+// gates, so that it may not reject a limit which the interval excludes.
+func (g Gate) agreeing(change *stats.Interval, breach stats.Interval) *stats.Interval {
+	if change == nil || (g.judgeBounds(*change) == Breached) == (g.judgeBounds(breach) == Breached) {
+		return change
+	}
+	i := *change
+	if g.Upper {
+		i.Low = breach.Low
+	} else {
+		i.High = breach.High
+	}
+	return &i
 }
 
 func (c counts) words(name string) string {

@@ -306,6 +306,7 @@ func TestExecutedByHand(t *testing.T) {
 			t.Errorf("%s is %v %%, want %v", name, x[0], x[1])
 		}
 	}
+	wants(t, "geometric mean", *d[0].B, 50*math.Exp(0.1))
 	run.File.Decide.Gates, run.estimator.method = nil, Unpaired
 	d = run.Executed(cs)
 	wants(t, "change of the comparison", d[0].Change.Estimate, 2)

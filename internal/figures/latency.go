@@ -96,7 +96,8 @@ func distribution(f *figures, base string, perUnit float64, h *hdrhistogram.Pack
 		name := base + "/" + q.part
 		f.set(name, float64(values[i])/perUnit)
 		if need := tailSamples / (1 - q.q); float64(n) < math.Round(need) {
-			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s has %s and needs %.0f", name, printable.Counted(int(n), "request"), need),
+			m, _ := metric.Lookup(name)
+			f.warn("too-few-requests", []string{name}, fmt.Sprintf("%s has %s and needs %.0f", m.Title(), printable.Counted(int(n), "request"), need),
 				"measure longer, or at a higher rate, or ignore this quantile")
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tare-mesh/tare/examples"
@@ -50,10 +51,11 @@ func (p *Program) Read(ctx context.Context, file string, o Options) (*Study, err
 			return nil, hint.Usage(fmt.Errorf("%s is a directory", file), "name its experiment file: "+inside)
 		}
 	}
-	if (dir || errors.Is(err, fs.ErrNotExist)) && filepath.Ext(file) == "" && filepath.Base(file) == file {
-		if !slices.Contains(examples.Names(), file) {
+	if dir || errors.Is(err, fs.ErrNotExist) {
+		name := strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+		if file != name || !slices.Contains(examples.Names(), file) {
 			help := "name a file, or an example of `tare list examples`"
-			if near, ok := strict.Nearest(file, examples.Names()); ok {
+			if near, ok := strict.Nearest(name, examples.Names()); ok {
 				help = "did you mean the example `" + near + "`?"
 			}
 			return nil, hint.Usage(err, help)

@@ -164,6 +164,7 @@ func TestWeighNamesFlags(t *testing.T) {
 		"`tare list meshes` prints the meshes":                                        "`tare list meshes` prints the meshes",
 		"raise load.workers":                                                          "raise load.workers of the kept file (tare run FILE --set)",
 		"have a longer warm-up: `tare run FILE --set phases.warmup=9s`":               "have a longer warm-up: `tare run FILE --set phases.warmup=9s`",
+		"reserve a CPU (platform.cpus: {load: …})":                                    "reserve a CPU (platform.cpus: {load: …} in the kept file)",
 		"raise phases.warmup; phases.prewarm: 0s measures a start":                    "raise phases.warmup of the kept file (tare run FILE --set); --cold measures a start",
 	} {
 		if got := hint.Of(InFlags(hint.New(text, "x"))); got != want {

@@ -262,6 +262,7 @@ var weighFlags = []struct {
 }{
 	{field(`phases\.prewarm: 0s`), "--cold"},
 	{field(`(?:phases\.(?:warmup|measure|prewarm)|load\.workers|slices\.(?:length|guard)|validity\.errorRatio)`), "$0 of the kept file (tare run FILE --set)"},
+	{field(`platform\.cpus: \{load: …\}`), "$0 in the kept file"},
 	{field(`factors\.connections`), "--connections"},
 	{field(`factors\.rate`), "--rate"},
 	{field(`factors\.route(?: or load\.requests)?`), "--path"},

@@ -35,7 +35,11 @@ func (f *folded) Write(p []byte) (int, error) {
 		if at < 0 {
 			return len(p), nil
 		}
-		if _, err := io.WriteString(f.w, Fold(string(f.part.Next(at+1)), f.width)); err != nil {
+		line := string(f.part.Next(at + 1))
+		if rest := strings.TrimLeft(line, " "); rest == line || !strings.HasPrefix(rest, "tare ") { // else it is a command to copy
+			line = Fold(line, f.width)
+		}
+		if _, err := io.WriteString(f.w, line); err != nil {
 			return 0, err
 		}
 	}

@@ -19,16 +19,16 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// A text that ends within a line is written whole.
+// A text that ends within a line is written whole, and a command to copy keeps its line.
 func TestFoldedEnd(t *testing.T) {
 	t.Setenv("COLUMNS", "20")
 	var b bytes.Buffer
 	w, end := Folded(&b)
-	fmt.Fprint(w, "one two three four five\nno end")
+	fmt.Fprint(w, "one two three four five\n  tare run one two three four five\nno end")
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "one two three four\n    five\nno end"; b.String() != want {
+	if want := "one two three four\n    five\n  tare run one two three four five\nno end"; b.String() != want {
 		t.Errorf("%q, want %q", b.String(), want)
 	}
 }

@@ -238,6 +238,7 @@ type row struct {
 	Claim
 	size   float64 // of the difference
 	short  string  // amount in a ranking
+	cure   string  // of a result without a verdict, what would bring one
 	name   string
 	base   string // words of the baseline
 	totals totals
@@ -250,6 +251,9 @@ type row struct {
 // those without a verdict last, after the baseline. A row that does not differ from the one before names it.
 func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 	few := len(all) <= 2
+	if !few && !slices.ContainsFunc(all, func(x row) bool { return x.Form != noVerdict }) {
+		return unjudged(all)
+	}
 	slices.SortStableFunc(all, func(a, b row) int {
 		if few {
 			return cmp.Or(verdictRank(a.Relation)-verdictRank(b.Relation), cmp.Compare(math.Abs(b.size), math.Abs(a.size)))
@@ -281,6 +285,18 @@ func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 		claims = append(claims, x.fill(words))
 	}
 	return claims
+}
+
+// unjudged are several results of which none has a verdict, in a sentence for each reason.
+func unjudged(all []row) []Claim {
+	var claims []Claim
+	for _, reason := range lists.Add(nil, lists.Map(all, func(x row) string { return x.Reason })...) {
+		same := lists.Where(all, func(x row) bool { return x.Reason == reason })
+		names := firstOf(lists.Map(same, func(x row) string { return x.name }), mostAnswers)
+		c := Claim{Form: noVerdict, Reason: reason, Of: lists.Map(same, func(x row) Claim { return x.Claim })}
+		claims = append(claims, c.fill(sentenceWords{"subject": printable.And(names), "reason": reason, "settle": same[0].cure}))
+	}
+	return together(noVerdicts, claims...)
 }
 
 // alike reports whether two neighbours of a ranking with shown differences do not differ within the blocks that have both. All pairs of
@@ -436,8 +452,9 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		x.Form, x.Metric, x.Relation, x.Amount = metered, dataCost, compare.Higher, c.data.Difference
 		words["program"] = v.restWords(tr, c, "")
 	case c.total.Verdict == compare.Insufficient || c.total.Difference == nil:
-		x.Reason = insufficientWords(v.r, c.total, " on CPU per request")
-		words["reason"], words["settle"], x.short = x.Reason, cureOf(v, c.total), "no verdict"
+		x.Reason = insufficientWords(v.r, c.total, onCost)
+		x.short, x.cure = strings.Replace(x.Reason, onCost, "", 1), cureOf(v, c.total)
+		words["reason"], words["settle"] = x.Reason, x.cure
 		x.Claim = x.fill(words)
 		return x
 	case shown:
@@ -492,6 +509,9 @@ func ofApplications(v view, tr compare.Treatment) bool {
 	return tr.Baseline != "" && Level(v.treatment(tr.Baseline).Factors[f]) != Level(tr.Factors[f])
 }
 
+// onCost names the metric of a sentence without a verdict.
+const onCost = " on CPU per request"
+
 // insufficientWords is the reason for a comparison without a verdict: "no verdict: 11 of 13 blocks withheld: the generator sent late".
 func insufficientWords(r *answer.Report, c compare.Comparison, on string) string {
 	if reason := lostWords(r, c, 2); reason != "" {
@@ -504,7 +524,7 @@ func insufficientWords(r *answer.Report, c compare.Comparison, on string) string
 func cureOf(v view, c compare.Comparison) string {
 	reason := lostWords(v.r, c, 1)
 	for _, w := range Warnings(v.r) {
-		if (w.Withholds || w.Invalidates) && w.Hint != "" && strings.HasSuffix(reason, ": "+figures.Cause(w.Code)) {
+		if w.Hint != "" && strings.HasSuffix(reason, ": "+figures.Cause(w.Code)) {
 			return " For a verdict: " + w.Hint + "."
 		}
 	}

@@ -227,10 +227,21 @@ func TestRanking(t *testing.T) {
 	if want := []string{"CPU:", "a: +11 µs", "b: +11 µs; not distinguishable from a", "c: +41 µs"}; !slices.Equal(got, want) {
 		t.Errorf("neighbours: %q, want %q", got, want)
 	}
+	// Without any verdict there is no least one: each reason is there once, with its cure.
+	for i, reason := range []string{"no verdict: 2 of 4 blocks failed", "no verdict: 2 of 4 blocks failed", "too few trials for a verdict"} {
+		all[i].Form, all[i].Relation, all[i].Reason, all[i].cure = noVerdict, compare.Insufficient, reason, []string{" For a verdict: wait.", "", ""}[i]
+	}
+	got = sentencesOf(ranking(v, all, nil))
+	if want := []string{"a and b: no verdict: 2 of 4 blocks failed. For a verdict: wait. c: too few trials for a verdict."}; !slices.Equal(got, want) {
+		t.Errorf("without verdicts: %q, want %q", got, want)
+	}
 }
 
-// A number is not separated from its unit.
+// A number is not separated from its unit, and a command is on one line.
 func TestUnitsStay(t *testing.T) {
+	if got, want := commands(words("write `tare run x --set 'a=[1, 2]'`, or `wait")), []string{"write", "`tare run x --set 'a=[1, 2]'`,", "or", "`wait"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
 	if got, want := words("goes to 12 µs (4 %), so"), []string{"goes", "to", "12 µs", "(4 %),", "so"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -287,7 +287,8 @@ func changeClaims(v view) (all []Claim) {
 		fewest := fewestChanges(v, kind)
 		words := sentenceWords{"blocks": map[bool]string{true: " One block: no intervals."}[v.r.Count.Blocks == 1], "one": kind.One, "many": kind.Many, "reached": kind.Reached, "fewest": fmt.Sprint(fewest), "bound": rough(100 * min(1, 3/float64(max(1, fewest))))}
 		if need := v.r.ChangeMedians; need != nil {
-			words["needs"] = fmt.Sprintf(" It needs %d of each kind in a trial: changes.count: %d and phases.measure: %v.", need.Each, need.Count, time.Duration(math.Ceil(need.MeasureSeconds))*time.Second)
+			set := []string{fmt.Sprintf("changes.count=%d", need.Count), fmt.Sprintf("phases.measure=%.0fs", math.Ceil(need.MeasureSeconds))}
+			words["needs"] = fmt.Sprintf(" It needs %d of each kind in a trial: `%s`.", need.Each, RunCommand(v.r.Directory, set))
 		}
 		for _, f := range changeForms {
 			c := Claim{Form: f.none, Of: v.each(func(tr compare.Treatment) Claim { return f.of(v, kind, tr) })}

@@ -206,11 +206,11 @@ func TestFewChanges(t *testing.T) {
 		delete(tr.Metrics, metric.Of(metric.ChangeLastOld, metric.RouteChanged))
 	}
 	to := 52.4
-	r := &answer.Report{Treatments: treatments, ChangeMedians: &answer.ChangeMedians{Each: 30, Count: 60, MeasureSeconds: 121.2}, ChangeTimes: []answer.ChangeTimes{
+	r := &answer.Report{Directory: "runs/x", Treatments: treatments, ChangeMedians: &answer.ChangeMedians{Each: 30, Count: 60, MeasureSeconds: 121.2}, ChangeTimes: []answer.ChangeTimes{
 		{Treatment: "none", Kind: metric.RouteChanged, Changes: 6, FromMS: 31.2, ToMS: &to},
 		{Treatment: "istio", Kind: metric.RouteChanged, Changes: 4, FromMS: 180}}}
 	const want = "Too few route changes for a median: 6 took 31 to 52 ms without a mesh, 4 took over 180 ms with istio." +
-		" It needs 30 of each kind in a trial: changes.count: 60 and phases.measure: 2m2s."
+		" It needs 30 of each kind in a trial: `tare run runs/x/experiment.yaml --set changes.count=60 --set phases.measure=122s`."
 	if got := changeClaims(newView(r)); got[1].Sentence != want || got[1].Of[0].Amount.Estimate != 31.2 || *got[1].Of[0].AtMost != to || got[1].Of[1].AtMost != nil {
 		t.Errorf("got %+v, want %q", got[1], want)
 	}

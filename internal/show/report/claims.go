@@ -100,6 +100,7 @@ var (
 	steadyMore      = ClaimForm{"steady", "{subject} {use} {amount} more without requests; for a request{rate} {program}."}
 	openClaim       = ClaimForm{"undecided", "{subject}: no difference in CPU per request is shown, compared with {run}{over}: {amount}.{settle}{parts}"}
 	noVerdict       = ClaimForm{"no-verdict", "{subject}: {reason}.{settle}"}
+	noVerdicts      = ClaimForm{"no-verdicts", ""}
 	rankedHead      = ClaimForm{"ranking", "{base} a request needs {amount} of CPU{over}; {does}, least first:"}
 	rankedApart     = ClaimForm{"ranking-differences", "CPU that each adds to a request, least first{over}:"}
 	rankedRates     = ClaimForm{"ranking-rates", "The highest rate {base} is {is} requests/s; the others:"}
@@ -200,8 +201,8 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 	words := inWords(x.name, c.Verdict, sentenceWords{"name": name, "was": was, "is": is, "unit": q.unitText(), "base": with(x.base), "with": with(x.name), "ratio": ratioText(c.Ratio)})
 	switch {
 	case c.Difference == nil || c.Verdict == compare.Insufficient:
-		x.Form, x.Reason, x.short = forms.none, insufficientWords(v.r, c, ""), "no verdict"
-		words["reason"], words["change"], words["settle"] = capital(x.Reason), x.Reason, cureOf(v, c)
+		x.Form, x.Reason, x.cure = forms.none, insufficientWords(v.r, c, ""), cureOf(v, c)
+		x.short, words["reason"], words["change"], words["settle"] = x.Reason, capital(x.Reason), x.Reason, x.cure
 	case !isShown(c.Verdict):
 		x.short = "no difference shown" + ratioText(c.Ratio)
 		words["settle"], words["change"] = v.settle(c), "no difference is shown"+ratioText(c.Ratio)

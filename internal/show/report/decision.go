@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func writeDecision(w io.Writer, r *answer.Report, o Options) error {
 		t.page.prose(s.Sentence)
 	}
 	said := map[string]bool{}
-	for _, d := range r.Decisions {
+	for _, d := range gatesByOutcome(r) {
 		for _, s := range decisionLines(t.view, d) {
 			t.page.prose(s)
 		}
@@ -147,7 +148,13 @@ func gatesByOutcome(r *answer.Report) []compare.Decision {
 // gateClaims are the gates in at most two claims, those that do not hold first. There are none without gates.
 func gateClaims(v view) (all []Claim) {
 	ordered := gatesByOutcome(v.r)
-	all = lists.Map(ordered, func(d compare.Decision) Claim { return gateOf(v, d, settleWords(v.r, d)) })
+	all = lists.Map(ordered, func(d compare.Decision) Claim {
+		words := settleWords(v.r, d)
+		if len(ordered) > 1 || d.Pairs == 0 { // one alone has a claim about it
+			words = cmp.Or(words, openWords(v, d))
+		}
+		return gateOf(v, d, words)
+	})
 	switch len(all) {
 	case 0, 2:
 		return all
@@ -162,12 +169,27 @@ func gateClaims(v view) (all []Claim) {
 		second.Form, second.Relation = gateDoubt, compare.Verdict(first.Doubted)
 		second.Reason, _, _ = strings.Cut(first.Doubts[0], ": ")
 		return append(all, second.fill(sentenceWords{"doubt": figures.Cause(second.Reason), "outcome": string(first.Doubted)}))
-	case first.Outcome == compare.Holds || first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
+	case first.Pairs == 0 || first.Outcome == compare.Holds || first.Outcome == compare.Undecided && first.MorePairs > 0: // the sentence has what would settle it
 	case len(decisionLines(v, first)) > 2:
 		second.Form, second.Reason, second.Sentence = gateRemark, first.Why, decisionLines(v, first)[2]
 		return append(all, second)
 	}
 	return all
+}
+
+// openWords are why a gate is undecided that more pairs would not settle: " No pair: the peak of memory is too small."
+func openWords(v view, d compare.Decision) string {
+	switch {
+	case d.Outcome != compare.Undecided:
+	case d.Doubts != nil:
+		code, _, _ := strings.Cut(d.Doubts[0], ": ")
+		return " " + filled(gateDoubt.words, sentenceWords{"doubt": figures.Cause(code), "outcome": string(d.Doubted)})
+	case d.Why != "":
+		return " " + capital(named(v, d.Why)) + "."
+	case d.Pairs == 0 && len(d.Lost) > 0:
+		return " No pair: " + figures.Cause(d.Lost[0].Reason) + "."
+	}
+	return ""
 }
 
 // gateOf is a gate with its outcome and change: "The gate “p99 < +5%” holds: +2.5 % (-1.0 to +6.1), 4.1 ms with b (envoy) instead of

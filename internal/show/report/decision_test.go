@@ -226,7 +226,7 @@ func TestRemarksOfSeveralTreatments(t *testing.T) {
 	for want, times := range map[string]int{
 		"gate B result change": 1, "CPU/request, data plane < +2% envoy-rate500 undecided": 1, "A is the baseline of B: none-rate100 of envoy-rate100, none-rate500 of envoy-rate500,": 1,
 		"2 of 3 gates (CPU/request, data plane < +2% of envoy-rate100, CPU/request, data plane < +2% of envoy-rate500): The last blocks alone differ.": 1,
-		"CPU/request, data plane < +2% of envoy-rate1000: A value is zero.":                                                                            1, "The last blocks alone differ.": 1,
+		"CPU/request, data plane < +2% of envoy-rate1000: A value is zero.":                                                                            1, "The last blocks alone differ.": 3, // and in the first line and the last one
 	} {
 		if n := strings.Count(got, want); n != times {
 			t.Errorf("%d times %q in\n%s", n, want, b.String())
@@ -290,6 +290,36 @@ func TestWhatSettlesAGate(t *testing.T) {
 		r.Decisions = []compare.Decision{{Gate: "cpu_us_per_request/data < +2%", Metric: "cpu_us_per_request/data", Treatment: "envoy-b", Baseline: "envoy-a", Outcome: compare.Undecided, Unit: "%", Upper: true, Limit: 2, Change: &change, Pairs: 12, Max: 12, MorePairs: 5, Minutes: 2.5, Timed: timed}}
 		if got := strings.Join(report.Answer(r), " "); !strings.Contains(got, want) {
 			t.Errorf("timed %v: %q", timed, got)
+		}
+	}
+}
+
+// Of two gates each has its reason in its sentence, and one without pairs has why: their intervals alone may look like another outcome. The
+// format of decisions has those first that do not hold.
+func TestReasonsOfSeveralGates(t *testing.T) {
+	r := analyzed(t, answertest.AB(0, 12))
+	holds, open := r.Decisions[0], r.Decisions[0]
+	holds.Outcome, open.Outcome = compare.Holds, compare.Undecided
+	for want, change := range map[string]func(*compare.Decision){
+		" The mean is beyond the limit because of a few blocks.": func(d *compare.Decision) { d.Why = "the mean is beyond the limit because of a few blocks" },
+		" Doubted: programs were not warm. Without this doubt: breached.": func(d *compare.Decision) {
+			d.Doubts, d.Doubted = []string{"not-warm: 2 of 8 trials"}, compare.Breached
+		},
+		" No pair: the peak of memory is too small.": func(d *compare.Decision) {
+			d.Pairs, d.Change, d.Lost = 0, nil, []compare.LostPair{{Block: 1, Reason: "peak-hidden"}}
+		},
+	} {
+		d := open
+		change(&d)
+		r.Decisions = []compare.Decision{holds, d}
+		if got := report.Answer(r)[0]; !strings.Contains(got, "is undecided: ") || !strings.HasSuffix(got, want) {
+			t.Errorf("%q, want the end %q", got, want)
+		}
+		f, _ := report.Lookup("decision", report.Options{})
+		var b bytes.Buffer
+		must.OK(t, f.Write(&b, r))
+		if first, _, _ := strings.Cut(b.String(), "\n"); !strings.Contains(first, "is undecided: ") {
+			t.Errorf("the first line is %q", first)
 		}
 	}
 }

@@ -396,7 +396,7 @@ func WordsOf(r *answer.Report) Words {
 // cellsOf are the cells of a comparison. One change has one interval: a gate's is the one that decided it, and a highest rate's the
 // one of its ratio, which the first sentence has.
 func cellsOf(v view, c compare.Comparison) ComparisonWords {
-	if c.Metric == dataCost && !isShown(c.Verdict) && v.isMetered(v.treatment(c.Treatment), c) {
+	if c.Metric == dataCost && !isShown(c.Verdict) && addsData(v, v.treatment(c.Treatment), c) {
 		w := comparisonWords(c)
 		w.Verdict = "measured directly"
 		return w

@@ -439,13 +439,15 @@ func writeWrapped(w io.Writer, text, first, rest string, width int) {
 	writeLine(w, line)
 }
 
-// commands are words with each command of two words in one: it may be copied.
+// commands are words with each command in one: a line that ends within it would be copied as two.
 func commands(all []string) (joined []string) {
 	for i := 0; i < len(all); i++ {
 		word := all[i]
-		if strings.HasPrefix(word, "`") && strings.Count(word, "`") == 1 && i+1 < len(all) && strings.Contains(all[i+1], "`") {
-			i++
-			word += " " + all[i]
+		if strings.HasPrefix(word, "`") && strings.Count(word, "`") == 1 {
+			if n := slices.IndexFunc(all[i+1:], func(word string) bool { return strings.Contains(word, "`") }); n >= 0 {
+				word = strings.Join(all[i:i+n+2], " ")
+				i += n + 1
+			}
 		}
 		joined = append(joined, word)
 	}

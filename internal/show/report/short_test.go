@@ -74,7 +74,7 @@ func TestLevels(t *testing.T) {
 		r.Questions[i].Pooled[j].Verdict = compare.Insufficient
 	}
 	want := []string{"Without a sidecar a request needs 63.0 µs of CPU, on average over 2 rates; each adds, least first:", "  envoy-plaintext: 157 ±8 µs, 3.6 times as much in all",
-		"  envoy: 190 ±12 µs, 4.1 times as much in all", "  Envoy over TCP: no verdict"}
+		"  envoy: 190 ±12 µs, 4.1 times as much in all", "  Envoy over TCP: too few trials for a verdict"}
 	if got := Answer(r); !slices.Equal(got[:len(want)], want) {
 		t.Errorf("%q, want %q", got, want)
 	}

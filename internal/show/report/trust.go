@@ -162,17 +162,21 @@ func late(v view, of []string) []Claim {
 	return nil
 }
 
-// few is a doubt of few repetitions, or of few valid trials of one of some treatments.
+// few is a doubt of few repetitions, or of few valid trials of some treatments.
 func few(v view, of []string) []Claim {
-	n, some := v.r.Count.Blocks, ""
+	n, most := v.r.Count.Blocks, 0
 	for _, tr := range v.r.Treatments {
-		if common([]string{tr.ID}, of) && 0 < tr.N && tr.N < n && tr.N <= fewRepetitions {
-			n, some = tr.N, " of some treatments"
+		if tr.N == 0 || !common([]string{tr.ID}, of) {
+			continue
+		}
+		if most = max(most, tr.N); tr.N <= fewRepetitions {
+			n = min(n, tr.N)
 		}
 	}
 	if v.r.Method != compare.Paired || v.r.Count.Blocks <= 1 || n > fewRepetitions {
 		return nil
 	}
+	some := map[bool]string{true: " of some treatments"}[n < min(most, v.r.Count.Blocks)]
 	return []Claim{Claim{Form: fewClaim, Amount: &stats.Interval{Estimate: float64(n)}, Unit: "repetitions"}.fill(sentenceWords{"number": numberWord(n) + " " + printable.Plural(n, "repetition"), "some": some})}
 }
 
@@ -217,7 +221,7 @@ func aboutCapacity(v view) bool { return len(capacityClaims(v)) > 0 }
 
 // trustClaims are the share of the trials that counts, and the smallest effect that they could show.
 func trustClaims(v view, doubted bool) []Claim {
-	all := []Claim{Claim{Form: trustClaim, Amount: &stats.Interval{Estimate: float64(v.r.Count.Used)}, Unit: fmt.Sprintf("of %s", printable.Counted(v.r.Count.Planned, "trial"))}.fill(sentenceWords{"words": trialsUsed(v.r, doubted)})}
+	all := []Claim{Claim{Form: trustClaim, Amount: &stats.Interval{Estimate: float64(v.r.Count.Used)}, Unit: fmt.Sprintf("of %s", printable.Counted(v.r.Count.Planned, "trial"))}.fill(sentenceWords{"words": trialsUsed(v.r, doubted) + unusedWords(v.r)})}
 	for _, c := range []struct {
 		form          ClaimForm
 		metric, words string
@@ -304,6 +308,21 @@ func trialsUsed(r *answer.Report, doubted bool) string {
 		return fmt.Sprintf("All %d trials are valid", n.Planned)
 	}
 	return fmt.Sprintf("%d of %s used", n.Used, printable.Counted(n.Planned, "trial"))
+}
+
+// unusedWords count the trials that are not used by reason, the two most frequent ones: ", 1 failed, 1 invalid: fewer answers than the rate".
+func unusedWords(r *answer.Report) (words string) {
+	trials := map[string]int{}
+	for _, t := range r.Trials {
+		if !t.Valid || t.Error != "" {
+			trials[lossOf(r, t.Treatment, t.Block, "")]++
+		}
+	}
+	reasons := printable.MostFirst(trials)
+	for _, reason := range reasons[:min(2, len(reasons))] {
+		words += fmt.Sprintf(", %d %s", trials[reason], reason)
+	}
+	return words
 }
 
 // partsSection divides the CPU per request of interleaved trials.
