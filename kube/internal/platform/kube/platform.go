@@ -365,8 +365,8 @@ func (p *Platform) noteInotify(ctx context.Context, t *trial) {
 	}
 	limits := map[string]int64{}
 	for _, a := range p.options.Agents.All() {
-		if r, err := a.Read(ctx, nodeagent.Query{}); err == nil && r.Node != nil && r.Node.Inotify > 0 {
-			limits[a.Node.Name] = r.Node.Inotify
+		if r, err := a.Read(ctx, nodeagent.Query{}); err == nil && r.Inotify > 0 {
+			limits[a.Node.Name] = r.Inotify
 		}
 	}
 	if text := fewInotify(sidecarsIn(t), limits); text != "" {
