@@ -428,14 +428,14 @@ func measured(p plan.Plan, records []result.Record) bool {
 	return !slices.ContainsFunc(p.Treatments, func(t plan.Treatment) bool { return !valid[t.ID] })
 }
 
-// unusable counts the trials that failed or were invalid.
+// unusable counts the trials that failed or were invalid. A trial that only a change by hand made invalid is neither.
 func unusable(dir *result.Dir, records []result.Record) error {
 	failed, invalid := 0, 0
 	for i := range records {
 		switch r := &records[i]; {
 		case r.Error != "":
 			failed++
-		case !r.Valid:
+		case !r.Valid && !onlyByHand(r):
 			invalid++
 		}
 	}
@@ -444,6 +444,14 @@ func unusable(dir *result.Dir, records []result.Record) error {
 	}
 	text := unusableText(failed, invalid, len(records))
 	return &console.ExitError{Err: fmt.Errorf("%s: see the warnings above and %s", text, filepath.Join(dir.Path(), result.TrialsDir)), Code: console.Incomplete}
+}
+
+// byHandCodes are the codes that invalidate a trial whose services were changed by hand: the change, and requests that it delayed or failed.
+var byHandCodes = []string{"changed-by-hand", "rate-missed", "errors"}
+
+// onlyByHand reports whether a change by hand alone made a trial invalid.
+func onlyByHand(r *result.Record) bool {
+	return len(r.ByHand) > 0 && !slices.ContainsFunc(r.Warnings, func(w result.Warning) bool { return w.Invalidates && !slices.Contains(byHandCodes, w.Code) })
 }
 
 // unusableText counts failed and invalid trials in words: "1 of 18 trials failed and 2 were invalid".

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/cli/console"
 	"github.com/tare-mesh/tare/internal/experiment"
@@ -42,6 +43,15 @@ func TestOutcomeOfARun(t *testing.T) {
 	const within, beyond, open = "cpu_us_per_request/app < +30%", "cpu_us_per_request/app < +2%", "cpu_us_per_request/app < +10%"
 	unmetIn := func(r *result.Record) { r.Expectations = []expect.Outcome{{Expect: "no failed requests"}} }
 	invalid := func(r *result.Record) { r.Valid = false }
+	byHand := func(codes ...string) func(*result.Record) {
+		return func(r *result.Record) {
+			invalid(r)
+			r.ByHand = []result.ByHand{{Target: "echo-0", At: r.Load.Start.Add(time.Second), Patch: `{"delay": "1s"}`}}
+			for _, code := range codes {
+				r.Warnings = append(r.Warnings, result.Warning{Code: code, Message: code, Invalidates: true})
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		gate   string
 		o      runOptions
@@ -52,6 +62,8 @@ func TestOutcomeOfARun(t *testing.T) {
 		"done":                                {"", runOptions{}, nil, false, console.Done},
 		"an invalid trial":                    {"", runOptions{}, invalid, false, console.Incomplete},
 		"a failed trial":                      {"", runOptions{}, func(r *result.Record) { r.Valid, r.Error = false, "deploy" }, false, console.Incomplete},
+		"changed by hand":                     {"", runOptions{}, byHand("changed-by-hand", "errors"), false, console.Done},
+		"changed by hand, and a process died": {"", runOptions{}, byHand("changed-by-hand", "task-died"), false, console.Incomplete},
 		"an expectation":                      {"", runOptions{}, unmetIn, false, console.Gate},
 		"an expectation of an invalid trial":  {"", runOptions{}, func(r *result.Record) { unmetIn(r); invalid(r) }, false, console.Incomplete},
 		"a gate holds":                        {within, runOptions{}, nil, false, console.Done},

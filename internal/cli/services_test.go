@@ -66,7 +66,7 @@ blocks: 2
 		}
 	}
 	_ = run.Wait()
-	if code := run.ProcessState.ExitCode(); code != console.Incomplete || !strings.Contains(out.String(), "back-0 changed by hand: "+patch) {
+	if code := run.ProcessState.ExitCode(); code != console.Done || !strings.Contains(out.String(), "back-0 changed by hand: "+patch) {
 		t.Errorf("exit code %d\n%s", code, out.String())
 	}
 	if text, err := tare("services", dir).CombinedOutput(); err == nil || !strings.Contains(string(text), "no run of ") {

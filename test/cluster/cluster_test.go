@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -393,7 +394,7 @@ func machine(t *testing.T) []string {
 			there = append(there, fmt.Sprint(path, len(entries), err))
 		}
 	}
-	for name := range sysctls {
+	for _, name := range append(slices.Collect(maps.Keys(sysctls)), strings.ReplaceAll(inotifyLimit, ".", "/")) {
 		value, err := os.ReadFile("/proc/sys/" + name)
 		there = append(there, fmt.Sprint(name, string(value), err))
 	}

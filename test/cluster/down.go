@@ -53,7 +53,10 @@ func (l Layout) down(ctx context.Context) error {
 	if err := await(ctx, downLimit, "the cluster's control groups to empty", removed); err != nil {
 		return err
 	}
-	return l.removeDir()
+	if err := l.removeDir(); err != nil {
+		return err
+	}
+	return l.restoreInotify(ctx)
 }
 
 // removeDir removes the state, but never reaches through a mount into other files.
@@ -147,6 +150,11 @@ func (l Layout) lock() (unlock func(), err error) {
 		return nil, fmt.Errorf("cluster %s is being brought up or taken down by another process", l.Name)
 	}
 	return unlock, err
+}
+
+// lockNetwork is held while what the clusters of a root share is changed: networks, and the limit of inotify instances.
+func (l Layout) lockNetwork(ctx context.Context) (unlock func(), err error) {
+	return lockFile(ctx, filepath.Join(l.Root, "network.lock"), true)
 }
 
 // lockFile takes an advisory lock that ends with this process.

@@ -121,9 +121,6 @@ func (s start) prepare(ctx context.Context) (Layout, error) {
 	if err := (link{l}).checkForwarding(ctx); err != nil {
 		return l, err
 	}
-	if err := checkInotify(l.inotifyInstances()); err != nil {
-		return l, err
-	}
 	var err error
 	if l.Parts, err = Build(ctx, l, o.Source, o.Log); err != nil {
 		return l, err
@@ -193,8 +190,8 @@ func (s start) bringUp(ctx context.Context, report progress) (Layout, error) {
 	return l, l.save()
 }
 
-// begin chooses the network, writes the configuration and starts the first process. The machine's networks are
-// locked meanwhile, so that two clusters do not choose the same.
+// begin raises the limit of inotify instances, chooses the network, writes the configuration and starts the first process. The
+// machine's networks are locked meanwhile, so that two clusters do not choose the same.
 func (s start) begin(ctx context.Context, ended func(error)) (Layout, error) {
 	l := s.Layout
 	if err := os.MkdirAll(l.Dir(), 0o700); err != nil {
@@ -203,11 +200,17 @@ func (s start) begin(ctx context.Context, ended func(error)) (Layout, error) {
 	if err := errors.Join(os.RemoveAll(l.Logs()), os.MkdirAll(l.Logs(), 0o700)); err != nil {
 		return l, fmt.Errorf("make the directory for logs: %w", err)
 	}
-	unlock, err := lockFile(ctx, filepath.Join(l.Root, "network.lock"), true)
+	unlock, err := l.lockNetwork(ctx)
 	if err != nil {
 		return l, err
 	}
 	defer unlock()
+	if err := l.inotifySetting().raise(); err != nil {
+		return l, err
+	}
+	if err := checkInotify(l.inotifyInstances()); err != nil {
+		return l, err
+	}
 	if l.Network, err = chooseNetwork(); err != nil {
 		return l, err
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -156,9 +155,6 @@ func (g *groups) node() (*Node, error) {
 	}
 	n.At = now()
 	n.Memory, _ = g.files.workingSet(".")
-	if text, err := readFile(inotifyFile); err == nil {
-		n.Inotify, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-	}
 	return n, nil
 }
 

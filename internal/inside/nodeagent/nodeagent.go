@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,8 +56,6 @@ type Node struct {
 	DaemonMemory int64 `json:"daemonMemory,omitempty"`
 	// Memory is the working set of everything, bytes, 0 if unknown.
 	Memory int64 `json:"memory,omitempty"`
-	// Inotify is how many inotify instances a user may have (fs.inotify.max_user_instances), 0 if unknown.
-	Inotify int64 `json:"inotify,omitempty"`
 }
 
 // Kernel is the CPU outside all control groups: kernel threads, and processes without a group.
@@ -78,6 +77,8 @@ type Reading struct {
 	Missing map[string]string `json:"missing,omitempty"`
 	Node    *Node             `json:"node,omitempty"` // absent: unknown, with the reason in NodeError
 	NodeErr string            `json:"nodeError,omitempty"`
+	// Inotify is how many inotify instances a user may have (fs.inotify.max_user_instances), 0 if unknown.
+	Inotify int64 `json:"inotify,omitempty"`
 }
 
 const (
@@ -215,6 +216,9 @@ func (g *groups) read(q Query) Reading {
 			continue
 		}
 		r.Containers[id] = c
+	}
+	if text, err := readFile(inotifyFile); err == nil {
+		r.Inotify, _ = strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	}
 	n, err := g.node()
 	if r.Node = n; err != nil {

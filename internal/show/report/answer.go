@@ -365,6 +365,8 @@ func Unanswered(r *answer.Report) string {
 	switch {
 	case n.Used == 0 && n.Failed > 0:
 		return fmt.Sprintf("Nothing was measured: %d of %s failed.", n.Failed, printable.Counted(n.Planned, "trial"))
+	case n.Invalid > 0 && n.Invalid == len(lists.Where(r.Trials, func(t figures.Trial) bool { return len(t.HandPhases) > 0 })):
+		return "Nothing was compared: services were changed by hand. The figures between the changes are below."
 	case n.Invalid > 0:
 		return fmt.Sprintf("Nothing was compared: %d of %s %s invalid%s.", n.Invalid, printable.Counted(n.Planned, "trial"), map[bool]string{true: "is", false: "are"}[n.Invalid == 1], why)
 	}

@@ -42,6 +42,25 @@ func TestByHandSection(t *testing.T) {
 	}
 }
 
+// A run whose only invalid trials were changed by hand begins with that.
+func TestUnansweredByHand(t *testing.T) {
+	for byHand, want := range map[bool]string{
+		true:  "Nothing was compared: services were changed by hand. The figures between the changes are below.",
+		false: "Nothing was compared: 12 of 12 trials are invalid: a process died.",
+	} {
+		r := reportOf(t, small(func(r *result.Record) {
+			r.Valid = false
+			r.Warnings = append(r.Warnings, result.Warning{Code: "task-died", Message: "a process died", Invalidates: true})
+			if byHand {
+				r.ByHand = []result.ByHand{{Target: "back-0", At: r.Load.Start.Add(2 * time.Second), Patch: `{"delay": "250ms"}`}}
+			}
+		}))
+		if got := Unanswered(r); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // Each printed fault is one that experiments have, and values of no fault are named.
 func TestHandFaults(t *testing.T) {
 	at := time.Unix(1000, 0)

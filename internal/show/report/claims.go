@@ -69,7 +69,7 @@ var (
 	failureClaim    = ClaimForm{"failures", "{requests}: {each}."}
 	failuresClaim   = ClaimForm{"failures-arrivals", ""}
 	failureNone     = ClaimForm{"failures-none", "{none}, with any {measured}."}
-	arrivedClaim    = ClaimForm{"arrivals", "Requests that arrived at the services with faults, for each one sent: {each}."}
+	arrivedClaim    = ClaimForm{"arrivals", "Requests that arrived at the services with faults, retries included, for each one sent: {each}."}
 	targetClaim     = ClaimForm{"targets", ""}
 	targetMissed    = ClaimForm{"targets-missed", "{open} of {all} missed: {targets}."}
 	targetOpen      = ClaimForm{"targets-undecided", "{open} of {all} undecided, because the limit is between the observed bounds: {targets}."}

@@ -172,7 +172,7 @@ func TestAnswerWithRetries(t *testing.T) {
 		}
 	}))
 	want := []string{"While echo answered with errors, requests failed: 1.50 % (0.58 to 2.42) without a mesh, 1 % (0 to 3.25) with envoy." +
-		" Requests that arrived at the services with faults, for each one sent: 1.000 without a mesh, 1.020 (1.007 to 1.033) with envoy.", "envoy uses "}
+		" Requests that arrived at the services with faults, retries included, for each one sent: 1.000 without a mesh, 1.020 (1.007 to 1.033) with envoy.", "envoy uses "}
 	got := Answer(r)
 	for i, line := range want {
 		if i >= len(got) || !strings.HasPrefix(got[i], line) {

@@ -3,7 +3,20 @@ package kube
 import (
 	"strings"
 	"testing"
+
+	"github.com/tare-mesh/tare/internal/experiment"
+	"github.com/tare-mesh/tare/internal/experiment/app"
+	"github.com/tare-mesh/tare/internal/experiment/plan"
+	"github.com/tare-mesh/tare/internal/run/platform"
 )
+
+// The replicas of a service are its own, or else those of the treatment: 50 and 2 have a sidecar each.
+func TestSidecarsInATrial(t *testing.T) {
+	spec := platform.Spec{Topology: app.Topology{Services: []app.Service{{Name: "nginx"}, {Name: "other", Replicas: 2}}}, Treatment: plan.Treatment{Levels: experiment.Levels{Replicas: 50}}}
+	if got := sidecarsIn(&trial{spec: spec}); got != 52 {
+		t.Errorf("%d sidecars, want 52", got)
+	}
+}
 
 // 42 sidecars have the 128 inotify instances of a node, and the 43rd does not start.
 func TestFewInotifyInstances(t *testing.T) {

@@ -362,19 +362,23 @@ func (p *Platform) noteInotify(ctx context.Context, t *trial) {
 	if p.options.Agents == nil || t.cluster.DryRun() || k == nil || !slices.ContainsFunc(k.Proxies, func(x mesh.Proxy) bool { return x.In == mesh.InPod }) {
 		return
 	}
-	sidecars := 0
-	for _, s := range t.agentServices() {
-		sidecars += max(1, s.Replicas)
-	}
 	limits := map[string]int64{}
 	for _, a := range p.options.Agents.All() {
-		if r, err := a.Read(ctx, nodeagent.Query{}); err == nil && r.Node != nil && r.Node.Inotify > 0 {
-			limits[a.Node.Name] = r.Node.Inotify
+		if r, err := a.Read(ctx, nodeagent.Query{}); err == nil && r.Inotify > 0 {
+			limits[a.Node.Name] = r.Inotify
 		}
 	}
-	if text := fewInotify(sidecars, limits); text != "" {
+	if text := fewInotify(sidecarsIn(t), limits); text != "" {
 		p.fewInotify.Do(func() { p.options.Report(text) })
 	}
+}
+
+// sidecarsIn counts the pods of a trial's services, each with a sidecar where the mesh has them.
+func sidecarsIn(t *trial) (n int) {
+	for _, s := range t.agentServices() {
+		n += t.spec.Replicas(s)
+	}
+	return n
 }
 
 // fewInotify is the message about nodes whose inotify instances do not suffice for sidecars, "" if they do.
