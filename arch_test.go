@@ -44,7 +44,7 @@ var layers = [][]string{
 	{"internal/load/job"},
 	{"internal/load/target"},
 	{"internal/load/record", "internal/load/http1", "internal/load/http2", "internal/load/websocket", "internal/inside/nodeagent", "internal/inside/simulated"},
-	{"internal/load/host", "internal/load/check", "internal/load/stream", "internal/load/schedule"},
+	{"internal/load/host", "internal/load/check", "internal/load/stream", "internal/load/schedule", "internal/load/calls"},
 	{"internal/experiment/plan", "internal/result/balance", "internal/cli/console"},
 	{"internal/experiment", "kube/internal/chart", "kube/internal/kustomize", "kube/internal/inplace", "kube/internal/guard", "kube/internal/rbac", "internal/load/worker"},
 	{"internal/experiment/expect"},

@@ -80,9 +80,8 @@ var free = map[string]string{
 	".load.statuses.403": "failures by status", ".load.statuses.502": "failures by status", ".load.statuses.503": "failures by status", ".meshCounters.retries": "", ".meshCounters.timeouts": "",
 	".tasks[].container": "", ".tasks[].pod": "", ".tasks[].component": "", ".tasks[].id": "", ".tasks[].role": "", ".tasks[].service": "sizes and costs by service",
 	".tasks[].idleRSS": "memory before the load", ".outsideCPU": "CPU that nobody in the trial used",
-	// Of the calibration probe, which earlier versions ran.
-	".probe.after.at": "", ".probe.after.cpus[].cpu": "", ".probe.after.cpus[].ns": "", ".probe.after.cpus[].pieces": "", ".probe.after.took": "", ".probe.after.work": "",
-	".probe.before.at": "", ".probe.before.cpus[].cpu": "", ".probe.before.cpus[].ns": "", ".probe.before.cpus[].pieces": "", ".probe.before.took": "", ".probe.before.work": "",
+	".probe.after.at": "", ".probe.after.cpus[].cpu": "", ".probe.after.cpus[].ns": "calibrated CPU", ".probe.after.cpus[].pieces": "calibrated CPU", ".probe.after.took": "", ".probe.after.work": "",
+	".probe.before.at": "", ".probe.before.cpus[].cpu": "", ".probe.before.cpus[].ns": "calibrated CPU", ".probe.before.cpus[].pieces": "calibrated CPU", ".probe.before.took": "", ".probe.before.work": "",
 	// Of trials with slices, whose readings at the edges are in no sample.
 	".load.slices.guardSeconds": "", ".placing.plannedSeconds": "", ".placing.rangeSeconds": "",
 	".tasks[].end.involuntary": "context switches", ".tasks[].end.voluntary": "context switches", ".tasks[].start.involuntary": "context switches", ".tasks[].start.voluntary": "context switches",

@@ -57,7 +57,7 @@ func TestHostileFileNames(t *testing.T) {
 		{"plan", "../../examples/quickstart.yaml", "--mesh", at("mesh.yaml")}, {"watch", empty}, {"ab", "--from", damaged}, {"ab", "--from", run},
 		{"import", "fortio", at("bad.json"), "--out", at("out")}, {"import", "oha", at("bad.csv"), "--out", at("out")}, {"import", "uds-core", base, "--out", at("out")},
 		{"import", "fortio", at("bad.json"), "--out", run},
-		{"load", "--data", "@" + at("none"), "http://127.0.0.1:1/"},
+		{"load", "--targets", at("targets.json")}, {"load", "--data", "@" + at("none"), "http://127.0.0.1:1/"},
 		{hostile}, {"report", "--" + hostile}, {"import", hostile, base, "--out", at("out")},
 	} {
 		check(args...)

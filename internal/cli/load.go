@@ -57,6 +57,7 @@ response (closed loop). That measures capacity, and times are service times.`,
   tare load http://127.0.0.1:8080/ -n 10000 -c 16 -o csv         # 10000 requests, one line per second
   tare load http://127.0.0.1:8080/items --data '{"name": "tare"}' -r 200
   tare load http://127.0.0.1:8080/ -H 'Authorization: Bearer ${env:TOKEN}'     # the list of processes does not show it
+  tare load --targets requests.txt -r 200                        # vegeta's targets, or JSON lines
   tare load http://127.0.0.1:8080/ -r 100 --gate 'p99 < 50ms, errors < 0.1%'   # exit code 4 if it does not hold
   tare load http://127.0.0.1:8080/ --find-max 'p99 < 50ms, errors < 0.1%'      # the highest rate that holds
   tare load http://127.0.0.1:8080/ --ramp 10s@100,30s@100-2000   # a step, then a ramp

@@ -23,6 +23,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/load"
+	"github.com/tare-mesh/tare/internal/load/calls"
 	"github.com/tare-mesh/tare/internal/load/capacity"
 	"github.com/tare-mesh/tare/internal/session"
 )
@@ -35,6 +36,7 @@ type loadFlags struct {
 	tls      load.TLS
 	http2    bool
 	data     string // body, or @file
+	targets  string // file of requests
 	auth     string // user:password
 	resolve  []string
 	gates    []string
@@ -63,7 +65,7 @@ var loadGroups = []flagGroup{
 	{"Most used", []string{"rate", "duration", "requests", "connections", "method", "header", "data", "timeout", "gate", "output"}},
 	{"Rate", []string{"arrivals", "seed", "warmup", "ramp", "find-max"}},
 	{"Connections", []string{"protocol", "http2", "streams", "connection-rate", "no-keepalive", "resolve", "unix-socket", "workers"}},
-	{"Request", []string{"auth", "body-size"}},
+	{"Request", []string{"targets", "auth", "body-size"}},
 	{"TLS", []string{"insecure", "cacert", "cert", "key"}},
 	{"Checks", []string{"expect-status", "expect-body", "expect-json"}},
 }
@@ -86,6 +88,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.IntVarP(&f.profile.Workers, "workers", "w", 1, "sending threads")
 	flags.Var((*secondsFlag)(&f.profile.Warmup), "warmup", "load before the measurement")
 	registerRequest(flags, &f.profile.Method, &f.data, &f.profile.Headers)
+	flags.StringVar(&f.targets, "targets", "", "`file` of requests: vegeta's targets, or JSON lines; - is standard input")
 	flags.StringVarP(&f.auth, "auth", "a", "", "basic authentication as `user`, with the password in $"+envPassword+", or as user:password")
 	flags.Int64Var(&f.profile.RequestSize, "body-size", 0, "bytes of request body, or of a TCP echo")
 	flags.StringArrayVar(&f.gates, "gate", nil, "exit with 4 unless this `bound` holds, such as 'p99 < 50ms' or 'errors < 0.1%'; may be repeated")
@@ -168,16 +171,13 @@ func (s *secondsFlag) Set(text string) error {
 func (f *loadFlags) build(urls []string) (load.Profile, error) {
 	p := f.profile
 	var errs []error
-	if len(urls) == 0 {
-		errs = append(errs, errors.New("no URL: give one"))
-	}
 	for _, u := range urls {
 		if !strings.Contains(u, "://") {
 			u = "http://" + u
 		}
 		p.Targets = append(p.Targets, u)
 	}
-	errs = append(errs, f.readSecrets(&p), f.speak(&p), f.refuseValues(), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
+	errs = append(errs, f.readSecrets(&p), f.speak(&p), f.readTargets(&p), f.refuseValues(), f.addBody(&p), f.addCredentials(&p), f.connect(&p), f.checkFindMax(&p))
 	errs = append(errs, f.vary(&p))
 	if !f.changed("seed") {
 		p.Seed = uint64(rand.Uint32()) // a whole number in every reader of JSON
@@ -257,6 +257,43 @@ func (f *loadFlags) refuseValues() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// readTargets adds the requests of a file after the requests to the URLs.
+func (f *loadFlags) readTargets(p *load.Profile) error {
+	switch {
+	case f.targets == "" && len(p.Targets) == 0:
+		return errors.New("no URL: give one, or a file of requests with --targets")
+	case f.targets == "":
+		return nil
+	case f.targets == "-" && f.data == "@-":
+		return errors.New("--targets and --data cannot both read standard input")
+	}
+	in, name := f.in, "standard input"
+	if f.targets != "-" {
+		file, err := regular.Open(f.targets, session.MaxTargets)
+		if err != nil {
+			return fmt.Errorf("--targets: %w", err)
+		}
+		defer file.Close()
+		in, name = file, f.targets
+	}
+	read, err := calls.Open(in, name)
+	if err != nil {
+		return err
+	}
+	before := len(p.Targets)
+	p.Calls = make([]load.Call, before)
+	weights := slices.Repeat([]int{1}, before)
+	for _, c := range read {
+		p.Targets, p.Calls = append(p.Targets, c.URL), append(p.Calls, c.Call)
+		weights = append(weights, c.Weight)
+	}
+	p.Weights = weights
+	if origins, _ := p.Origins(); !f.changed("connections") { // each host has connections of its own
+		p.Connections = max(p.Connections, len(origins))
+	}
+	return nil
 }
 
 // timed reports whether the command line has a duration.

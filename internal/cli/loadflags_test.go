@@ -234,6 +234,48 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
+// --targets reads requests from a file or standard input, beside the requests to the URLs.
+func TestTargetsFile(t *testing.T) {
+	f, _ := parsedLoadFlags(t, "--targets", "-", "-H", "X: y")
+	f.in = strings.NewReader("GET http://a/\n\nPOST http://b/c\nA: b\n")
+	p, err := f.build([]string{"http://u/"})
+	if err != nil || !slices.Equal(p.Targets, []string{"http://u/", "http://a/", "http://b/c"}) || len(p.Calls) != 3 {
+		t.Errorf("%+v, %v", p, err)
+	} else if d := difftest.Of("p.Calls[0].Method", p.Calls[0].Method, "", "p.Calls[2].Headers[0]", p.Calls[2].Headers[0], "A: b", "slices.Equal(p.Weights, []int{1, 1, 1})", slices.Equal(p.Weights, []int{1, 1, 1}), true); d != "" {
+		t.Errorf("%s: %+v, %v", d, p, err)
+	}
+	f, _ = parsedLoadFlags(t, "--targets", "-")
+	f.in = strings.NewReader(strings.Repeat("GET http://a/\n", 200))
+	if p, err = f.build(nil); err != nil || p.Connections != load.DefaultConnections {
+		t.Errorf("200 requests to one host on %d connections: %v", p.Connections, err)
+	}
+	f, _ = parsedLoadFlags(t, "--targets", "-")
+	var hosts strings.Builder
+	for i := range 200 {
+		fmt.Fprintf(&hosts, "GET http://h%d/\n", i)
+	}
+	f.in = strings.NewReader(hosts.String())
+	if p, err = f.build(nil); err != nil || p.Connections != 200 {
+		t.Errorf("200 hosts on %d connections: %v", p.Connections, err)
+	}
+	_, err = runLoadCommand(t)
+	must.Fail(t, err, "no URL: give one, or a file of requests", "no URL")
+	_, err = runLoadCommand(t, "--targets", "/nowhere")
+	if exitCode(err) != console.BadUsage {
+		t.Errorf("no file: %v", err)
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPut {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	t.Cleanup(s.Close)
+	file := t.TempDir() + "/requests.jsonl"
+	must.OK(t, os.WriteFile(file, []byte(`{"url":"`+s.URL+`/x","weight":3}`+"\n"+`{"method":"PUT","url":"`+s.URL+`/x"}`), 0o600))
+	out := must.Get(runLoadCommand(t, "--targets", file, "-n", "40", "-r", "400"))(t)
+	must.Contain(t, out, "75.0 % ok (25.0 % status 418)", "GET /x", "PUT /x")
+}
+
 // A mistyped command of a group has a suggestion too.
 func TestSuggestionsInGroups(t *testing.T) {
 	group := &cobra.Command{Use: "mesh"}

@@ -110,7 +110,7 @@ func TestMessagesForPeople(t *testing.T) {
 					call("import", source, name, "--out", "out")
 				}
 			case "load":
-				for _, flag := range []string{"cert", "cacert", "data-file", "gate"} {
+				for _, flag := range []string{"targets", "cert", "cacert", "data-file", "gate"} {
 					call("load", "-n", "1", "http://127.0.0.1:1/", "--"+flag, name)
 				}
 			case "compare":

@@ -129,6 +129,8 @@ type Load struct {
 	Headers map[string]string `yaml:"headers,omitempty" json:"headers,omitempty"`
 	// Requests are sent in proportion to their weights. Without any, the load is GET / of the entry.
 	Requests []Request `yaml:"requests,omitempty" json:"requests,omitempty"`
+	// Targets is a file of requests, which become Requests when the experiment is read.
+	Targets string `yaml:"targets,omitempty" json:"targets,omitempty"`
 	// Profile changes the rate with time.
 	Profile RateProfile `yaml:"profile,omitempty" json:"profile,omitzero"`
 	// Stream is "chunks" if each chunk of an answer is a message.

@@ -174,6 +174,13 @@ func (v loadRules) requests() {
 	if v.doc.Has("factors."+RequestSizeFactor) && exchanges(v.e) {
 		v.report("factors."+RequestSizeFactor, "remove one of the two", "exchange has the request")
 	}
+	switch {
+	case v.e.Load.Targets == "":
+	case v.doc.Has("load.requests"):
+		v.report("load.targets", "remove one of the two", "the load has requests and a file of them")
+	default:
+		v.report("load.targets", "", "a recorded experiment has load.requests")
+	}
 	v.headers("load.headers", v.e.Load.Headers)
 	rs := v.e.Load.Requests
 	if len(rs) == 0 {
@@ -497,6 +504,7 @@ func loadRows(names Names) []fieldRow {
 		{"load.profile.steps[].at", "Multiple of the rate: 2 is twice the rate, 0 a pause.", nil, times},
 		{"load.profile.steps[].from", "Multiple at the start of a ramp.", nil, times},
 		{"load.profile.steps[].to", "Multiple at its end.", nil, times},
+		{"load.targets", "File of requests, which become load.requests: vegeta's targets, or JSON lines. Relative to the experiment file.", nil, nil},
 		{"load.stream", "Messages of answers that stream. Events of text/event-stream, lines of newline-delimited JSON and messages of gRPC are recognised. chunks: each chunk of HTTP/1.1, or DATA frame of HTTP/2. Only the generator tare has their times.", nil, oneOf("stream", load.StreamChunks)},
 		{"load.webSocket", "Messages of protocol websocket. Each is a request.", nil, nil},
 		{"load.webSocket.answer", "Answer to a message. echo: the same message; message: any; pong: that of a ping after it, for streams to a server.", load.AnswerEcho, oneOf("answer", load.AnswerEcho, load.AnswerMessage, load.AnswerPong)},

@@ -510,7 +510,7 @@ func (v batchRules) validate() {
 	if !v.local() {
 		v.report("batch", "write platform: {kind: local}", "programs that end run on this machine")
 	}
-	refuse(v.validation, "", []string{"load.requests", "load.headers", "load.webSocket", "load.profile", "faults", "expect", "changes", "background", "starts",
+	refuse(v.validation, "", []string{"load.requests", "load.targets", "load.headers", "load.webSocket", "load.profile", "faults", "expect", "changes", "background", "starts",
 		"reference", "phases.soak", "slices", "factors.rate", "factors.connections", "factors.route"},
 		"remove it", "a program that ends has no load")
 	for i, name := range v.e.meshes() {

@@ -456,7 +456,8 @@ func (p *Profile) Paths() (paths []string, of []int) {
 func (p *Profile) Origins() (origins []string, of []int) {
 	index := map[string]int{}
 	for _, raw := range p.Targets {
-		origin := strings.ToLower(originOf(raw))
+		origin, _ := SplitOrigin(raw)
+		origin = strings.ToLower(origin)
 		if _, ok := index[origin]; !ok {
 			index[origin] = len(origins)
 			origins = append(origins, origin)
@@ -466,13 +467,13 @@ func (p *Profile) Origins() (origins []string, of []int) {
 	return origins, of
 }
 
-// originOf is the part of a URL with scheme, host and port.
-func originOf(raw string) string {
+// SplitOrigin divides a URL into scheme, host and port, and all that follows.
+func SplitOrigin(raw string) (origin, rest string) {
 	begin := max(0, strings.Index(raw, "://")+len("://"))
 	if i := strings.IndexAny(raw[min(begin, len(raw)):], "/?#"); i >= 0 {
-		return raw[:begin+i]
+		return raw[:begin+i], raw[begin+i:]
 	}
-	return raw
+	return raw, ""
 }
 
 // ParseTarget checks one URL of a profile without looking up its host.

@@ -109,6 +109,7 @@ func (p *Program) resolve(ctx context.Context, f *experiment.File, dir string, o
 		}
 		r.topology()
 		r.applications()
+		r.targets(s.notef)
 		r.bodies()
 		r.paths()
 	}

@@ -47,7 +47,7 @@ func TestApache(t *testing.T) {
 		{"requests per connection", "MaxKeepAliveRequests 20", "-n 1000 -c 4 http://{host}:8080/hello", false},
 		{"connection per request", "KeepAlive Off", "-n 300 -c 4 http://{host}:8080/hello", false},
 		{"status 404", "", "-n 300 -c 4 http://{host}:8080/missing", false},
-		{"two URLs", "", "-n 600 -c 4 http://{host}:8080/hello?n=1 http://{host}:8080/hello/a", false},
+		{"requests of a file", "", "-n 600 -c 4 --targets {dir}/requests.txt", false},
 		{"HTTP/2", "", "-n 1000 -c 4 --http2 http://{host}:8080/hello", false},
 		{"HTTP/2 restarted", "", "-z 3s -c 4 -r 500 --http2 http://{host}:8080/hello", true},
 	} {
@@ -57,6 +57,8 @@ func TestApache(t *testing.T) {
 				must.OK(t, os.Chmod(d, 0o755))
 			}
 			write(t, dir, "hello", "hello")
+			write(t, dir, "body", `{"id": 7}`)
+			write(t, dir, "requests.txt", strings.ReplaceAll("GET URL/hello?n=1\n\nGET URL/hello/a\n\nPOST URL/hello\nX-Id: 1\n@body\n", "URL", "http://"+at+":8080"))
 			var modules strings.Builder
 			from := filepath.Join(serversDir(), "usr", "lib", "apache2", "modules")
 			if _, err := os.Stat(from); err != nil {

@@ -17,9 +17,15 @@ type format struct {
 
 // formats are the ones that tare does not read. The first match counts.
 var formats = []format{
-	{"a JMeter test plan", "", regexp.MustCompile(`<jmeterTestPlan`), []string{".jmx"}},
+	{"a Postman collection", "write its requests as lines of method and URL", regexp.MustCompile(`"schema"\s*:\s*"https?://schema\.(?:get)?postman\.com|"_postman_id"`), nil},
+	{"an Insomnia export", "write its requests as lines of method and URL", regexp.MustCompile(`"__export_format"|^type: collection\.insomnia`), nil},
+	{"an OpenAPI description", "write its requests as lines of method and URL", regexp.MustCompile(`^(?:openapi|swagger):|^\{\s*"(?:openapi|swagger)"\s*:`), nil},
+	{"a JMeter test plan", "write its requests as lines of method and URL", regexp.MustCompile(`<jmeterTestPlan`), []string{".jmx"}},
+	{"an access log", "write its requests as lines of method and URL", regexp.MustCompile(`^\S+ \S+ \S+ \[[^\]]+\] "[A-Z]+ `), nil},
 	{"a k6 script", "run it in k6 with --out json=FILE, and import that file", regexp.MustCompile(`(?m)^import .* from ['"]k6`), nil},
-	{"a packet capture", "", regexp.MustCompile(`^(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\n\r\r\n)`), []string{".pcap", ".pcapng"}},
+	{"a Locust script", "write its requests as lines of method and URL", regexp.MustCompile(`(?m)^(?:from locust import|import locust)`), nil},
+	{"a packet capture", "write its requests as lines of method and URL", regexp.MustCompile(`^(?:\xd4\xc3\xb2\xa1|\xa1\xb2\xc3\xd4|\n\r\r\n)`), []string{".pcap", ".pcapng"}},
+	{"a curl command", "write lines of method and URL, or run it as tare load with the same flags", regexp.MustCompile(`^curl\s`), nil},
 	{"a web page", "", regexp.MustCompile(`(?i)^(?:<!doctype html|<html)`), []string{".html", ".htm", ".css", ".js"}},
 	{"a zip archive", "unpack it", regexp.MustCompile(`^PK\x03\x04`), []string{".zip", ".saz", ".jar"}},
 	{"a tar archive", "unpack it", nil, []string{".tar", ".tgz"}},

@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"syscall"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 )
@@ -75,6 +76,25 @@ func open(path string, max int64, pipes bool) (*File, error) {
 		return nil, err
 	}
 	return checked(f, path, max, pipes)
+}
+
+// ReadInside reads the whole regular file called name in the directory dir. Neither the name nor a link leads out of it.
+func ReadInside(dir, name string, max int64) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	opened, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	f, err := checked(opened, name, max, false)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // checked refuses an open file of another type or size, and closes it.
