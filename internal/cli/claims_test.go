@@ -401,7 +401,8 @@ func rendered(t *testing.T, at string, a answer.Analysis) {
 	for form, b := range formats {
 		got := letters(html.UnescapeString(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(b.String(), "")))
 		for _, c := range report.Claims(a.Report) {
-			if !strings.Contains(got, letters(c.Sentence)) || !strings.Contains(onScreen, letters(c.Sentence)) {
+			underWay, _, _ := strings.Cut(c.Sentence, " About ") // a run that goes on is not to be repeated
+			if !strings.Contains(got, letters(c.Sentence)) || !strings.Contains(onScreen, letters(underWay)) {
 				t.Errorf("%s: %s without %q", at, form, c.Sentence)
 			}
 		}

@@ -60,7 +60,7 @@ func TestPlanHasTheTimeOfPrewarming(t *testing.T) {
 		"factors: {mesh: [none, envoy], rate: [100], connections: [4]}\nblocks: 5\nbaseline: {mesh: none}\norder: interleaved\n")
 	for set, want := range map[string]bool{"seed=1": true, "phases.prewarm=0s": false} {
 		got := must.Get(call(t, newPlanCommand, file, "--set", set))(t)
-		if strings.Contains(got, "at most 5 min more if the CPU of a request falls") != want {
+		if strings.Contains(got, "at most 10 min more if the CPU of a request falls") != want {
 			t.Errorf("%s: %s", set, got)
 		}
 	}

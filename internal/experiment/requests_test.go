@@ -97,7 +97,7 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 // A results directory of a version with other fields is read. A file of the user with them is refused.
 func TestRecordOfAnotherVersion(t *testing.T) {
 	const text = "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: earlier}\nblocks: 1\nfactors: {mesh: [none]}\nfuture: {a: 1}\nprobe: true\n" +
-		"load: {arrivals: recorded, targets: requests.txt, from: outside, templates: true, cookies: true, requests: [{path: /, at: 0 0.5}]}\n" +
+		"load: {arrivals: recorded, from: outside, templates: true, cookies: true, requests: [{path: /, at: 0 0.5}]}\n" +
 		"platform: {kind: kubernetes, expose: portForward}\nmeshes: {istio: {withCLI: true, arguments: [--set, x=y]}}\n"
 	x := must.Get(experiment.ReadRecord(must.File(t, t.TempDir(), "experiment.yaml", text)))(t)
 	if x.Load.Arrivals != "constant" || x.Platform.Expose == "portForward" || len(x.Load.Requests) != 1 || x.Load.Requests[0].Path != "/" {

@@ -14,10 +14,10 @@ func TestPrewarmTime(t *testing.T) {
 		application, more string
 		want              time.Duration
 	}{
-		{program, "", 5 * time.Minute},
+		{program, "", 10 * time.Minute},
 		{program, "phases: {prewarm: 10s}\n", 50 * time.Second},
 		{program, "phases: {prewarm: 0s}\n", 0},
-		{program, "order: random\n", 10 * time.Minute},
+		{program, "order: random\n", 20 * time.Minute},
 		{topology, "", 0},
 	} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: warm}\n" + c.application +

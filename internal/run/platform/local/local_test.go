@@ -94,7 +94,7 @@ func TestPlatform(t *testing.T) {
 	abilities := platformtest.Traits{
 		Parallel:          true,
 		PlatformAbilities: []string{"Faults"},
-		Abilities:         []string{"Verify", "Broken", "Probe", "MeshCounters", "RequestCounts", "CheckConnections", "TaskFaults", "Ended", "Configurer", "Changer", "Serial", "Moments", "StopAndStart", "NetworkFaults"},
+		Abilities:         []string{"Verify", "Broken", "MeshCounters", "RequestCounts", "CheckConnections", "TaskFaults", "Ended", "Configurer", "Changer", "Serial", "Moments", "StopAndStart", "NetworkFaults"},
 	}
 	t.Run("meshes", func(t *testing.T) { platformtest.Run(t, abilities, newPlatform, meshes) })
 	if left := leftovers(t); len(left) > 0 {
