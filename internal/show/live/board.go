@@ -396,9 +396,9 @@ type state struct {
 	running   []*Trial // begun and not done: several in a round
 	nth       int      // trials begun, recorded ones of an earlier run included
 	done      int
-	problems  int           // trials failed or invalid
-	printed   result.Event  // the last problem of these trials
-	beginning bool          // trials begin, and none is in a phase
+	problems  int          // trials failed or invalid
+	printed   result.Event // the last problem of these trials
+	beginning bool         // trials begin, and none is in a phase
 	begun     time.Time
 	spent     time.Duration // by trials of this run
 	trialAt   time.Time     // when the running trials began, or the last trial ended, whichever is later
