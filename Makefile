@@ -94,7 +94,7 @@ test: export GOGC := 400
 # Four packages start tare or tare-agent, which are linked once for all.
 test: export TARE_TEST_PROGRAMS := $(CURDIR)/bin
 test: build ## unit tests, in about a minute
-	$(call tests,$(UNIT),unit) -vet=off -short -p 4 -parallel 8 -timeout 5m
+	$(call tests,$(UNIT),unit) -vet=off -short -p 4 -parallel 8 -timeout 10m
 	@$(call ended,unit); $(call repeated,unit)
 
 $(REPORTS)/unit.json:
