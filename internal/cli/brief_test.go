@@ -160,6 +160,7 @@ func TestAnswersOfReports(t *testing.T) {
 
 // The other commands that print JSON, on results of known truth.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	s := answertest.Quickstart()
 	s.RateFactor, s.Bare, s.Blocks, s.Drift, s.Treatments = true, true, 4, 0, nil
 	for _, rate := range []float64{100, 200, 400, 800} {

@@ -30,6 +30,7 @@ import (
 // Every claim of the recorded results, after each of their first blocks, is in every form of the report, and contradicts no row of its
 // table.
 func TestClaimsAgreeWithTheirTables(t *testing.T) {
+	t.Parallel()
 	reports, forms, prices := 0, map[string]bool{}, must.Get(answer.ReadPrices("../../examples/prices.yaml"))(t)
 	for name, d := range recorded(t) {
 		planned := d.Plan().Trials
