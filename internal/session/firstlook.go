@@ -24,7 +24,7 @@ import (
 const (
 	lookRate    = 100 // requests per second
 	lookWarmup  = 300 * time.Millisecond
-	lookMeasure = 700 * time.Millisecond
+	lookMeasure = time.Second // the least that an experiment may have
 	lookDrain   = 500 * time.Millisecond
 	lookLimit   = 30 * time.Second
 )
@@ -63,12 +63,7 @@ func (w *WeighStudy) firstLooks() bool {
 
 // look runs the experiment with the reference proxy, in a directory that is removed.
 func (w *WeighStudy) look(ctx, kill context.Context) (r *answer.Report, err error) {
-	file := *w.file
-	file.Factors.Mesh = []string{"none", experiment.ReferenceMesh}
-	file.Factors.Rate = []float64{cmp.Or(w.o.Rate, lookRate)}
-	file.Control, file.Blocks = false, repeated(minWeighBlocks)
-	file.Phases = weighPhases{Prewarm: new(experiment.Duration), Warmup: experiment.Duration(lookWarmup), Measure: experiment.Duration(lookMeasure), Drain: experiment.Duration(lookDrain)}
-	study, err := w.Study.Program.studyOf(ctx, &file, w.Path)
+	study, err := w.lookStudy(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -91,6 +86,16 @@ func (w *WeighStudy) look(ctx, kill context.Context) (r *answer.Report, err erro
 	}
 	defer d.Close()
 	return answer.Analyze(d, compare.Options{})
+}
+
+// lookStudy is the experiment with the reference proxy.
+func (w *WeighStudy) lookStudy(ctx context.Context) (*Study, error) {
+	file := *w.file
+	file.Factors.Mesh = []string{"none", experiment.ReferenceMesh}
+	file.Factors.Rate = []float64{cmp.Or(w.o.Rate, lookRate)}
+	file.Control, file.Blocks = false, repeated(minWeighBlocks)
+	file.Phases = weighPhases{Prewarm: new(experiment.Duration), Warmup: experiment.Duration(lookWarmup), Measure: experiment.Duration(lookMeasure), Drain: experiment.Duration(lookDrain)}
+	return w.Study.Program.studyOf(ctx, &file, w.Path)
 }
 
 // unseen shows no event.

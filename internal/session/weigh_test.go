@@ -198,6 +198,14 @@ func TestFirstLooks(t *testing.T) {
 		if got := w.firstLooks(); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)
 		}
+		if !tc.want {
+			continue
+		}
+		w.Study = &Study{Program: NewProgram("", nil)}
+		look := must.Get(w.lookStudy(t.Context()))(t)
+		if all := look.Plan.Treatments; len(all) != 2 || all[1].Levels.Mesh != "reference" || look.Plan.MinBlocks != 3 {
+			t.Errorf("%s: %d blocks of %+v", name, look.Plan.MinBlocks, all)
+		}
 	}
 }
 
