@@ -361,7 +361,7 @@ func TestFirstLook(t *testing.T) {
 	t.Parallel()
 	python, _ := pythonAndWeigh(t)
 	pip, began := t.TempDir(), time.Now()
-	const slow = "#!/bin/sh\n[ \"$3\" = --version ] || { sleep 40; echo no index >&2; exit 1; }\n"
+	const slow = "#!/bin/sh\n[ \"$3\" = --version ] || { sleep 60; echo no index >&2; exit 1; }\n"
 	must.OK(t, os.WriteFile(filepath.Join(pip, "python3"), []byte(slow), 0o700))
 	env := []string{"PATH=" + pip + ":/usr/bin:/bin", "TARE_ENVOY=", "XDG_CACHE_HOME=" + t.TempDir()}
 	_, stderr, code := tareWith(t, t.TempDir(), env, "weigh", "--", python, "-m", "http.server", "{port}")

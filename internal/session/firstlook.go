@@ -20,7 +20,7 @@ import (
 )
 
 // A first look has the fewest blocks with an interval, a load that is little for any program, and phases that show the CPU of a
-// request. After lookLimit it is given up: the search for a rate names what is wrong with a program.
+// request. When Envoy is here and lookLimit has passed it is given up: the search for a rate names what is wrong with a program.
 const (
 	lookRate    = 100 // requests per second
 	lookWarmup  = 300 * time.Millisecond
@@ -39,13 +39,15 @@ func (w *WeighStudy) FirstLook(ctx, kill context.Context, show func(*answer.Repo
 		return nil
 	}
 	fetched := make(chan error, 1)
-	looking, end := context.WithTimeout(ctx, lookLimit)
+	looking, end := context.WithCancel(ctx)
 	defer end()
+	begun := time.Now()
 	go routine.Guarded(func() {
 		_, err := fetch.Envoy().Find(ctx, fetch.Options{Log: w.Study.Program.Note})
 		if err != nil {
 			end()
 		}
+		time.AfterFunc(lookLimit-time.Since(begun), end)
 		fetched <- err
 	})()
 	if r, err := w.look(looking, kill); err == nil {
