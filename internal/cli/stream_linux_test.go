@@ -88,7 +88,7 @@ func TestFullOutput(t *testing.T) {
 	words := map[string]string{
 		"RUN": run, "URL": server.URL, "QUICKSTART": must.Get(filepath.Abs("../../examples/quickstart.yaml"))(t),
 		"CSV":   file("a.csv", "request-start,DNS,DNS+dialup,Response-delay,request-duration,bytes,status\n0.0,0,0,0,0.005,2,200\n1.0,0,0,0,0.005,2,200\n"),
-		"SMALL": file("small.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: small}\nfactors: {mesh: [none], rate: [20], connections: [1]}\nblocks: 1\nphases: {warmup: 200ms, measure: 1s, prewarm: 0s}\nprobe: false\n"),
+		"SMALL": file("small.yaml", "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: small}\nfactors: {mesh: [none], rate: [20], connections: [1]}\nblocks: 1\nphases: {warmup: 200ms, measure: 1s, prewarm: 0s}\n"),
 	}
 	made := 0
 	exit := func(call string, out io.Writer) (code int, stderr string) {
