@@ -83,7 +83,7 @@ func TestKubernetesIstioChanges(t *testing.T) {
 	text := must.Get(os.ReadFile("../../../../examples/endpoint-removal.yaml"))(t)
 	_, charts := clusterWithIstio(t)
 	disposable(t, clustertest.Connect(t))
-	r := fileOnKubernetes(t, text, append(removals(6, time.Second), "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}", "background={services: 40}",
+	r := fileOnKubernetes(t, text, append(removals(6, 2*time.Second), "platform.meter=node-agent", "factors={mesh: [istio], rate: [100], connections: [8], connectionRate: [100], replicas: [2]}", "background={services: 40}",
 		fmt.Sprintf("meshes={istio: {version: %q, charts: %q, options: {envoy: stock}}}", os.Getenv("TARE_TEST_ISTIO_TAG"), charts))...)
 	all := r.records(t, console.Done, nil)
 	if len(all) != 1 || !usable(all[0]) {
