@@ -40,7 +40,7 @@ type finding struct {
 		Levels, LevelIntervals         [][2]float64 // of a sweep
 		Answered                       [][2]float64 // points of a timeline
 		Bars                           []float64    // beginnings of expectations and faults
-		Dots                           int          // slices
+		Dots                           int          // slices, or cells of a heat map
 	}
 	Further           map[string][]int // rows of the tables after the first
 	Downloads         map[string]string
@@ -290,7 +290,7 @@ func sameRates(t *testing.T, r *answer.Report, f finding) {
 	}
 }
 
-// sameSeconds compares the timeline of the trial that the page opens with, and counts slices.
+// sameSeconds compares the timeline of the trial that the page opens with, and counts slices and cells of the heat map.
 func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 	panels, rows := f.Marks["figure-timeline"], f.Tables["figure-timeline"]
 	if strings.HasSuffix(f.File, "hostile.html") { // it has no seconds
@@ -326,7 +326,7 @@ func sameSeconds(t *testing.T, d *result.Dir, f finding) {
 			t.Errorf("%v rows of expectations", n)
 		}
 	}
-	for _, figure := range []string{"figure-trials"} {
+	for _, figure := range []string{"figure-trials", "figure-latency"} {
 		n, panels := f.Further[figure], f.Marks[figure]
 		if len(n) == 1 && n[0] < 1000 && panels[len(panels)-1].Dots != n[0] { // a table has up to 1000 rows
 			t.Errorf("%s: %d marks of %d rows", figure, panels[len(panels)-1].Dots, n[0])

@@ -2,13 +2,18 @@ package page
 
 import (
 	"math"
+	"slices"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/hdrlog"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/expect"
 	"github.com/tare-mesh/tare/internal/experiment/plan"
 	"github.com/tare-mesh/tare/internal/figures"
+	"github.com/tare-mesh/tare/internal/load"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/report"
 )
@@ -17,6 +22,7 @@ import (
 // stays small: the first blocks are drawn.
 type figureData struct {
 	Slices     []sliced    `json:"slices,omitempty"`
+	Heat       []heat      `json:"heat,omitempty"`
 	Looks      []looks     `json:"looks,omitempty"`
 	References []reference `json:"references,omitempty"`
 	Searches   []searched  `json:"searches,omitempty"`
@@ -57,6 +63,59 @@ func slicesOf(source Source) (all []sliced) {
 			s.US = append(s.US, new(math.Round(us*10)/10))
 		}
 		all, points = append(all, s), points+len(costs)
+	}
+	return all
+}
+
+// heat is the number of answers of one trial by second and response time.
+type heat struct {
+	Trial     string   `json:"trial"`
+	Treatment string   `json:"treatment"`
+	From      float64  `json:"from"` // ms, the lower edge of bin 0
+	PerDecade int      `json:"perDecade"`
+	Cells     [][3]int `json:"cells"` // second, bin, answers
+}
+
+const (
+	heatFrom  = 0.001 // ms
+	perDecade = 8
+)
+
+// heatOf reads the logs of whole blocks, the first ones first. A trial without a log is left out.
+func heatOf(d *result.Dir) (all []heat) {
+	cells, block := 0, 0
+	for _, t := range d.Plan().Trials {
+		if t.Block != block && cells > mostPoints/2 {
+			break
+		}
+		block = t.Block
+		log, err := hdrlog.Open(d.TrialFile(t.ID, result.LatencyFile))
+		if err != nil {
+			continue
+		}
+		h := heat{Trial: t.ID, Treatment: t.Treatment, From: heatFrom, PerDecade: perDecade}
+		counts := map[[2]int]int{}
+		err = hdrlog.ReadSeconds(log, func(second int, tag string, times *hdrhistogram.PackedHistogram) error {
+			if tag != load.TagResponse+string(load.OK) {
+				return nil
+			}
+			for _, bar := range hdrlog.Dense(times).Distribution() {
+				if bar.Count > 0 {
+					ms := math.Max(heatFrom, float64(bar.From+bar.To)/2/1e6)
+					counts[[2]int{second, int(math.Log10(ms/heatFrom) * perDecade)}] += int(bar.Count)
+				}
+			}
+			return nil
+		})
+		_ = log.Close()
+		if err != nil || len(counts) == 0 || len(counts) > mostPoints {
+			continue
+		}
+		for at, n := range counts {
+			h.Cells = append(h.Cells, [3]int{at[0], at[1], n})
+		}
+		slices.SortFunc(h.Cells, func(a, b [3]int) int { return slices.Compare(a[:], b[:]) })
+		all, cells = append(all, h), cells+len(h.Cells)
 	}
 	return all
 }

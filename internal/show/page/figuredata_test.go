@@ -9,6 +9,7 @@ import (
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/experiment/mesh"
+	"github.com/tare-mesh/tare/internal/figures"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/page"
@@ -25,6 +26,48 @@ func drawn(t *testing.T, s answertest.Study, data any) *result.Dir {
 	text := must.Get(page.Data(page.Source{Analysis: answer.Analysis{Report: r, Dir: d}}))(t)
 	must.OK(t, json.Unmarshal(text, data))
 	return d
+}
+
+// The cells of the heat map are the answers of the latency log.
+func TestHeatHasEveryAnswer(t *testing.T) {
+	s := answertest.Quickstart()
+	s.Blocks, s.Warmup, s.Measure, s.Rate = 2, 1, 3, 100
+	var data struct {
+		Heat []struct {
+			Trial     string
+			From      float64
+			PerDecade float64
+			Cells     [][3]float64
+		}
+	}
+	d := drawn(t, s, &data)
+	records, err := d.Records()
+	if err != nil || len(data.Heat) != len(records) {
+		t.Fatalf("%d of %d trials: %v", len(data.Heat), len(records), err)
+	}
+	for i, h := range data.Heat {
+		of, err := figures.ResponseTimes(d, &records[i])
+		if err != nil || h.Trial != records[i].ID {
+			t.Fatalf("%s, %s: %v", h.Trial, records[i].ID, err)
+		}
+		var n, below float64
+		median := float64(of.ValueAtQuantile(50)) / 1e6
+		for _, c := range h.Cells {
+			if c[0] < 1 || c[0] >= 4 {
+				continue // of the warm-up
+			}
+			n += c[2]
+			if h.From*math.Pow(10, (c[1]+1)/h.PerDecade) <= median {
+				below += c[2]
+			}
+		}
+		if n != float64(of.TotalCount()) {
+			t.Errorf("%s: %v answers, want %d", h.Trial, n, of.TotalCount())
+		}
+		if below > n/2 || below == 0 {
+			t.Errorf("%s: %v of %v answers in bins below the median", h.Trial, below, n)
+		}
+	}
 }
 
 // The looks are those at the gate of the report, also if it is not the gate of the run, or has another attribution of tasks.

@@ -172,7 +172,7 @@ func contentOf(s Source) content {
 	drawn := ofFigures(s.Report)
 	return content{
 		head: headOf(s.Report.Experiment), Report: drawn, Words: report.WordsOf(drawn), Families: familiesOfFigures,
-		Timelines: timelines(s.Dir), figureData: figureData{slicesOf(s), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir), memoryOf(s), changesOf(s)},
+		Timelines: timelines(s.Dir), figureData: figureData{slicesOf(s), heatOf(s.Dir), looksOf(s), referencesOf(s.Report), searchesOf(s.Dir), memoryOf(s), changesOf(s)},
 	}
 }
 

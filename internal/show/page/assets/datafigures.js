@@ -39,6 +39,29 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
+  // heat is the distribution of response times in each second of one trial.
+  function heat(chosen) {
+    const all = (content.heat ?? []).filter((h) => new Set(h.cells.map((c) => c[0])).size > 1); // one second shows no course
+    if (!all.length) return null;
+    const of = all.find((h) => h.trial === chosen) ?? all.find((h) => { const t = report.treatments.find((t) => t.id === h.treatment); return t?.baseline && !t.control; }) ?? all[0];
+    const most = Math.max(...of.cells.map((c) => c[2]));
+    const cells = of.cells.map(([second, bin, n]) => ({ x1: second, x2: second + 1, y1: of.from * 10 ** (bin / of.perDecade), y2: of.from * 10 ** ((bin + 1) / of.perDecade), n, share: Math.log(1 + n) / Math.log(1 + most) }));
+    for (const c of cells) c.tip = `second ${c.x1}\n${amount(c.y1)} to ${amount(c.y2)} ms: ${amount(c.n)} answers`;
+    return {
+      table: { id: "times", title: `Response times of ${of.trial} over seconds`, columns: ["second", "from ms", "to ms", "answers"], rows: cells.map((c) => [c.x1, c.y1, c.y2, c.n]) },
+      options: [{ name: "trial", label: "Times of trial", value: of.trial, values: all.map((h) => ({ value: h.trial, label: h.trial })) }],
+      panel: {
+        title: `response times of ${of.trial} (ms, over seconds)`, about: `answers by second and response time; the darker, the more, up to ${amount(most)}`,
+        legend: [1, 0.5, 0.15].map((share) => ({ text: `${amount(Math.max(1, Math.round((1 + most) ** share - 1)))} answers`, color: color("heat" + (share === 1 ? 3 : share === 0.5 ? 2 : 1)) })),
+        plot: (width) => ({
+          ...frame, width, height: 340,
+          x: x("seconds from the start of the load", width), y: { type: "log", label: null, grid: true, tickFormat: amount, ticks: 5 },
+          marks: [Plot.rectX(cells, { x1: "x1", x2: "x2", y1: "y1", y2: "y2", inset: 0, fill: color("series2"), fillOpacity: (c) => 0.08 + 0.92 * c.share, title: "tip", tip: tips, className: "mark-heat" })],
+        }),
+      },
+    };
+  }
+
   // band of a line: the interval of the mean at each level. The half widths of intercept and slope, in units of the
   // figure, give it, since both have the same deviation and degrees of freedom.
   const halfOf = (i, k) => (known(i.high) ? ((i.high - i.low) / 2) * k : undefined);
@@ -353,5 +376,5 @@ globalThis.tareDataFigures = function ({ Plot, content, base, known, amount, sig
     };
   }
 
-  return { slices, memory, soak, changeTimes, changeFailures, changeCPU, changeParts, controlTimes, slopes, halfOf, band, references, referenceNote, boundary };
+  return { slices, heat, memory, soak, changeTimes, changeFailures, changeCPU, changeParts, controlTimes, slopes, halfOf, band, references, referenceNote, boundary };
 };

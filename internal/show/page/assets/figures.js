@@ -349,7 +349,7 @@ globalThis.tareFigures = function (Plot, content) {
 
   // 4. latency -----------------------------------------------------------------------------------
   const quantiles = [["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["p99.9", 0.999], ["p99.99", 0.9999]];
-  function latency() {
+  function latency(choices = {}) {
     const rows = [], panels = [];
     const times = [families.response, families.service];
     for (const g of groups) {
@@ -387,10 +387,12 @@ globalThis.tareFigures = function (Plot, content) {
         }),
       });
     }
+    const heat = panels.length ? dataFigures.heat(choices.trial) : null;
+    if (heat) panels.push(heat.panel);
     return panels.length ? {
       id: "latency", title: "How long a request takes: percentiles",
       caption: `Means over trials with ${report.confidence * 100} % bands. Solid: response time, from the intended start. Dashed: service time, from the send. Hollow: too few requests for the percentile, or a baseline measured again.`,
-      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels,
+      columns: ["treatment", "time", "percentile", "ms", "low", "high", "note"], rows, panels, options: heat?.options, tables: heat ? [heat.table] : [],
     } : null;
   }
 

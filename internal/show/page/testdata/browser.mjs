@@ -39,7 +39,7 @@ function marks() {
         planes: [...group("plane")].map((e) => Number(e.getAttribute("width")) + 1).map((w) => value(x, w + x.range[0]) - value(x, x.range[0])),
         answered: [...group("answered")].flatMap((e) => e.getAttribute("d").match(/-?[\d.]+,-?[\d.]+/g).map((p) => p.split(",").map(Number))).map(([a, b]) => [value(x, a), value(y, b)]),
         bars: [...group("expected"), ...group("faulty")].map((e) => Number(e.getAttribute("x"))).map((v) => value(x, v)),
-        dots: group("slice").length,
+        dots: group("slice").length + group("heat").length,
       };
     });
   }
