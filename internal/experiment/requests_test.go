@@ -86,7 +86,7 @@ func TestRecordedExperimentOpensNoFile(t *testing.T) {
 	dir := t.TempDir()
 	results := filepath.Join(dir, "results")
 	must.OK(t, errors.Join(os.Mkdir(results, 0o700), os.WriteFile(filepath.Join(dir, "secret.yaml"), []byte("services: [{name: a}]\nentry: a\n"), 0o600)))
-	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n"} {
+	for _, body := range []string{"load: {requests: [{path: /, bodyFile: ../secret.yaml}]}\n", "application: {topology: ../secret.yaml}\n", "load: {targets: ../secret.yaml}\n"} {
 		text := "apiVersion: tare.dev/v1beta1\nkind: Experiment\nmetadata: {name: theirs}\nblocks: 1\n" + body
 		path := must.File(t, results, "experiment.yaml", text)
 		_, err := experiment.ReadRecord(path)

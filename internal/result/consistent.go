@@ -313,11 +313,17 @@ func (c *contradictions) conserved(r *Record) {
 // Refuted makes the checks of a recorded trial that are cheap enough for every reader: of one in itself and beside its slices, and of the
 // record against the plan, the experiment and the latency logs.
 func Refuted(d *Dir, r *Record) []Refutation {
-	rows, err := ReadSlices(d.TrialFile(r.ID, SlicesFile))
+	rows, known := slicesOf(d, r.ID)
+	return refuted(d, r, rows, known)
+}
+
+// slicesOf are the slices of a trial. tare verify names a missing or damaged file; here it refutes nothing.
+func slicesOf(d *Dir, trial string) (rows []Slice, known bool) {
+	rows, err := ReadSlices(d.TrialFile(trial, SlicesFile))
 	if err != nil {
-		rows = nil // tare verify names a missing or damaged file; here it refutes nothing
+		return nil, false
 	}
-	return refuted(d, r, rows, err == nil)
+	return rows, true
 }
 
 // refuted is Refuted with the slices of the trial, if they are known.

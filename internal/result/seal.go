@@ -325,12 +325,9 @@ func (d *Dir) trusted(t plan.Trial) (Record, []Slice, error) {
 	if err != nil {
 		return Record{}, nil, err
 	}
-	rows, err := ReadSlices(d.TrialFile(t.ID, SlicesFile))
-	if err != nil {
-		rows = nil // tare verify names a missing or damaged file; here it refutes nothing
-	}
+	rows, known := slicesOf(d, t.ID)
 	var wrong, times []string
-	for _, f := range append(refuted(d, &r, rows, err == nil), unlogged(d, &r)...) {
+	for _, f := range append(refuted(d, &r, rows, known), unlogged(d, &r)...) {
 		if text := f.File + ": " + f.Message; f.File == MeasuredFile || f.File == LatencyFile {
 			times = append(times, text)
 		} else {

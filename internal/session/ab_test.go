@@ -115,16 +115,22 @@ func TestABOrderWithFewestInstallations(t *testing.T) {
 func TestABNotesOnce(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "mine.yaml")
-	must.OK(t, os.WriteFile(file, []byte(`apiVersion: tare.dev/v1beta1
+	for name, text := range map[string]string{
+		"log": "GET http://a/\n\nGET http://a/two\nCookie: session=1\n",
+		"mine.yaml": `apiVersion: tare.dev/v1beta1
 kind: Experiment
 metadata: {name: mine}
 application: {topology: echo}
 factors: {mesh: [envoy, reference], rate: [100]}
+load: {targets: log}
 order: balanced
 blocks: 4
-`), 0o600))
+`,
+	} {
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+	}
 	s := must.Get(NewProgram("", nil).AB(t.Context(), AB{File: file, A: "mesh=reference", B: "mesh=envoy", MaxTime: time.Hour}))(t)
-	if len(s.Notes) != 2 || !strings.Contains(s.Notes[0], "has no order: interleaved") || !strings.Contains(s.Notes[1], "and hold from block 15 (about ") {
+	if len(s.Notes) != 3 || !strings.Contains(s.Notes[0], "Cookie") || !strings.Contains(s.Notes[1], "has no order: interleaved") || !strings.Contains(s.Notes[2], "and hold from block 15 (about ") {
 		t.Errorf("notes: %q", s.Notes)
 	}
 }

@@ -6,14 +6,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
-	"os"
-	"slices"
 )
 
 // npmArchitectures are Node's names of architectures.
 var npmArchitectures = map[string]string{"amd64": "x64", "arm64": "arm64"}
 
-// npm writes a package for each architecture of Linux: npm links the programs of a wheel. It has no script.
+// npm writes a package for each architecture of Linux: npm links its programs. It has no script.
 func (t *train) npm(version string) error {
 	for _, a := range t.Of("linux") {
 		cpu := npmArchitectures[a.Arch]
@@ -28,18 +26,11 @@ func (t *train) npm(version string) error {
 			_, err := w.Write(b)
 			return err
 		}
-		for _, p := range a.programs {
-			if !slices.Contains(wheelPrograms, p.name) {
-				continue
-			}
-			b, err := os.ReadFile(p.path)
-			if err != nil {
-				return err
-			}
-			bin[p.name] = "bin/" + p.name
-			if err := add(bin[p.name], 0o755, b); err != nil {
-				return err
-			}
+		if err := a.packaged(func(program string, content []byte) error {
+			bin[program] = "bin/" + program
+			return add(bin[program], 0o755, content)
+		}); err != nil {
+			return err
 		}
 		about, err := json.MarshalIndent(map[string]any{
 			"name": name, "version": version, "description": "tare and tare-agent: " + summary, "license": license,

@@ -24,8 +24,26 @@ var wheelPlatforms = map[string]string{
 	"arm64": "manylinux_2_17_aarch64.musllinux_1_1_aarch64",
 }
 
-// wheelPrograms are those in a wheel, and in a package of npm. tare-kube is as large as both together, and its users have packages of their own.
-var wheelPrograms = []string{"tare", "tare-agent"}
+// packagedPrograms are those in a wheel, and in a package of npm. tare-kube is as large as both together, and its users have
+// packages of their own.
+var packagedPrograms = []string{"tare", "tare-agent"}
+
+// packaged adds each packaged program of an archive with its content.
+func (a archive) packaged(add func(program string, content []byte) error) error {
+	for _, p := range a.programs {
+		if !slices.Contains(packagedPrograms, p.name) {
+			continue
+		}
+		b, err := os.ReadFile(p.path)
+		if err != nil {
+			return err
+		}
+		if err := add(p.name, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // wheels writes a Python wheel for each architecture of Linux: pip installs its programs beside python. Source of the
 // format: "Binary distribution format" of Python's packaging user guide.
@@ -39,17 +57,10 @@ func (t *train) wheels(version string) error {
 		tag := "py3-none-" + wheelPlatforms[a.Arch]
 		w := wheel{name: "tare_mesh-" + version, time: t.time}
 		w.archive = zip.NewWriter(&w.content)
-		for _, p := range a.programs {
-			if !slices.Contains(wheelPrograms, p.name) {
-				continue
-			}
-			b, err := os.ReadFile(p.path)
-			if err != nil {
-				return err
-			}
-			if err := w.add(".data/scripts/"+p.name, 0o755, b); err != nil {
-				return err
-			}
+		if err := a.packaged(func(program string, content []byte) error {
+			return w.add(".data/scripts/"+program, 0o755, content)
+		}); err != nil {
+			return err
 		}
 		about := fmt.Sprintf("Wheel-Version: 1.0\nGenerator: tare\nRoot-Is-Purelib: false\nTag: %s\n", tag)
 		if err := w.add(".dist-info/METADATA", 0o644, metadata.Bytes()); err != nil {

@@ -126,7 +126,7 @@ type warming struct {
 	busiest  float64 // CPU of the busiest task, µs a request
 	response float64 // median response time in its last second, ms
 	strained bool    // the program did not keep up: requests were waiting at its end, or failed
-	late     bool    // its code is compiled late
+	compiles bool    // it has a thread that compiles late
 }
 
 // strained reports whether a program did not keep up with a load: more than a hundredth of the requests failed, or more than a
@@ -195,13 +195,13 @@ func (rd *round) warm(began time.Time) (all bool) {
 	all = true
 	for _, t := range rd.alive() {
 		p := t.journal.record.Prewarm
-		p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p) && (isCompiled(p) || !t.load.warming.late) || rd.run.prewarmer.enough(p)
+		p.Seconds, p.Steady = time.Since(began).Seconds(), p.Steady || isSteady(p) && (isCompiled(p) || !t.load.warming.compiles) || rd.run.prewarmer.enough(p)
 		all = all && p.Steady
 	}
 	return all
 }
 
-// pace is the pace that fits the last load, whether a member did not keep up with it, and whether the members had enough requests.
+// pace is the pace that fits the last load, whether a member did not keep up with it, and whether one had enough requests.
 func (rd *round) pace() (fits float64, late, settled bool) {
 	cores, busiest, members := 0.0, 0.0, rd.alive()
 	for _, t := range members {
@@ -286,7 +286,7 @@ func compilesLate(pid int) bool {
 	})
 }
 
-// isCompiled reports whether a program had as many requests, or used as much CPU, as compilers at run time need.
+// isCompiled reports whether a program had compiledRequests, or used compiledCPU.
 func isCompiled(p *result.Prewarm) bool {
 	micros := 0.0
 	for _, l := range p.Loads {
@@ -365,11 +365,11 @@ func (w warmer) prewarmTime(n int, faster float64, last bool) time.Duration {
 		if at := w.t.load.warming; !at.strained { // with a queue, the response time is of the queue
 			answers = time.Duration(prewarmResponses * at.response * float64(time.Millisecond))
 		}
-		part := int64(1)
+		share := 1.0
 		if done.Requests > settledRequests {
-			part = 2
+			share = 0.5
 		}
-		return min(time.Duration(x.Phases.Prewarm), max(answers, loadTime(rate, done.Seconds/float64(part), done.Requests/part)))
+		return min(time.Duration(x.Phases.Prewarm), max(answers, loadTime(rate, share*done.Seconds, int64(share*float64(done.Requests)))))
 	}
 }
 
@@ -395,7 +395,7 @@ func (w warmer) comparedTasks(ctx context.Context) (ns map[string]int64, err err
 	for _, task := range tasks {
 		if compared(task.Plane) {
 			ns[task.ID] = now.Tasks[task.ID].CPU
-			t.load.warming.late = t.load.warming.late || task.PID > 0 && compilesLate(task.PID)
+			t.load.warming.compiles = t.load.warming.compiles || task.PID > 0 && compilesLate(task.PID)
 		}
 	}
 	return ns, err

@@ -143,7 +143,7 @@ func TestIsSteady(t *testing.T) {
 	}
 }
 
-// Only the threads' names tell a program whose code is compiled late.
+// A program whose code is compiled late has a thread of a compiler's name.
 func TestCompilesLate(t *testing.T) {
 	if compilesLate(os.Getpid()) || compilesLate(-1) {
 		t.Error("a Go program compiles late")
