@@ -230,7 +230,7 @@ func dividePlane(trials []*sliced, plane metric.Plane) (deferred float64) {
 		return sign(func(s signs) (float64, bool) { return s.all - (1+interference)*idle(s), true }).above(0)
 	}
 	beyond := expected >= fewEvents && (more(func(s signs) float64 { return s.idle }) || more(func(s signs) float64 { return s.before }))
-	soon := near.above(0) && shown(from, at)
+	soon := near.shows() && shown(from, at)
 	// Work of idle programs goes on after the load, and slices directly after own ones have less of it.
 	goesOn := sign(func(s signs) (float64, bool) { return s.end - s.after/2, s.hasAfter }).Estimate > 0
 	late := (beyond || after.above(0)) && !(goesOn && near.below(0)) && sign(func(s signs) (float64, bool) { return s.all - s.before, true }).Estimate > 0
@@ -455,6 +455,15 @@ func (e estimate) bounds() (low, high float64) {
 func (e estimate) above(v float64) bool {
 	low, _ := e.bounds()
 	return low > v
+}
+
+// shows: the mean is above zero by more than its error. Of too few trials for an error, its value decides: a figure without an
+// interval lacks no work that is in sight.
+func (e estimate) shows() bool {
+	if 0 < e.N && e.N < stats.MinN {
+		return e.Estimate > 0
+	}
+	return e.above(0)
 }
 
 func (e estimate) below(v float64) bool {

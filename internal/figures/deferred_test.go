@@ -280,3 +280,33 @@ func TestPlantedWork(t *testing.T) {
 		})
 	}
 }
+
+// One or two blocks have no interval, and their cost has the work that follows own slices all the same: without it the first program
+// would weigh 18 % too little. Steady work is no deferred work there either.
+func TestFewBlocks(t *testing.T) {
+	const us, ms = 1e-6, 1e-3
+	for _, p := range []planted{
+		{name: "50 ms later", request: 300 * us, deferred: 200 * us, delay: 50 * ms, beside: 1},
+		{name: "steady", request: 300 * us, steady: 0.05, beside: 1.15},
+		{name: "at once", request: 300 * us, beside: 1},
+	} {
+		for _, blocks := range []int{1, 2} {
+			r, mean := rand.New(rand.NewPCG(5, uint64(blocks))), 0.0
+			const rounds = 50
+			for range rounds {
+				records, rows := make([]result.Record, blocks), make([][]result.Slice, blocks)
+				for i := range records {
+					records[i], rows[i] = p.block(r, i+1)
+				}
+				divide(records, rows)
+				for _, record := range records {
+					u := record.Tasks[0]
+					mean += float64(u.End.CPU-u.Start.CPU) / 1e9 / float64(record.Load.Completed) / float64(blocks*rounds)
+				}
+			}
+			if off := mean/p.want(simRate) - 1; math.Abs(off) > 0.02 {
+				t.Errorf("%s, %d blocks: %.1f µs for %.1f", p.name, blocks, mean/us, p.want(simRate)/us)
+			}
+		}
+	}
+}
