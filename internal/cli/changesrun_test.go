@@ -220,15 +220,15 @@ func TestReloadsRun(t *testing.T) {
 		meshes = append(meshes, fmt.Sprintf("%s: {program: %q, environment: {LD_LIBRARY_PATH: %q}}", name, path, libraries))
 	}
 	r, code := undisturbed(t, "reload.yaml", "meshes={"+strings.Join(meshes, ", ")+"}", "factors={mesh: [nginx, haproxy, caddy], rate: [300], connections: [4]}",
-		"changes={every: 400ms, count: 20}", "phases={warmup: 1s, measure: 9s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s}")
+		"changes={every: 400ms, count: 30}", "phases={warmup: 1s, measure: 13s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if code != console.Done {
 		t.Errorf("exit code %d: %+v", code, r.Warnings)
 	}
 	for _, tr := range r.Treatments {
 		last, known := tr.Metrics["change_last_old_ms/route-changed"]
 		most, bounded := tr.Metrics["change_last_old_most_ms/route-changed"]
-		if made := tr.Metrics["changes_made/route-changed"].Estimate; !known || !bounded || last.Estimate < 0 || most.Estimate <= last.Estimate || made != 20 {
-			t.Errorf("%s: %v changes with the last old answer after %v to %v ms (%v, %v), want 20", tr.ID, made, last.Estimate, most.Estimate, known, bounded)
+		if made := tr.Metrics["changes_made/route-changed"].Estimate; !known || !bounded || last.Estimate < 0 || most.Estimate <= last.Estimate || made != 30 {
+			t.Errorf("%s: %v changes with the last old answer after %v to %v ms (%v, %v), want 30", tr.ID, made, last.Estimate, most.Estimate, known, bounded)
 		}
 	}
 }

@@ -177,14 +177,14 @@ func TestForeignProxyAnswers(t *testing.T) {
 kind: Experiment
 metadata: {name: answers}
 application: {command: [%[2]q, server.py, "${port}"], dir: %[3]q}
-factors: {mesh: [forwards, answers, repeats], rate: [100], connections: [4]}
+factors: {mesh: [forwards, answers, repeats], rate: [50], connections: [4]}
 load: {arrivals: constant}
 baseline: {mesh: forwards}
 order: random
 control: false
 blocks: 1
 phases: {prewarm: 0s, warmup: 1s, measure: 3s, drain: 1s}
-validity: {rateShortfall: 0.5, lateness: 5s}
+validity: {rateShortfall: 0.5, lateness: 5s, errorRatio: 0.1}
 meshes:
 `, dir, python, must.Get(filepath.Abs("../../examples"))(t))
 	for _, mode := range []string{"forwards", "answers", "repeats"} {
@@ -208,7 +208,7 @@ func TestLadderOfMTLS(t *testing.T) {
 	path, libraries := programtest.Server(t, "nginx")
 	t.Parallel()
 	env := []string{"PATH=" + filepath.Dir(path) + string(filepath.ListSeparator) + os.Getenv("PATH"), "LD_LIBRARY_PATH=" + libraries}
-	r, _ := carriedOutWith(t, env, "mtls-ladder.yaml", "blocks=4", "control=false", "validity={rateShortfall: 0.5, lateness: 5s}")
+	r, _ := carriedOutWith(t, env, "mtls-ladder.yaml", "blocks=5", "validity={rateShortfall: 0.5, lateness: 5s}")
 	if len(r.Ladders) != 1 || fmt.Sprint(r.Ladders[0].Steps) != "[none nginx nginx-mtls]" {
 		t.Fatalf("%+v", r.Ladders)
 	}
@@ -294,12 +294,12 @@ load: {arrivals: constant}
 order: interleaved
 control: false
 blocks: 4
-phases: {prewarm: 0s, warmup: 1s, measure: 2s, drain: 500ms}
+phases: {warmup: 1s, measure: 2s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 meshes:
   haproxy: {program: %q, environment: {LD_LIBRARY_PATH: %[2]q}}
 `, redis, libraries, haproxy)
-	r, _ := carriedOut(t, must.File(t, dir, "redis.yaml", text+burningMeshes(t, dir, "gateway", "plain", "weight")))
+	r, _ := undisturbed(t, must.File(t, dir, "redis.yaml", text+burningMeshes(t, dir, "gateway", "plain", "weight")))
 	for _, id := range []string{"haproxy", "envoy-tcp", "plain", "weight"} {
 		d := differenceOf(t, r, id, "cpu_us_per_request/data").Difference
 		if *d.Low <= 0 {

@@ -166,9 +166,9 @@ kind: Experiment
 metadata: {name: switches}
 meshes: {%s}
 factors: {mesh: [after-7, after-40, after-67], rate: [1000], connections: [4, 64]}
-changes: {every: 160ms, count: 20}
+changes: {every: 160ms, count: 30}
 validity: {lateness: 5s, rateShortfall: 0.9, errorRatio: 0.9}
-phases: {warmup: 1s, measure: 4s, drain: 500ms}
+phases: {warmup: 1s, measure: 6s, drain: 500ms}
 blocks: 1
 `, strings.Join(meshes, ", ")))
 	var r answer.Report
