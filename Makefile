@@ -123,8 +123,8 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 
 # The parts with a cluster mostly wait, so all run at the same time, beside the installation of programs. Experiments follow
 # when the clusters without Istio are gone, beside Istio's, and then tests that need processors: beside three clusters some of
-# both passed only when repeated. Without Istio the race detector, and tests that judge no time, begin at once: a cluster with its
-# tests uses 0.2 of a processor, so a low priority beside three leaves them more than beside the tests that wait.
+# both passed only when repeated. Without Istio the race detector, and tests that judge no time, begin at once, at a low
+# priority: a cluster with its tests uses 0.2 of a processor.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
 # Istio's clusters run if their inputs differ from those with which they passed last.
 ISTIO    := e2e-istio e2e-meshes
