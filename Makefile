@@ -27,11 +27,11 @@ ended      = '$(CURDIR)/tools/ended.sh' '$(abspath $(REPORTS)/$(1).json)'
 # disturbed (their attribute).
 repeated   = for report in $(REPORTS)/$(1).repeated; do [ ! -s $$report ] || sed 's/^/repeated: /' $$report; done; \
              for report in $(REPORTS)/$(1).json; do [ ! -s $$report ] || awk -F'"' '$$8 == "attr" && $$20 == "disturbed" { print "disturbed: " $$12 " " $$16 ": " $$24 }' $$report; done
-# $(call left,PACKAGES,REPORT,FLAGS): the tests that `make test` left out.
-left       = $(call selected,left $(REPORTS)/unit.json $(1),$(2),$(3))
-# $(call selected,WHICH,REPORT,FLAGS): the tests that tools/select.sh prints, if there are any.
+# $(call left,PACKAGES,REPORT,FLAGS,PREFIX): the tests that `make test` left out.
+left       = $(call selected,left $(REPORTS)/unit.json $(1),$(2),$(3),$(4))
+# $(call selected,WHICH,REPORT,FLAGS,PREFIX): the tests that tools/select.sh prints, if there are any.
 selected   = selected="$$(GO='$(GO)' tools/select.sh $(1))"; packages="$$(sed -n 2p <<<"$$selected")"; \
-             [ -z "$$packages" ] || { $(call tests,$$packages,$(2)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$selected")" && $(call ended,$(2)); }
+             [ -z "$$packages" ] || { $(call tests,$$packages,$(2),$(4)) -count=1 $(3) -run "$$(sed -n 1p <<<"$$selected")" && $(call ended,$(2)); }
 MODULE     := github.com/tare-mesh/tare
 KUBECLI    := ./internal/cli/kubecli
 # Packages whose tests take longest: go test begins with the first packages of its list.
@@ -47,8 +47,10 @@ RACED      := ./internal/base/proc ./internal/inside/... ./internal/load/engine 
 MEASURING  := ./internal/inside/service ./internal/load/engine ./internal/run/generator
 # Packages whose tests run experiments or load servers, side by side and without judging a cost.
 RUNNING    := ./internal/cli ./test/load
+# Packages whose tests compute and judge no time: they run beside the clusters.
+BESIDE     := ./test/action ./internal/show/page ./internal/experiment/mesh ./internal/show/serve ./internal/show/plot ./internal/load/http1 ./internal/base/fetch
 # Those of the other packages wait.
-WAITING     = $(filter-out $(MEASURING) $(RUNNING),$(UNIT))
+WAITING     = $(filter-out $(MEASURING) $(RUNNING) $(BESIDE),$(UNIT))
 # $(call part,NAME): the tests that package test/part has in a part, in the command that follows.
 part        = export TARE_TEST_PART=$(1);
 # Meshes that are built from source.
@@ -121,13 +123,13 @@ consul: ## build Consul from its Go module into the user's cache, once (about 12
 
 # The parts with a cluster mostly wait, so all run at the same time, beside the installation of programs. Experiments follow
 # when the clusters without Istio are gone, beside Istio's, and then tests that need processors: beside three clusters some of
-# both passed only when repeated. Without Istio the race detector begins at once: a cluster with its tests uses 0.2 of a
-# processor, so a low priority beside three leaves it more than beside the tests that wait.
+# both passed only when repeated. Without Istio the race detector, and tests that judge no time, begin at once, at a low
+# priority: a cluster with its tests uses 0.2 of a processor.
 CLUSTERS := e2e-cluster e2e-kubecli e2e-kubecli-second
 # Istio's clusters run if their inputs differ from those with which they passed last.
 ISTIO    := e2e-istio e2e-meshes
 CHANGED   = $(if $(filter $(shell cat test/istio.sha256 2>/dev/null || echo none),$(shell GO='$(GO)' tools/istio-inputs.sh || echo unknown)),,$(ISTIO))
-PARTS     = programs $(CLUSTERS) $(CHANGED) e2e-running e2e-race e2e-waiting
+PARTS     = programs $(CLUSTERS) $(CHANGED) e2e-running e2e-beside e2e-race e2e-waiting
 AFTER    ?=
 # With FAILED, a file, a part that fails is listed there, and stops no part that follows it.
 FAILED   ?=
@@ -165,9 +167,12 @@ program-kubernetes: program-page bin/tare-cluster
 program-istio: program-kubernetes
 	bin/tare-cluster build --with $(BUILT)
 
-.PHONY: e2e-race e2e-waiting $(AGAIN:=-again)
+.PHONY: e2e-beside e2e-race e2e-waiting $(AGAIN:=-again)
 e2e-waiting: RERUN := --rerun-fails=0
-e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
+e2e-beside: programs
+	@$(call left,$(BESIDE),e2e-beside,-timeout $(or $(TIMEOUT),30m) -p 2 -parallel 4,nice -n 15) $(or_listed)
+e2e-beside e2e-race: $(if $(filter $(ISTIO),$(MAKECMDGOALS)),$(AFTER)) # at a low priority
+e2e-race:
 	@export CGO_ENABLED=1; $(call part,others) $(call tests,$(RACED),e2e-race,nice -n 15) -race -short -p 2 -parallel 4 -timeout 10m && $(call ended,e2e-race) $(or_listed)
 e2e-waiting: programs $(AFTER)
 	@$(call left,$(WAITING),e2e-waiting,-timeout $(or $(TIMEOUT),30m) -p 4 -parallel 8) $(or_listed)
@@ -234,7 +239,7 @@ e2e-all: build-kube ## make e2e, and what does not fit into it: docs/how-to/test
 	@trap 'exit 130' INT; failed=; part() { echo "part of e2e-all: $$1"; "$${@:2}" || failed+=" $$1;"; }; \
 	part 'programs of release tests' tools/release/install.sh; \
 	part 'unit tests, whose report has what the next part runs' env TARE_TEST_ALL= $(MAKE) --no-print-directory test; \
-	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-running e2e-waiting'; \
+	part 'e2e with all generators' $(MAKE) --no-print-directory e2e GENERATORS= JOBS=4 PARTS='programs $(CLUSTERS) $(ISTIO) e2e-running e2e-beside e2e-waiting'; \
 	part 'tests that measure, alone' $(MAKE) --no-print-directory e2e-alone; \
 	part 'race detector' $(MAKE) --no-print-directory race; \
 	part 'forecasts' $(MAKE) --no-print-directory bench-forecast; \

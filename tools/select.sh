@@ -8,7 +8,7 @@ set -euo pipefail
 which=$1 report=$2
 shift 2
 awk -F'"' -v which="$which" -v packages="$([ "$which" = failed ] || ${GO:-go} list "$@")" '
-  BEGIN { for (n = split(packages, p, "\n"); n > 0; n--) chosen[p[n]] }
+  BEGIN { for (n = count = split(packages, p, "\n"); n > 0; n--) chosen[p[n]] }
   $14 != "Test" { next }
   which == "failed" && $8 ~ /^(pass|fail|skip)$/ && $16 !~ "/" { found[$12, $16] = $8 == "fail" }
   which == "left" && ($12 in chosen) && ($8 == "skip" || $8 == "attr" && $18 == "Key" && $20 == "short") {
@@ -17,6 +17,7 @@ awk -F'"' -v which="$which" -v packages="$([ "$which" = failed ] || ${GO:-go} li
   END {
     for (key in found) if (found[key]) { split(key, part, SUBSEP); names[part[2]]; left[part[1]] }
     for (name in names) run = run "|" name
+    for (n = 1; n <= count; n++) if (p[n] in left) { rest = rest " " p[n]; delete left[p[n]] } # in their order
     for (name in left) rest = rest " " name
     if (run) printf "^(%s)$\n%s\n", substr(run, 2), substr(rest, 2)
   }' "$report"

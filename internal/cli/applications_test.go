@@ -132,7 +132,7 @@ func processesIn(t *testing.T, word string) (found []string) {
 func TestWeighOfVariants(t *testing.T) {
 	dir, python := plantedPrograms(t)
 	t.Parallel()
-	stdout, _, code := tareIn(t, dir, "weigh", "--plain", "--time", "10s", "--out", "run", "--keep", "kept.yaml",
+	stdout, _, code := tareIn(t, dir, "weigh", "--plain", "--time", "10s", "--cold", "--rate", "20", "--out", "run", "--keep", "kept.yaml",
 		"--env", "WORK=5000", "--prefix", "nice -n 0", "--beside", python+" burner.py", "--", python, "server.py", "{port}")
 	const name = "nice-burner-work"
 	answer := name + " uses "       // the process beside the program, and then what requests cost it
@@ -167,6 +167,9 @@ func repositoryIn(t *testing.T, dir string) (run func(name string, args ...strin
 
 // git bisect finds the commit that makes a server slower, of five in a real repository.
 func TestBisectOfPrograms(t *testing.T) {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		t.Skip("decides as TestABRuns does, for git as TestBisectOfEndingPrograms does: make e2e-all runs it")
+	}
 	dir, python := plantedPrograms(t)
 	t.Parallel()
 	run := repositoryIn(t, filepath.Join(dir, "repository"))
@@ -178,7 +181,7 @@ func TestBisectOfPrograms(t *testing.T) {
 	}
 	run("git", "bisect", "start", "HEAD", "HEAD~4")
 	log := run("git", "bisect", "run", filepath.Join(programs(t), "tare"), "ab", "--bisect", "--plain", "--rate", "100", "--max-time", "5m",
-		"--gate", "cpu_us_per_request/total < +60%", "--set", "phases={warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}",
+		"--gate", "cpu_us_per_request/total < +60%", "--set", "phases={prewarm: 0s, warmup: 300ms, measure: 1s, drain: 500ms}", "--set", "validity={rateShortfall: 0.5, lateness: 5s}",
 		"--", python, filepath.Join(dir, "server.py"), "{port}", "--", python, "server.py", "{port}")
 	bad := run("git", "log", "-1", "--format=%s", "refs/bisect/bad")
 	if strings.TrimSpace(bad) != "change 2" {

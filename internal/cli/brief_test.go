@@ -228,11 +228,12 @@ func TestAnswersOfRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs experiments")
 	}
+	t.Parallel()
 	dir, python := plantedPrograms(t)
 	phases := "phases={prewarm: 0s, warmup: 300ms, measure: 1s, drain: 500ms}"
 	lenient := "validity={rateShortfall: 0.5, lateness: 5s}"
 	for _, args := range [][]string{
-		{"run", "../../examples/standard-weight.yaml", "--plain", "--set", "blocks=3", "--set", "factors.rate=[100]", "--set", phases, "--set", lenient, "--out", filepath.Join(dir, "run")},
+		{"run", "../../examples/standard-weight.yaml", "--plain", "--set", "blocks=3", "--set", "factors.mesh=[reference, reference-500us]", "--set", "factors.rate=[100]", "--set", phases, "--set", lenient, "--out", filepath.Join(dir, "run")},
 		{"weigh", "--plain", "--mesh", "reference", "--rate", "100", "--time", "10s", "--out", filepath.Join(dir, "weigh"), "--format", "json", "--", python, filepath.Join(dir, "server.py"), "{port}"},
 		{"doctor"},
 		{"doctor", "../../examples/quickstart.yaml", "--blocks", "3", "--measure", "1s"},

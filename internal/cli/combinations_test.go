@@ -95,7 +95,7 @@ func TestCombinationsRun(t *testing.T) {
 			t.Parallel()
 			file := filepath.Join(t.TempDir(), "x.yaml")
 			text := fmt.Sprintf("apiVersion: %s\nkind: Experiment\nmetadata: {name: combinations}\napplication: {topology: %s}\n"+
-				"factors: {mesh: [%s], protocol: [%s], rate: [20], connections: [8]}\nphases: {warmup: 200ms, measure: 1s, drain: 1s}\n"+
+				"factors: {mesh: [%s], protocol: [%s], rate: [20], connections: [8]}\nphases: {warmup: 200ms, measure: 1s, drain: 500ms}\n"+
 				"validity: {rateShortfall: 1, errorRatio: 0.5, lateness: 60s, generatorCPU: 1}\nblocks: 1\norder: random\n", // a busy machine is late
 				experiment.APIVersion, key[0], strings.Join(names, ", "), key[1])
 			must.OK(t, os.WriteFile(file, []byte(text), 0o600))

@@ -275,7 +275,7 @@ validity: {rateShortfall: 0.5, lateness: 5s}
 	}
 }
 
-// The study of the sidecar compares five ways to one function. In process the sidecar is idle. A quarter of a megabyte in
+// The study of the sidecar compares ways to one function. In process the sidecar is idle. A quarter of a megabyte in
 // JSON costs more than in process, at both ends.
 func TestToSidecarOrNot(t *testing.T) {
 	t.Parallel()
@@ -286,12 +286,16 @@ func TestToSidecarOrNot(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", adder, "../../examples/adder").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	routes := []string{"/adder", "/adder-with-sidecar", "/adder,/adder-with-sidecar-grpc"}
+	if os.Getenv("TARE_TEST_ALL") != "" {
+		routes = append(routes, "/adder-with-sidecar-socket", "/adder-with-sidecar-grpc", "/adder-with-sidecar-grpc-socket")
+	}
 	// At half of the study's rate: a slow machine with other tests answers 45 of the 50 requests/s.
-	r, _ := undisturbed(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.requestSize=[256KiB]", "factors.rate=[25]",
+	r, _ := undisturbed(t, "to-sidecar-or-not.yaml", "blocks=1", "factors.route=['"+strings.Join(routes, "', '")+"']", "factors.requestSize=[256KiB]", "factors.rate=[25]",
 		"application.command=["+adder+", -listen, '127.0.0.1:${port}', -sidecar, '127.0.0.1:${adder.port}']",
 		"application.beside=[{name: adder, command: ["+adder+", -listen, '127.0.0.1:${port}']}]",
-		"phases={warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
-	if len(r.Treatments) != 6 {
+		"phases={prewarm: 0s, warmup: 1s, measure: 3s, drain: 1s}", "validity={rateShortfall: 0.5, lateness: 1s}")
+	if len(r.Treatments) != len(routes) {
 		t.Fatalf("%d treatments", len(r.Treatments))
 	}
 	cpu := map[string]map[string]float64{}
@@ -343,7 +347,7 @@ func TestWeigh(t *testing.T) {
 	python, weigh := pythonAndWeigh(t)
 	dir := t.TempDir()
 	kept := filepath.Join(dir, "kept.yaml")
-	stdout, stderr, code := weigh("--keep", kept, "--out", filepath.Join(dir, "run"), "--", python, "-m", "http.server", "{port}")
+	stdout, stderr, code := weigh("--cold", "--keep", kept, "--out", filepath.Join(dir, "run"), "--", python, "-m", "http.server", "{port}")
 	// Trials are invalid on a busy machine (3); then the answer is part of the report.
 	if code != console.Done && code != console.Incomplete || !strings.Contains(strings.Join(strings.Fields(stdout), " "), "CPU per request") {
 		t.Errorf("exit code %d\n%s", code, stdout)
@@ -535,8 +539,8 @@ applications:
   prompt: {command: [sh, -c, "sleep 0.3; exec %[1]s serve --listen 127.0.0.1:${port}"]}
   late: {command: [sh, -c, "sleep 0.5; exec %[1]s serve --listen 127.0.0.1:${port}"]}
 factors: {application: [prompt, late], mesh: [none, envoy], rate: [50]}
-phases: {warmup: 500ms, measure: 1s, drain: 1s}
-validity: {rateShortfall: 0.5}
+phases: {prewarm: 0s, warmup: 500ms, measure: 1s, drain: 1s}
+validity: {rateShortfall: 0.5, lateness: 5s}
 starts: 1
 blocks: 1
 `, agent), 0o600))

@@ -147,6 +147,7 @@ func TestEndingProgramMistakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts programs")
 	}
+	t.Parallel()
 	for want, args := range map[string][]string{
 		"failed: exit code 3":                endingPrograms(spins(1, "exit 3"), spins(1)),
 		"start nowhere":                      endingPrograms([]string{"nowhere"}, spins(1)),
@@ -191,13 +192,13 @@ func TestWeighOfEndingProgram(t *testing.T) {
 	t.Parallel()
 	programs(t)
 	prefix := strings.Join([]string{"sh", "-c", `'i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done; exec "$@"'`, "more"}, " ")
-	text, log, code := tareIn(t, t.TempDir(), append([]string{"weigh", "--plain", "--time", "30s", "--prefix", prefix, "--"}, spins(20_000)...)...)
+	text, log, code := tareIn(t, t.TempDir(), append([]string{"weigh", "--plain", "--time", "15s", "--prefix", prefix, "--"}, spins(20_000)...)...)
 	if code != console.Done || !strings.Contains(text, "more CPU time than plain: +") || !strings.Contains(log, "measuring its executions") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
 }
 
-// git bisect finds the build that uses more CPU, of eight in a real repository, by programs and by a file. A build that is absent is skipped.
+// git bisect finds the build that uses more CPU, of six in a real repository, by programs and by a file. A build that is absent is skipped.
 func TestBisectOfEndingPrograms(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs experiments")
@@ -208,7 +209,7 @@ func TestBisectOfEndingPrograms(t *testing.T) {
 	build := func(turns int, note string) string { return "#!/bin/sh\n# " + note + "\n" + spins(turns)[2] + "\n" }
 	good := must.File(t, dir, "good", build(20_000, "good"))
 	must.OK(t, os.Chmod(good, 0o700))
-	for i, turns := range []int{20_000, 20_000, 20_000, 0, 20_000, 30_000, 30_000, 30_000} {
+	for i, turns := range []int{20_000, 20_000, 0, 20_000, 30_000, 30_000} {
 		path := filepath.Join(dir, "repository", "prog")
 		if turns == 0 { // this commit has no program
 			run("git", "rm", "-q", "prog")
@@ -226,9 +227,9 @@ func TestBisectOfEndingPrograms(t *testing.T) {
 		forms["file"] = []string{"--a", "application=good", "--b", "application=head", file}
 	}
 	for name, rest := range forms {
-		run("git", "bisect", "start", "HEAD", "HEAD~7")
+		run("git", "bisect", "start", "HEAD", "HEAD~5")
 		log := run("git", slices.Concat([]string{"bisect", "run", filepath.Join(programs(t), "tare")}, flags, rest)...)
-		if bad := strings.TrimSpace(run("git", "log", "-1", "--format=%s", "refs/bisect/bad")); bad != "build 5" {
+		if bad := strings.TrimSpace(run("git", "log", "-1", "--format=%s", "refs/bisect/bad")); bad != "build 4" {
 			t.Errorf("%s: the first bad commit is %q:\n%s", name, bad, log)
 		}
 		run("git", "bisect", "reset")

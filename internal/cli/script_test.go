@@ -16,7 +16,7 @@ import (
 
 // Tests that judge a measured cost run alone on the machine, in make e2e-all. A gate is decided alone too, in every make e2e.
 var _, _ = part.Of("alone", TestApplicationVariants, TestCapacityStudyRuns, TestDeferredWork, TestForeignProxyBurns, TestForeignProxyWorksElsewhere,
-	TestLadderOfStandardWeights, TestSizeIsFollowed, TestStandardDelays, TestStandardStarts, TestStandardWeight), part.Of("deciding", TestABRuns)
+	TestGatewayBurns, TestLadderOfStandardWeights, TestSizeIsFollowed, TestStandardDelays, TestStandardStarts, TestStandardWeight), part.Of("deciding", TestABRuns)
 
 func TestMain(m *testing.M) {
 	testscript.Main(part.M{M: m}, map[string]func(){

@@ -77,6 +77,7 @@ func TestFullOutput(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds programs")
 	}
+	t.Parallel()
 	bin, run, dir := filepath.Join(programs(t), "tare"), results(t), t.TempDir()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }))
 	defer server.Close()

@@ -85,7 +85,7 @@ baseline: {mesh: plain}
 load: {requests: [{path: /v1/chat/completions, body: '{"model": "tare", "stream": true}'}]}
 order: interleaved
 control: false
-blocks: 6
+blocks: 4
 phases: {prewarm: 0s, warmup: 500ms, measure: 3s, drain: 1s}
 validity: {rateShortfall: 0.5, lateness: 5s}
 `, filepath.Join(programs(t), "tare-agent"), dir, python, filepath.Join(dir, "plain.log"), filepath.Join(dir, "planted.log"))

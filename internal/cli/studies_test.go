@@ -19,7 +19,7 @@ import (
 	"github.com/tare-mesh/tare/test/must"
 )
 
-// The studies run, shortened, with the real Envoy: one block, a second or two of
+// The studies run, shortened, with the real Envoy: one block, a second of
 // load. Their figures mean nothing. The test requires that every trial is deployed,
 // verified, loaded and recorded.
 func TestStudiesRun(t *testing.T) {
@@ -54,7 +54,7 @@ func runStudy(t *testing.T, bin, file string, cut ...string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	args := []string{"run", "../../examples/" + file + ".yaml", "--plain", "--out", dir, "--set", "blocks=1",
-		"--set", "phases={warmup: 1s, measure: 2s, drain: 1s}"}
+		"--set", "phases={warmup: 500ms, measure: 1s, drain: 500ms}"}
 	for _, c := range cut {
 		args = append(args, "--set", c)
 	}

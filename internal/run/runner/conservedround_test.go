@@ -27,6 +27,7 @@ func TestUnconservedTreatmentOfARound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a real Envoy")
 	}
+	t.Parallel()
 	const listens = `serve .*--listen '?([0-9.:]+)`
 	for _, test := range []struct {
 		name, disturbed string

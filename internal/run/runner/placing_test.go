@@ -10,6 +10,7 @@ import (
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/difftest"
+	"github.com/tare-mesh/tare/test/statstest"
 )
 
 // Work that is flushed every few seconds costs what it costs, in the mean over runs, and what a block has of it by chance is in
@@ -22,11 +23,7 @@ func TestPeriodicFlushes(t *testing.T) {
 		row             = simMembers * simSlice
 		want            = 500.0 // µs a request, of which 200 are flushed
 	)
-	runs := uint64(100)
-	if testing.Short() {
-		t.Attr("short", "25 runs")
-		runs = 25
-	}
+	runs := uint64(statstest.Rounds(t, 25, 100))
 	var missed float64
 	for name, c := range map[string]struct {
 		period time.Duration

@@ -94,6 +94,7 @@ func TestPageOfHundredTrialsIsSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 100 trials")
 	}
+	t.Parallel()
 	s := answertest.Quickstart()
 	s.Blocks = 20
 	if _, text := written(t, s); len(text) > 2_000_000 {
@@ -106,6 +107,7 @@ func TestPageOfManyTrialsIsSmall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes 300 trials")
 	}
+	t.Parallel()
 	s := answertest.Quickstart()
 	s.Blocks, s.Rate, s.Warmup, s.Measure = 60, 10, 1, 1
 	r, text := written(t, s)

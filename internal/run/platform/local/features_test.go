@@ -92,6 +92,7 @@ func TestFewestStatistics(t *testing.T) {
 // A sidecar that has thousands of clusters, endpoints and routes is verified, and its dump is not kept.
 func TestManyClusters(t *testing.T) {
 	realEnvoy(t)
+	t.Parallel()
 	m := must.Get(load(t, "envoy").Variant("many", mesh.Overrides{Options: map[string]string{"clusters": "3000", "endpoints": "3000", "routes": "3000"}}))(t)
 	for _, c := range verdict(t, mustDeploy(t, Options{}, m)) {
 		if !c.OK {

@@ -117,6 +117,7 @@ func TestRequestsByBytes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("counts what the kernel announces in 200 ms")
 	}
+	t.Parallel()
 	const sent = 200
 	for _, c := range []struct {
 		program, mode string

@@ -35,7 +35,10 @@ func deployTopology(t *testing.T, m mesh.Definition, top app.Topology, protocol 
 func TestEveryTopology(t *testing.T) {
 	t.Parallel()
 	meshes := []string{"none", "envoy"}
-	if testing.Short() {
+	if os.Getenv("TARE_TEST_ALL") == "" {
+		if !testing.Short() {
+			t.Skip("TestCombinationsRun has each topology with Envoy: make e2e-all runs it")
+		}
 		t.Attr("short", "without Envoy")
 		meshes = meshes[:1]
 	}

@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { readFileSync } from "node:fs";
 
 const [packages, chromium, ...files] = process.argv.slice(2);
-// The first file is opened in all settings, the others by turns on a light phone and on a dark wide screen.
-const some = (nth) => (s) => (nth % 2 ? s[0] === "light" && s[1] === 360 : s[0] === "dark" && s[1] === 1600);
+// The first file is opened on a light wide screen and on a dark phone, the others by turns on a light phone and on a dark wide screen.
+const settings = (nth) => (nth === 0 ? [["light", 1600], ["dark", 360]] : nth % 2 ? [["light", 360]] : [["dark", 1600]]);
 const load = createRequire(join(packages, "node_modules", "from"));
 const axe = load("axe-core").source;
 const browser = await load("playwright-core").chromium.launch({ executablePath: chromium, args: ["--no-sandbox"] });
@@ -47,8 +47,7 @@ function marks() {
 }
 
 const out = [];
-const settings = [["light", 360], ["light", 1600], ["dark", 360], ["dark", 1600]];
-for (const file of files) for (const [colorScheme, width] of file === files[0] ? settings : settings.filter(some(files.indexOf(file)))) {
+for (const file of files) for (const [colorScheme, width] of settings(files.indexOf(file))) {
   const context = await browser.newContext({ viewport: { width, height: 900 }, colorScheme, acceptDownloads: true });
   context.setDefaultTimeout(180_000); // on a busy machine
   const page = await context.newPage(), found = { file, colorScheme, width, errors: [], requests: [] };
