@@ -43,8 +43,8 @@ func TestNeedsHaveWhatChanges(t *testing.T) {
 	t.Log("\n" + text)
 	must.Contain(t, text, "Sidecars of istio in namespace shop, with 30% headroom:",
 		"0.3 cores and 384 MiB → 0.205 cores and 328 MiB, of 4 sidecars", "request 1.5 cores and 768 MiB", "7.50 USD → 5.38 USD",
-		"the busiest pod of Deployment/web has 200 requests/s, and a mean one 120", "of envoy, not of istio", "9000 requests/s are outside", "tare run x", "a sidecar of Pod/one uses 4m of its CPU limit of 4m, so it needs at least this size",
-		"Pod/one: the CPU is the run's, because the Metrics API has none",
+		"the busiest pod of Deployment/web has 200 requests/s, and a mean one 120", "cluster:            test (https", "of envoy, not of istio", "9000 requests/s are outside", "tare run x", "a sidecar of Pod/one uses 4m of its CPU limit of 4m, so it needs at least this size",
+		"Pod/one: the CPU is the run's, because the Metrics API has none", "Pod/one: not of kind Deployment, StatefulSet, DaemonSet",
 		"kubectl apply --server-side --field-manager tare-size -f -")
 	if strings.Contains(text, "a sidecar of Deployment/web uses") {
 		t.Error("a sidecar at 170m of 200m is called throttled")
@@ -60,6 +60,9 @@ func TestNeedsHaveWhatChanges(t *testing.T) {
 		t.Errorf("row %q, want %q", row, want)
 	}
 	must.Contain(t, text, "– → 118Mi", "90 MiB, as used")
+	limited := needs(nil)
+	limited.Workloads[0].LimitCPU, limited.Workloads[0].Used = 0.06, nil
+	must.Contain(t, written(t, limited, "text"), "the CPU request of Deployment/web is above its limit of 60m")
 	if text := written(t, needs(nil), "text"); strings.Contains(text, "month") {
 		t.Errorf("money without prices:\n%s", text)
 	}

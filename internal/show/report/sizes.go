@@ -546,15 +546,18 @@ func needFacts(n Needs) (facts []Fact) {
 	}
 	row("needed", "%s and %s, without headroom", cpuAmount(n.CPU), memoryAmount(n.Memory))
 	row("in brackets", "the range of a new deployment: %s of 20 lie in it", nineteen(n.Confidence))
-	row("cluster", "%s", n.Cluster)
+	row("cluster", "%s", strings.TrimPrefix(n.Cluster, "cluster "))
 	row("requests/s", "%s", n.Rates)
 	from := fmt.Sprintf("%s, measured %d times (blocks), with its sizes of messages", strings.Join(n.From, ", "), n.Blocks)
 	if n.Mesh != n.RunningMesh {
 		from += fmt.Sprintf("; its sidecars are of %s, not of %s", n.Mesh, n.RunningMesh)
 	}
 	low, high := math.Inf(1), 0.0
-	var unscaled []string
+	var unscaled, bare []string
 	for _, w := range n.Workloads {
+		if w.Refused == "" && !slices.Contains(apps, w.Kind) {
+			bare = append(bare, w.Title())
+		}
 		if w.Scaled > 0 {
 			low, high = min(low, w.Scaled), max(high, w.Scaled)
 		} else if w.Refused == "" {
@@ -568,12 +571,17 @@ func needFacts(n Needs) (facts []Fact) {
 	if unscaled != nil {
 		row("not scaled", "%s: the CPU is the run's, because the Metrics API has none of a pod after its first minute", printable.Listed(unscaled, mostUnscaled))
 	}
+	if bare != nil {
+		row("not in the patch", "%s: not of kind %s", printable.Listed(bare, mostUnscaled), strings.Join(apps, ", "))
+	}
 	for _, w := range n.Workloads {
 		switch mean := (w.Received + w.Sent) / float64(max(1, w.Pods)); {
 		case w.Refused != "":
 			row("not sized", "%s", w.Refused)
 		case w.AtLimit():
 			row("throttled", "a sidecar of %s uses %s of its CPU limit of %s, so it needs at least this size: remove the limit, and size it again", w.Title(), cpuQuantity(w.Used.CPU), cpuQuantity(w.LimitCPU))
+		case w.LimitCPU > 0 && w.RequestCPU > w.LimitCPU:
+			row("limit", "the CPU request of %s is above its limit of %s: remove the limit, or raise it, before the patch", w.Title(), cpuQuantity(w.LimitCPU))
 		case w.Busiest > unevenPods*mean:
 			row("uneven", "the busiest pod of %s has %.4g requests/s, and a mean one %.4g, of which the need is", w.Title(), w.Busiest, mean)
 		}
@@ -584,7 +592,7 @@ func needFacts(n Needs) (facts []Fact) {
 	return facts
 }
 
-// mostUnscaled are the workloads that are named as not scaled.
+// mostUnscaled are the workloads that are named as not scaled, or not in the patch.
 const mostUnscaled = 5
 
 // unevenPods is the ratio of the busiest pod to the mean from which it is named.

@@ -104,7 +104,7 @@ func clusterStatus(ctx context.Context, c *cli.CommandLine, k *cluster.Cluster, 
 		}
 		nodes = nil
 		for _, n := range list.Items {
-			nodes = append(nodes, []string{n.Name, n.Status.Allocatable.Cpu().String(), n.Status.Allocatable.Memory().String(),
+			nodes = append(nodes, []string{n.Name, n.Status.Allocatable.Cpu().String(), fmt.Sprintf("%.1f GiB", n.Status.Allocatable.Memory().AsApproximateFloat64()/(1<<30)),
 				n.Status.NodeInfo.Architecture, n.Status.NodeInfo.KubeletVersion, n.Status.NodeInfo.KernelVersion})
 		}
 		return nil
@@ -160,7 +160,7 @@ func holderText(ctx context.Context, k *cluster.Cluster) (string, error) {
 	if !held {
 		return "no run\n", nil
 	}
-	return fmt.Sprintf("%s; renewed at %s\n", h, h.Renewed.UTC().Format(time.RFC3339)), nil
+	return fmt.Sprintf("%s\n  renewed at %s\n", h, h.Renewed.UTC().Format(time.RFC3339)), nil
 }
 
 func markText(ctx context.Context, k *cluster.Cluster) (string, error) {

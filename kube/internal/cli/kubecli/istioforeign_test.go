@@ -20,7 +20,7 @@ import (
 )
 
 // An Istio of revision "stable", installed by Helm, and one of revision "next", applied by kubectl from rendered charts, are measured as
-// they are, each revision by its name. Their objects are afterwards what they were, and no hint removes them.
+// they are: the first by its name, the second by its revision tag. Their objects are afterwards what they were, and no hint removes them.
 func TestKubernetesIstioByOthers(t *testing.T) {
 	kubeconfig, charts := clusterWithIstio(t)
 	const image = "tare.test/tare-agent:others"
@@ -29,12 +29,12 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 	empty := objectsIn(t, c)
 	definition := must.Get(mesh.Load("istio"))(t)
 	version := os.Getenv("TARE_TEST_ISTIO_TAG")
-	settings := func(name string) mesh.Settings {
+	settings := func(name string, tags ...any) mesh.Settings {
 		return mesh.Settings{Version: version, Hub: os.Getenv("TARE_TEST_ISTIO_HUB"), Options: map[string]string{"envoy": "stock", "imagePullPolicy": "Never"},
-			Values: map[string]map[string]any{"istiod": {"revision": name}}}
+			Values: map[string]map[string]any{"istiod": {"revision": name, "revisionTags": append([]any{}, tags...)}}}
 	}
-	revision := func(name string) *meshes.Mesh {
-		return must.Get(meshes.New(c, definition, settings(name), meshes.Options{Charts: charts}))(t)
+	revision := func(name string, tags ...any) *meshes.Mesh {
+		return must.Get(meshes.New(c, definition, settings(name, tags...), meshes.Options{Charts: charts}))(t)
 	}
 	m := revision("stable")
 	owner := &byHand{cluster: c, kubeconfig: kubeconfig}
@@ -58,7 +58,7 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 		}
 	}
 	must.Contain(t, must.Get(call(t, "mesh", "verify", "istio", "--kubeconfig", kubeconfig))(t), "runs, not installed by tare", "istiod-stable")
-	next := must.Get(revision("next").Rendered(t.Context()))(t)["istiod"].Manifest
+	next := must.Get(revision("next", "canary").Rendered(t.Context()))(t)["istiod"].Manifest
 	owner.kubectl(t, next, "apply", "--server-side", "-n", "istio-system", "-f", "-")
 	defer owner.kubectl(t, next, "delete", "--ignore-not-found", "-n", "istio-system", "-f", "-")
 	istiod.Name = "istiod-next"
@@ -66,7 +66,7 @@ func TestKubernetesIstioByOthers(t *testing.T) {
 	c.Rediscover()
 	before, changed := objectsIn(t, c), resourceVersions(t, c)
 	text := fmt.Sprintf(istioExperiment, kubeconfig, image, "echo", version, charts, "", "")
-	_, records, dir := measured(t, bin, text, "meshes.istio.revision=stable", "meshes.next={from: istio, revision: next}", "factors.mesh=[none, istio, next]")
+	_, records, dir := measured(t, bin, text, "meshes.istio.revision=stable", "meshes.next={from: istio, revision: canary}", "factors.mesh=[none, istio, next]")
 	for _, r := range records {
 		if !usable(r) {
 			t.Errorf("%s: valid %v: %s: %+v", r.ID, r.Valid, r.Error, r.Warnings)

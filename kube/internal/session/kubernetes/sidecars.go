@@ -84,19 +84,27 @@ func sidecarOf(pods []*corev1.Pod) (name string, proxy mesh.Proxy) {
 	return name, proxy
 }
 
-// containerOf returns a container of a pod, or a native sidecar, nil without one.
+// containerOf returns a sidecar of a pod, a native one or not, nil without one. A proxy alone in its pod is a gateway or a waypoint.
 func containerOf(p *corev1.Pod, name string) *corev1.Container {
+	running := runningIn(p)
+	i := slices.IndexFunc(running, func(c *corev1.Container) bool { return mesh.Match(name, c.Name) })
+	if i < 0 || len(running) == 1 {
+		return nil
+	}
+	return running[i]
+}
+
+// runningIn returns the containers of a pod that do not end before others start: its containers and native sidecars.
+func runningIn(p *corev1.Pod) (all []*corev1.Container) {
 	for i := range p.Spec.Containers {
-		if mesh.Match(name, p.Spec.Containers[i].Name) {
-			return &p.Spec.Containers[i]
-		}
+		all = append(all, &p.Spec.Containers[i])
 	}
 	for i, c := range p.Spec.InitContainers {
-		if mesh.Match(name, c.Name) && c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			return &p.Spec.InitContainers[i]
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			all = append(all, &p.Spec.InitContainers[i])
 		}
 	}
-	return nil
+	return all
 }
 
 // flow is the load of a pod's proxy, requests/s.
@@ -179,10 +187,12 @@ func counted(ctx context.Context, k *cluster.Cluster, proxy mesh.Proxy, pods []*
 	return all, nil
 }
 
-// workloadsOf sums pods up by their workloads. Pods without a rate do not count, if others have one.
+// workloadsOf sums pods up by their workloads. Pods without a rate do not count, if others have one. Resources and annotations are the
+// newest pod's: a rollout changes them.
 func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow, used map[string]use) []predict.Workload {
 	by, settled := map[string]*predict.Workload{}, map[*predict.Workload]float64{}
-	for _, p := range pods {
+	newest := func(a, b *corev1.Pod) int { return b.CreationTimestamp.Compare(a.CreationTimestamp.Time) }
+	for _, p := range slices.SortedStableFunc(slices.Values(pods), newest) {
 		kind, name := cluster.WorkloadOf(p)
 		w := by[kind+"/"+name]
 		if w == nil {
@@ -190,8 +200,8 @@ func workloadsOf(pods []*corev1.Pod, container string, rates map[types.UID]flow,
 			by[kind+"/"+name] = w
 			sidecar := containerOf(p, container)
 			w.Sidecar, w.LimitCPU = requested(sidecar), sidecar.Resources.Limits.Cpu().AsApproximateFloat64()
-			for i := range p.Spec.Containers {
-				if c := &p.Spec.Containers[i]; c != sidecar {
+			for _, c := range runningIn(p) {
+				if c != sidecar {
 					of := requested(c)
 					w.Application.CPU, w.Application.Memory = w.Application.CPU+of.CPU, w.Application.Memory+of.Memory
 				}

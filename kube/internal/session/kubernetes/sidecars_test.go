@@ -51,6 +51,17 @@ func TestWorkloadsOfPods(t *testing.T) {
 	if name, _ := sidecarOf([]*corev1.Pod{{}}); name != "" {
 		t.Errorf("a pod without a sidecar is of %s", name)
 	}
+	gateway := podOf("gateway", "", "", "", false)
+	gateway.Spec.Containers = gateway.Spec.Containers[2:]
+	if name, _ := sidecarOf([]*corev1.Pod{gateway}); name != "" {
+		t.Errorf("a gateway, whose pod has a proxy alone, has a sidecar of %s", name)
+	}
+	// Another native sidecar belongs to the application, and the newest pod has the resources of the template.
+	pods[1].CreationTimestamp = metav1.NewTime(time.Now())
+	pods[1].Spec.InitContainers[1].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("120m")
+	logger := *pods[1].Spec.InitContainers[1].DeepCopy()
+	logger.Name = "logger"
+	pods[1].Spec.InitContainers = append(pods[1].Spec.InitContainers, logger)
 	rates := map[types.UID]flow{"web-5d4-a": {10, 1}, "web-5d4-b": {30, 2}, "db-0": {5, 0}, "alone": {}} // one pod of web ended meanwhile
 	at := time.Now()
 	for i, age := range []time.Duration{time.Hour, time.Hour, time.Hour, 70 * time.Second, time.Hour} {
@@ -65,11 +76,11 @@ func TestWorkloadsOfPods(t *testing.T) {
 	if web.Kind == "Pod" {
 		web, alone, db = all[1], all[0], all[2]
 	}
-	if web.Title() != "Deployment/web" || web.Pods != 2 || web.Received != 40 || web.Sent != 3 || web.Busiest != 32 || web.LimitCPU != 0.25 || web.Sidecar != (predict.Amounts{CPU: 0.1, Memory: 128}) ||
-		web.Application != (predict.Amounts{CPU: 0.6, Memory: 256}) || web.Used == nil || math.Abs(web.Used.CPU-0.15) > 1e-9 || web.Used.Memory != 60 {
+	if web.Title() != "Deployment/web" || web.Pods != 2 || web.Received != 40 || web.Sent != 3 || web.Busiest != 32 || web.LimitCPU != 0.25 || web.Sidecar != (predict.Amounts{CPU: 0.12, Memory: 128}) ||
+		web.Application != (predict.Amounts{CPU: 0.72, Memory: 384}) || web.Used == nil || math.Abs(web.Used.CPU-0.15) > 1e-9 || web.Used.Memory != 60 {
 		t.Errorf("%+v, %+v", web, web.Used)
 	}
-	if alone.Title() != "Pod/alone" || db.Title() != "StatefulSet/db" || db.Received != 5 || *db.Used != (predict.Amounts{Memory: 40}) || db.Application != web.Application {
+	if alone.Title() != "Pod/alone" || db.Title() != "StatefulSet/db" || db.Received != 5 || *db.Used != (predict.Amounts{Memory: 40}) || db.Application != (predict.Amounts{CPU: 0.6, Memory: 256}) {
 		t.Errorf("%+v, %+v", alone, db)
 	}
 	delete(rates, "db-0")
