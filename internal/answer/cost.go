@@ -204,7 +204,7 @@ func (r *Report) unitCost(t compare.Treatment, b Bill, pods int) (UnitCost, bool
 			return nil
 		}
 		c, _ := r.Find(t.ID, name+"/total")
-		return c.Difference
+		return c.Judged(r.Confidence).Difference
 	}
 	u.Cores = of(metric.CPUPer1000)
 	memory := of(metric.Memory)

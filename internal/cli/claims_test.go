@@ -16,12 +16,14 @@ import (
 	"testing"
 
 	"github.com/tare-mesh/tare/internal/answer"
+	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/compare"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/result"
 	"github.com/tare-mesh/tare/internal/show/live"
 	"github.com/tare-mesh/tare/internal/show/page"
 	"github.com/tare-mesh/tare/internal/show/report"
+	"github.com/tare-mesh/tare/internal/stats"
 	"github.com/tare-mesh/tare/test/answertest"
 	"github.com/tare-mesh/tare/test/clitest"
 	"github.com/tare-mesh/tare/test/must"
@@ -62,7 +64,7 @@ func TestClaimsAgreeWithTheirTables(t *testing.T) {
 	if reports < 40 || len(forms) < 20 {
 		t.Errorf("only %d reports, and %d forms", reports, len(forms))
 	}
-	for _, kind := range []string{"money", "start", "slope", "highest-rate", "change", "gate", "trend", "metered", "ranking"} {
+	for _, kind := range []string{"money", "start", "slope", "highest-rate", "change", "gate", "trend", "metered", "ranking", "executions-undecided", "executions-no-verdict", "beside", "time-no-verdict", "no-verdict"} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(forms)), func(form string) bool { return strings.HasPrefix(form, kind) }) {
 			t.Errorf("no recorded result has a claim about %s", kind)
 		}
@@ -150,6 +152,8 @@ func inTable(r *answer.Report, form string, c report.Claim) bool {
 				})
 			})
 		})
+	case "executions":
+		return slices.ContainsFunc(r.Executed, func(d compare.Decision) bool { return same(d.Treatment, d.Metric, "", d.Change.Estimate) })
 	case "trust":
 		return int(c.Amount.Estimate) == r.Count.Used && strings.Contains(c.Sentence, fmt.Sprint(r.Count.Used))
 	}
@@ -182,11 +186,28 @@ func recorded(t *testing.T) map[string]*result.Dir {
 		for _, archive := range archives {
 			dir := filepath.Join(t.TempDir(), "results")
 			clitest.Unpack(t, archive, dir)
-			all[filepath.Base(archive)] = must.Get(result.Open(dir))(t)
+			all[archive] = must.Get(result.Open(dir))(t)
 		}
 	}
 	for name, s := range map[string]answertest.Study{"quickstart": answertest.Quickstart(), "two rates": answertest.TwoRates(), "ab": answertest.AB(0.03, 12), "outlier": answertest.ABWithOutlier()} {
 		all[name] = s.Write(t, filepath.Join(t.TempDir(), "results"))
+	}
+	dir := t.TempDir()
+	var times, runs []string
+	for i, jitter := range []float64{0.98, 1, 1.03} {
+		times = append(times, must.File(t, dir, fmt.Sprintf("h%d.json", i), hyperfineRun(0.1*jitter, 0.2/jitter)))
+		runs = append(runs, must.File(t, dir, fmt.Sprintf("none-%d.json", i), fortioRun(2*i, 0.002*jitter)), must.File(t, dir, fmt.Sprintf("istio-%d.json", i), fortioRun(2*i+1, 0.0033/jitter)))
+	}
+	bench := func(name string, encode, decode []int) string {
+		text := ""
+		for i := range encode {
+			text += fmt.Sprintf("goos: linux\npkg: a.test/x\nBenchmarkEncode-2 \t 1000 \t %d ns/op\nBenchmarkDecode-2 \t 1000 \t %d ns/op\nPASS\n", encode[i], decode[i])
+		}
+		return must.File(t, dir, name, text)
+	}
+	for name, of := range map[string][]string{"hyperfine": times[:1], "hyperfine ": times, "fortio": runs[:2], "fortio ": runs,
+		"gobench": {bench("old.txt", []int{2500, 2610, 2480, 2550}, []int{4000, 4100, 3900, 4000}), bench("new.txt", []int{2900, 3010, 2880, 2950}, []int{4030, 3950, 3980, 4010})}} {
+		all[name] = must.Get(result.Open(imported(t, strings.TrimSpace(name), of...)))(t)
 	}
 	return all
 }
@@ -225,6 +246,8 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 		}
 		if c.Form.Name == "trend-memory" {
 			aboutTrend(wrong, c, r)
+		} else if strings.HasPrefix(c.Form.Name, "executions") {
+			aboutExecutions(wrong, c, r)
 		} else if row, ok := r.Find(c.Subject, c.Metric); ok && !strings.HasPrefix(c.Form.Name, "gate") {
 			aboutRow(wrong, c, row)
 		}
@@ -267,6 +290,7 @@ func agrees(t *testing.T, at string, r *answer.Report) {
 			}
 		}
 	}
+	ranked(t, at, claims, r)
 	for _, d := range r.Decisions {
 		if err := beyondLimit(d); err != "" {
 			t.Errorf("%s: the gate %s on %s is %s: %s", at, d.Gate, d.Treatment, d.Outcome, err)
@@ -351,6 +375,50 @@ func aboutRow(wrong func(string, ...any), c report.Claim, row compare.Comparison
 	}
 	if c.Amount != nil && (amount == nil || amount.Estimate != c.Amount.Estimate) {
 		wrong("another amount than its row")
+	}
+}
+
+// aboutExecutions compares a claim about programs that end with the row of its comparison. Without an interval nothing is shown or left
+// open, unless all pairs agree.
+func aboutExecutions(wrong func(string, ...any), c report.Claim, r *answer.Report) {
+	if c.Subject == "" { // the empty program
+		return
+	}
+	at := slices.IndexFunc(r.Comparisons, func(row compare.Comparison) bool { return row.Treatment == c.Subject && row.Metric == c.Metric })
+	words := report.WordsOf(r).Comparisons[at].Verdict
+	if want := cmp.Or(map[compare.Verdict]string{compare.Insufficient: "too few trials"}[c.Relation], string(c.Relation)); !strings.HasPrefix(words, want) {
+		wrong("%s, but the row is %s", c.Relation, words)
+	}
+	if few := r.Comparisons[at].N < stats.MinN; few != (c.Relation == compare.Insufficient) && len(r.Decisions) == 0 || few && undecidedWords.MatchString(c.Sentence) {
+		wrong("%s after %d", c.Relation, r.Comparisons[at].N)
+	}
+}
+
+// ranked finds rankings without any verdict, and those of figures from fewer trials than an interval needs.
+func ranked(t *testing.T, at string, claims []report.Claim, r *answer.Report) {
+	t.Helper()
+	for i, c := range claims {
+		few := func(c report.Claim) bool {
+			tr, ok := lists.First(r.Treatments, func(tr compare.Treatment) bool { return tr.ID == c.Subject })
+			return ok && tr.N < stats.MinN && c.Amount != nil && !c.Amount.Known()
+		}
+		if c.Unit != "" && c.Metric == "money_per_month" && few(c) && c.Relation != compare.Insufficient {
+			t.Errorf("%s: %s of too few trials: %s", at, c.Relation, c.Sentence)
+		}
+		shown := []compare.Verdict{compare.Higher, compare.Lower}
+		if row, ok := r.Find(c.Subject, metric.Of(metric.CPUPer1000, "total")); ok && c.Metric == "money_per_month" && slices.Contains(shown, c.Relation) && !slices.Contains(shown, row.Verdict) {
+			t.Errorf("%s: money is %s, and the CPU that it buys %s: %s", at, c.Relation, row.Verdict, c.Sentence)
+		}
+		if !strings.HasPrefix(c.Form.Name, "ranking") {
+			continue
+		}
+		rows := claims[i+1:]
+		if end := slices.IndexFunc(rows, func(c report.Claim) bool { return !strings.HasPrefix(c.Form.Name, "ranked") }); end >= 0 {
+			rows = rows[:end]
+		}
+		if !slices.ContainsFunc(rows, func(c report.Claim) bool { return c.Form.Name == "ranked" && c.Relation != compare.Insufficient }) {
+			t.Errorf("%s: a ranking without a verdict: %s", at, c.Sentence)
+		}
 	}
 }
 

@@ -49,6 +49,33 @@ func fortioRun(minute int, median float64) string {
 		minute, count, median/2, median*1.5, median, strings.Join(data, ","), median, count)
 }
 
+// hyperfineRun is a file of hyperfine with the medians of two programs in seconds.
+func hyperfineRun(old, fresh float64) string {
+	of := func(command string, median float64) string {
+		return fmt.Sprintf(`{"command": %q, "mean": %.9f, "median": %.9f, "user": 0.05, "system": 0.01, "min": %[4]g, "max": %[5]g, "times": [%[3]g, %[4]g, %[5]g, %[3]g], "exit_codes": [0, 0, 0, 0]}`, command, 1.025*median, median, 0.9*median, 1.2*median)
+	}
+	return `{"results": [` + of("old", old) + ", " + of("new", fresh) + "]}"
+}
+
+// One run of each program shows the figures, and how many runs an interval needs. Three have an interval.
+func TestImportOfOneRun(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i, jitter := range []float64{1, 0.98, 1.03} {
+		files = append(files, must.File(t, dir, fmt.Sprintf("%d.json", i), hyperfineRun(0.1*jitter, 0.2/jitter)))
+	}
+	first, _, _ := strings.Cut(must.Get(call(t, newReportCommand, imported(t, "hyperfine", files[0])))(t), "\n\n")
+	want := "The wall time is 205 ms with new and 103 ms with old (+100 %): one run of each is too few for a verdict. An interval needs three runs of each: measure them in turn, and import all files: `tare import hyperfine FILE…`. " +
+		"The CPU time is 60.00 ms with new and 60.00 ms with old (0.0 %): one run of each is too few for a verdict. All 2"
+	if got := strings.Join(strings.Fields(first), " "); !strings.HasPrefix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	first, _, _ = strings.Cut(must.Get(call(t, newReportCommand, imported(t, "hyperfine", files...)))(t), "\n")
+	if !strings.HasPrefix(first, "new takes more wall time than old: +9") {
+		t.Errorf("of three runs: %q", first)
+	}
+}
+
 // The answer of an import without CPU times is the difference of the times that are known.
 func TestImportsOpenWithTheTimes(t *testing.T) {
 	dir := t.TempDir()
@@ -84,7 +111,7 @@ func TestImportsOpenWithTheTimes(t *testing.T) {
 	// Two results compared begin with the difference of what both have.
 	later := imported(t, "fortio", "--mesh", "none", must.File(t, t.TempDir(), "none-1.json", fortioRun(40, 0.0033)))
 	text = must.Get(call(t, newCompareCommand, imported(t, "fortio", "--mesh", "none", all[0]), later, "--anyway"))(t)
-	if first, _, _ = strings.Cut(text, "\n"); first != "no mesh: the median service time is 3.3 ms, before 2.0 ms (+1.30 ms): one run each, so no interval." {
+	if first, _, _ = strings.Cut(text, "\n"); first != "no mesh: the median service time is 3.3 ms, before 2.0 ms (+1.30 ms): one run each, and an interval needs three." {
 		t.Errorf("two imports compared: %q", first)
 	}
 	// One run of each has no interval, and is not one treatment of two runs.

@@ -641,7 +641,7 @@ func (run *Run) Executed(cs []Comparison) (all []Decision) {
 		w := gateTest{gate: g, looks: max(run.Planned, run.Plan.Blocks), breach: decisionError, side: decisionError / 2, last: isLastLook(run)}
 		d, _ := w.judge(run, c.Treatment, c.Baseline, trials)
 		if len(run.File.Decide.Gates) == 0 {
-			d.Change = percent(*c.Ratio)
+			d.Change = percent(*c.Judged(run.Confidence()).Ratio)
 		}
 		if run.Method() == Unpaired { // an import: blocks only number its trials
 			mean := g.mean()

@@ -319,7 +319,9 @@ func acrossClaim(a *compare.Across, c compare.Comparison, subject, name, before 
 		case len(a.BaseRuns) > 1:
 			x.Reason = fmt.Sprintf("%s, and an interval needs %d", printable.Counted(c.BaseRuns, "base run"), stats.MinN)
 		case c.NBase == 1 && c.NNew == 1:
-			x.Reason = "one run each, so no interval"
+			x.Reason = "one run each, and an interval needs " + numberWord(stats.MinN)
+		case c.NBase > 0 && c.NNew > 0 && min(c.NBase, c.NNew) < stats.MinN:
+			x.Reason = fmt.Sprintf("%d and %s, and an interval needs %s of each", c.NBase, printable.Counted(c.NNew, "trial"), numberWord(stats.MinN))
 		}
 		words["reason"] = x.Reason
 	case !isShown(c.Verdict):

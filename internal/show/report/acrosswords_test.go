@@ -21,7 +21,7 @@ func TestAcrossAnswer(t *testing.T) {
 		want    []string
 	}{
 		"one import each": {[]compare.Comparison{change(service, 2, 3.3, 1, compare.Insufficient, stats.Interval{Estimate: 1.3}), change(metric.Rate, 500, 400, 1, compare.Insufficient, stats.Interval{Estimate: -100}), change(metric.ErrorRatio, 0, 0, 1, compare.Insufficient, stats.Interval{})},
-			[]string{"istio: the median service time is 3.3 ms, before 2.0 ms (+1.30 ms): one run each, so no interval.", "istio: the rate of answers is 400 /s, before 500 /s (-100 /s): one run each, so no interval."}},
+			[]string{"istio: the median service time is 3.3 ms, before 2.0 ms (+1.30 ms): one run each, and an interval needs three.", "istio: the rate of answers is 400 /s, before 500 /s (-100 /s): one run each, and an interval needs three."}},
 		"several imports": {[]compare.Comparison{change(service, 2, 3.3, 4, compare.Higher, around(1.3, 0.02)), change(metric.ErrorRatio, 0.01, 0.02, 4, compare.NotShown, around(0.01, 0.03))},
 			[]string{"istio: the median service time is higher: 3.3 ms, before 2.0 ms (+1.300 ms ±0.020).", "istio: no change of the share of failed requests is shown: 2.0 %, before 1.0 % (+1.0 points ±3.0)."}},
 		"a run of tare": {[]compare.Comparison{change(answerCost, 120, 140, 8, compare.Higher, around(20, 3)), change(service, 2, 3, 8, compare.Higher, around(1, 0.1))},

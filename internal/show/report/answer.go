@@ -114,7 +114,8 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	}
 	if m == nil {
 		x.Form, x.Relation, x.Reason = moneyUnknown, compare.Insufficient, unpriced(of)
-		x.short, words["reason"], words["settle"] = "unknown: "+x.Reason, x.Reason, measuring(v, of.Unmeasured)
+		x.short, x.why, x.cure = "unknown: "+x.Reason, "the added money is unknown: "+x.Reason, measuring(v, of.Unmeasured)
+		words["reason"], words["settle"] = x.Reason, x.cure
 		x.Claim = x.fill(inWords(subject, compare.Higher, words))
 		return x
 	}
@@ -127,6 +128,11 @@ func moneyRow(v view, tr compare.Treatment, of answer.ScenarioCost, bill string)
 	case !m.Known():
 		without := "no interval: " + printable.Counted(tr.N, "trial")
 		x.Relation, x.short, words["bill"] = "", x.short+" ("+without+")", bill+"; "+without
+		if tr.N < stats.MinN {
+			c, _ := v.r.Find(tr.ID, answerCost)
+			x.Relation, x.Reason, x.why, x.cure = compare.Insufficient, without, insufficientWords(v.r, c, " on money"), cureOf(v, c)
+			words["settle"] = x.cure
+		}
 	case !m.Excludes(0):
 		x.Form, x.Relation, x.short, words["amount"] = moneyOpen, compare.NotShown, x.short+", no difference shown", x.short
 	}
@@ -239,6 +245,7 @@ type row struct {
 	size   float64 // of the difference
 	short  string  // amount in a ranking
 	cure   string  // of a result without a verdict, what would bring one
+	why    string  // reason in a sentence about several, "" for the claim's
 	name   string
 	base   string // words of the baseline
 	totals totals
@@ -251,7 +258,7 @@ type row struct {
 // those without a verdict last, after the baseline. A row that does not differ from the one before names it.
 func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 	few := len(all) <= 2
-	if !few && !slices.ContainsFunc(all, func(x row) bool { return x.Form != noVerdict }) {
+	if !few && !slices.ContainsFunc(all, func(x row) bool { return x.Relation != compare.Insufficient }) {
 		return unjudged(all)
 	}
 	slices.SortStableFunc(all, func(a, b row) int {
@@ -261,7 +268,10 @@ func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 		return cmp.Or(verdictRank(a.Relation)/2-verdictRank(b.Relation)/2, cmp.Compare(a.size, b.size))
 	})
 	if few {
-		for _, x := range all {
+		for i, x := range all {
+			if i > 0 && x.cure == all[0].cure { // once is enough
+				x.Sentence = strings.TrimSuffix(x.Sentence, x.cure)
+			}
 			claims = append(claims, x.Claim)
 		}
 		return claims
@@ -290,8 +300,9 @@ func ranking(v view, all []row, head func([]row) Claim) (claims []Claim) {
 // unjudged are several results of which none has a verdict, in a sentence for each reason.
 func unjudged(all []row) []Claim {
 	var claims []Claim
-	for _, reason := range lists.Add(nil, lists.Map(all, func(x row) string { return x.Reason })...) {
-		same := lists.Where(all, func(x row) bool { return x.Reason == reason })
+	why := func(x row) string { return cmp.Or(x.why, x.Reason) }
+	for _, reason := range lists.Add(nil, lists.Map(all, why)...) {
+		same := lists.Where(all, func(x row) bool { return why(x) == reason })
 		names := firstOf(lists.Map(same, func(x row) string { return x.name }), mostAnswers)
 		c := Claim{Form: noVerdict, Reason: reason, Of: lists.Map(same, func(x row) Claim { return x.Claim })}
 		claims = append(claims, c.fill(sentenceWords{"subject": printable.And(names), "reason": reason, "settle": same[0].cure}))
@@ -457,6 +468,9 @@ func (v view) costOf(tr compare.Treatment, subject, name, base string, c costs, 
 		x.Reason = insufficientWords(v.r, c.total, onCost)
 		x.short, x.cure = strings.Replace(x.Reason, onCost, "", 1), cureOf(v, c.total)
 		words["reason"], words["settle"] = x.Reason, x.cure
+		if c.total.N < stats.MinN && c.total.Difference != nil && lostWords(v.r, c.total, 1) == "" {
+			words["reason"] += " (" + signedWithin(*c.total.Difference, q) + ")"
+		}
 		x.Claim = x.fill(words)
 		return x
 	case shown:
@@ -519,18 +533,39 @@ func insufficientWords(r *answer.Report, c compare.Comparison, on string) string
 	if reason := lostWords(r, c, 2); reason != "" {
 		return "no verdict" + on + ": " + reason
 	}
+	if r.Method != compare.Paired && c.N == 1 {
+		return "one run of each is too few for a verdict" + on
+	}
 	return "too few trials for a verdict" + on
 }
 
-// cureOf is what would bring a verdict that blocks without a pair prevent: the hint of the reason, "" for none.
+// cureOf is what would bring a verdict: the hint of the reason why blocks have no pair, or more blocks. It is "" if unknown.
 func cureOf(v view, c compare.Comparison) string {
 	reason := lostWords(v.r, c, 1)
+	if reason == "" && c.N < stats.MinN {
+		return moreRuns(v)
+	}
 	for _, w := range Warnings(v.r) {
 		if w.Hint != "" && strings.HasSuffix(reason, ": "+figures.Cause(w.Code)) {
 			return " For a verdict: " + w.Hint + "."
 		}
 	}
 	return ""
+}
+
+// enoughBlocks is the number of blocks to start with.
+const enoughBlocks = 6
+
+// moreRuns is how to get an interval after too few blocks or imported runs: " About 2 minutes would give an interval: `tare run …`."
+func moreRuns(v view) string {
+	if source, ok := strings.CutPrefix(v.r.Experiment, "imported-"); ok && v.r.Setup.Platform == compare.ImportPlatform {
+		return fmt.Sprintf(" An interval needs %s runs of each: measure them in turn, and import all files: `tare import %s FILE…`.", numberWord(stats.MinN), source)
+	}
+	minutes := int(minutesOf(v.r, enoughBlocks))
+	if minutes == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" About %s would give an interval: `%s`.", printable.Counted(minutes, "minute"), RunCommand(v.r.Directory, []string{fmt.Sprintf("blocks=%d", enoughBlocks)}))
 }
 
 // sidecarsOf puts the number of sidecars before the name of a mesh that is compared with no mesh: "Two envoy sidecars". A gateway

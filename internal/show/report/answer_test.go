@@ -235,6 +235,12 @@ func TestRanking(t *testing.T) {
 	if want := []string{"a and b: no verdict: 2 of 4 blocks failed. For a verdict: wait. c: too few trials for a verdict."}; !slices.Equal(got, want) {
 		t.Errorf("without verdicts: %q, want %q", got, want)
 	}
+	for i := range all { // figures of too few trials have a form of their own
+		all[i].Form, all[i].Reason, all[i].why, all[i].cure = timeNone, "too few trials for a verdict", "too few trials for a verdict on the time", ""
+	}
+	if got, want := sentencesOf(ranking(v, all, nil)), []string{"a, b and c: too few trials for a verdict on the time."}; !slices.Equal(got, want) {
+		t.Errorf("without times: %q, want %q", got, want)
+	}
 }
 
 // A number is not separated from its unit, and a command is on one line.

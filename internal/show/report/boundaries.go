@@ -146,10 +146,11 @@ func verdictsByRate(cs []compare.Comparison) string {
 	}
 	var list []string
 	for _, v := range order {
+		words := verdictWords(compare.Comparison{Verdict: v})
 		if len(rates[v]) == len(cs) && len(cs) > 1 {
-			return string(v) + " at all rates"
+			return words + " at all rates"
 		}
-		list = append(list, fmt.Sprintf("%s at %s", v, strings.Join(rates[v], ", ")))
+		list = append(list, fmt.Sprintf("%s at %s", words, strings.Join(rates[v], ", ")))
 	}
 	return strings.Join(list, "; ")
 }

@@ -52,7 +52,8 @@ func (f ClaimForm) MarshalText() ([]byte, error) { return []byte(f.Name), nil }
 var (
 	otherWork       = ClaimForm{"other-work", "Warning: {message}. The figures compare different work."}
 	executedMoved   = ClaimForm{"executions", "{subject} {does} {more} {name} than {base}: {change}, {is}{unit} instead of {was}{unit}."}
-	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}."}
+	executedOpen    = ClaimForm{"executions-undecided", "No difference in {name} is shown between {subject} and {base}: {change}, {is}{unit} instead of {was}{unit}.{settle}"}
+	executedFew     = ClaimForm{"executions-no-verdict", "The {name} is {is}{unit} with {subject} and {was}{unit} with {base} ({change}): {reason}.{settle}"}
 	executedEmpty   = ClaimForm{"executions-empty", "Executions are shorter than 5 ms, so that the time of an empty program is subtracted: {wall} of wall time, {cpu} of CPU time."}
 	gateClaim       = ClaimForm{"gate", "The gate “{gate}” {outcome}: {change}{sides}.{settle}"}
 	gatesClaim      = ClaimForm{"gates", "The other gates: {outcomes}."}
@@ -62,7 +63,7 @@ var (
 	trendClaim      = ClaimForm{"trend", "At the end of a soak of {time}: {changing}."}
 	trendNone       = ClaimForm{"trend-none", "At the end of a soak of {time} no{other} figure is shown to grow by over {share} % in its second half: {steady} of {all} are steady."}
 	growthClaim     = ClaimForm{"growth", "{message}."}
-	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} {add} {amount} a month ({bill})."}
+	moneyClaim      = ClaimForm{"money", "{scenario}: {subject} {add} {amount} a month ({bill}).{settle}"}
 	moneyOpen       = ClaimForm{"money-undecided", "{scenario}: no difference in money is shown for {subject}: {amount} a month ({bill})."}
 	moneyUnknown    = ClaimForm{"money-unknown", "{scenario}: the money that {subject} {add} is unknown: {reason}.{settle}"}
 	moneyNone       = ClaimForm{"money-none", "{scenario}: nothing can be priced, since no treatment has its added CPU."}
@@ -202,6 +203,7 @@ func (v view) result(tr compare.Treatment, c compare.Comparison, name string, fo
 	switch {
 	case c.Difference == nil || c.Verdict == compare.Insufficient:
 		x.Form, x.Reason, x.cure = forms.none, insufficientWords(v.r, c, ""), cureOf(v, c)
+		x.why = insufficientWords(v.r, c, " on the "+cmp.Or(name, "highest rate"))
 		x.short, words["reason"], words["change"], words["settle"] = x.Reason, capital(x.Reason), x.Reason, x.cure
 	case !isShown(c.Verdict):
 		x.short = "no difference shown" + ratioText(c.Ratio)

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tare-mesh/tare/internal/answer"
 	"github.com/tare-mesh/tare/internal/compare"
@@ -83,6 +84,30 @@ func TestMoneyOfSeveral(t *testing.T) {
 	want := []string{"today: money that each adds a month, least first (added in all):", "  nginx: +10 ±15 USD, no difference shown", "  envoy: +420 ±12 USD", "  haproxy: unknown: the CPU of a request was not measured"}
 	if got := Answer(r)[:4]; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Money of two trials each is no ranking, as CPU is none.
+func TestMoneyOfFewTrials(t *testing.T) {
+	r := reportOf(t, small(nil))
+	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	r.Comparisons, r.Directory, r.Count.Blocks, r.Setup.FirstStart, r.Setup.LastEnd = nil, "runs/x", 2, &start, new(start.Add(150*time.Second))
+	r.Cost = &answer.Cost{Prices: answer.Prices{Currency: "USD", GiB: &answer.Price{}, Scenarios: []answer.Scenario{{Name: "today", Rate: 1000}}}}
+	for i, name := range []string{"envoy", "nginx", "haproxy"} {
+		if i > 0 {
+			r.Treatments = append(r.Treatments, compare.Treatment{ID: name, Baseline: "none", N: 2, Factors: plan.Factors{"mesh": name}})
+		}
+		r.Cost.Scenarios = append(r.Cost.Scenarios, answer.ScenarioCost{Scenario: "today", Treatment: name, Bill: answer.AddedBill, Money: &stats.Interval{Estimate: float64(i + 1)}})
+	}
+	at := slices.IndexFunc(r.Treatments, func(tr compare.Treatment) bool { return tr.ID == "envoy" })
+	r.Treatments[at].N = 2
+	if got, want := Answer(r)[0], "envoy, nginx and haproxy: too few trials for a verdict on money. About 8 minutes would give an interval: `tare run runs/x/experiment.yaml --set blocks=6`."; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.Cost.Scenarios, r.Treatments = r.Cost.Scenarios[:1], r.Treatments[:len(r.Treatments)-2]
+	c, want := Claims(r)[0], "today: envoy adds 1.00 USD a month (added in all; no interval: 2 trials). About 8 minutes would give an interval: `tare run runs/x/experiment.yaml --set blocks=6`."
+	if c.Sentence != want || c.Relation != compare.Insufficient {
+		t.Errorf("got %s %q, want %q", c.Relation, c.Sentence, want)
 	}
 }
 

@@ -188,6 +188,8 @@ func openWords(v view, d compare.Decision) string {
 		return " " + capital(named(v, d.Why)) + "."
 	case d.Pairs == 0 && len(d.Lost) > 0:
 		return " No pair: " + figures.Cause(d.Lost[0].Reason) + "."
+	case d.Pairs < experiment.DecideFrom():
+		return fmt.Sprintf(" A gate is decided from %d pairs on, and it has %d.", experiment.DecideFrom(), d.Pairs)
 	}
 	return ""
 }

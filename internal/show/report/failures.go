@@ -12,6 +12,7 @@ import (
 	"github.com/tare-mesh/tare/internal/base/lists"
 	"github.com/tare-mesh/tare/internal/base/printable"
 	"github.com/tare-mesh/tare/internal/compare"
+	"github.com/tare-mesh/tare/internal/experiment"
 	"github.com/tare-mesh/tare/internal/metric"
 	"github.com/tare-mesh/tare/internal/stats"
 )
@@ -317,18 +318,42 @@ func executedClaims(v view, metrics ...string) (all []Claim) {
 			}
 			q := quantityOf(d.Metric)
 			was, is := apart(*d.A*q.scale, *d.B*q.scale)
-			c := Claim{Form: executedMoved, Subject: d.Treatment, Baseline: d.Baseline, Metric: d.Metric, Relation: compare.Higher, Amount: d.Change, Unit: d.Unit}
-			switch {
-			case !d.Change.Excludes(0):
-				c.Form, c.Relation = executedOpen, compare.NotShown
-			case d.Change.Estimate < 0:
-				c.Relation = compare.Lower
-			}
+			c := Claim{Form: executedMoved, Subject: d.Treatment, Baseline: d.Baseline, Metric: d.Metric, Relation: executedVerdict(v.r, d), Amount: d.Change, Unit: d.Unit}
 			words := inWords(nameOf(v, d.Treatment), c.Relation, sentenceWords{"base": nameOf(v, d.Baseline), "does": executedVerbs[metric.Base(name)], "name": strings.Replace(q.name, ", ", " for ", 1), "change": ChangeWords(d), "was": was, "is": is, "unit": q.unitText()})
+			switch c.Relation {
+			case compare.Higher, compare.Lower:
+			case compare.Insufficient:
+				of, _ := v.r.Find(d.Treatment, d.Metric)
+				c.Form, c.Reason = executedFew, insufficientWords(v.r, of, "")
+				if words["reason"] = c.Reason; all == nil { // once is enough
+					words["settle"] = cureOf(v, of)
+				}
+			default:
+				if c.Form = executedOpen; len(v.r.Decisions) == 0 && all == nil {
+					of, _ := v.r.Find(d.Treatment, d.Metric)
+					words["settle"] = v.settle(of)
+				}
+			}
 			all = append(all, c.fill(words))
 		}
 	}
 	return all
+}
+
+// executedVerdict is the verdict on a figure of programs that end. In a run that ends by its gates it is by the interval over all looks,
+// as the sentence has it, and otherwise by all comparisons.
+func executedVerdict(r *answer.Report, d compare.Decision) compare.Verdict {
+	switch c, _ := r.Find(d.Treatment, d.Metric); {
+	case len(r.Decisions) == 0 || d.Pairs >= experiment.DecideFrom() && !d.Change.Known(): // all pairs agree
+		return c.Verdict
+	case !d.Change.Known():
+		return compare.Insufficient
+	case !d.Change.Excludes(0):
+		return compare.NotShown
+	case d.Change.Estimate < 0:
+		return compare.Lower
+	}
+	return compare.Higher
 }
 
 // gateOn is the gate on a figure of programs that end. Its interval is the only one of the figure.

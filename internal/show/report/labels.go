@@ -412,6 +412,14 @@ func cellsOf(v view, c compare.Comparison) ComparisonWords {
 			return w
 		}
 	}
+	for _, d := range v.r.Executed {
+		if len(v.r.Decisions) > 0 && d.Metric == c.Metric && d.Treatment == c.Treatment {
+			w.Difference, w.Interval, _ = strings.Cut(changeInterval(d), " (")
+			w.Interval, w.Ratio, w.RatioInterval = strings.TrimSuffix(w.Interval, ")"), none, ""
+			w.Verdict = verdictWords(compare.Comparison{Verdict: executedVerdict(v.r, d)})
+			return w
+		}
+	}
 	if c.Metric == metric.Capacity && c.Ratio != nil {
 		half, known := c.Ratio.HalfWidth()
 		d := min(0, decimals(100*(c.Ratio.Estimate-1), 100*half, known))

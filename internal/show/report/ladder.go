@@ -126,9 +126,14 @@ func (v view) ladderClaim(l compare.Ladder) Claim {
 	whole, ok := v.r.Find(last, answerCost)
 	whole.Difference = costOfLadder(l).Whole
 	switch {
-	case ok && whole.Baseline == first && !isShown(whole.Verdict):
+	case ok && whole.Baseline == first && isShown(whole.Verdict):
+	case ok && whole.Baseline == first:
 		whole = whole.Judged(v.r.Confidence)
-	case whole.Difference != nil:
+	case whole.Difference == nil || costOfLadder(l).N < stats.MinN:
+		whole.Verdict, whole.N = compare.Insufficient, costOfLadder(l).N
+	case whole.Difference.Known() && !whole.Difference.Excludes(0):
+		whole.Verdict = compare.NotShown
+	default:
 		whole.Verdict = map[bool]compare.Verdict{true: compare.Lower, false: compare.Higher}[whole.Difference.Estimate < 0]
 	}
 	tr := v.treatment(last)

@@ -86,7 +86,19 @@ func TestLadderText(t *testing.T) {
 	if lines := Answer(r); !strings.HasPrefix(lines[0], "All three features together: too few trials") {
 		t.Errorf("%q", lines)
 	}
+	// Without a comparison of the last step with the first, the interval has the verdict.
 	r.Comparisons = nil
+	for _, c := range []struct {
+		half float64
+		n    int
+		want string
+	}{{4, 6, "All three features together add 152 "}, {160, 6, "All three features together: no difference"}, {4, 2, "All three features together: too few trials for a verdict on CPU per request (+152"}} {
+		of := stats.Interval{Estimate: 152, Low: new(152 - c.half), High: new(152 + c.half)}
+		if r.Ladders[0].Metrics[0].Whole, r.Ladders[0].Metrics[0].N = &of, c.n; !strings.HasPrefix(Answer(r)[0], c.want) {
+			t.Errorf("±%g of %d: %q", c.half, c.n, Answer(r)[0])
+		}
+	}
+	r.Ladders[0].Metrics[0].N = 6
 	var markdown bytes.Buffer
 	if err := writeMarkdown(&markdown, r, Options{}); err != nil || !strings.Contains(markdown.String(), "| + http | +101.0 ±3.0\\* |") {
 		t.Errorf("%v\n%s", err, markdown.String())

@@ -75,6 +75,8 @@ func TestTextGolden(t *testing.T) {
 	twoBlocks.Blocks, twoBlocks.Treatments = 2, append(twoBlocks.Treatments[:1:1], twoBlocks.Treatments[2])
 	oneTreatment := small(nil)
 	oneTreatment.Treatments = oneTreatment.Treatments[:2]
+	few := reportOf(t, twoBlocks)
+	few.Directory = "runs/small"
 	for _, c := range []struct {
 		file string
 		r    *answer.Report
@@ -86,7 +88,7 @@ func TestTextGolden(t *testing.T) {
 		{"troubled.txt", reportOf(t, troubled()), Options{Width: 100}},
 		{"two-rates.txt", reportOf(t, answertest.TwoRates()), Options{Width: 160}},
 		{"one-treatment.txt", reportOf(t, oneTreatment), Options{Width: 100}},
-		{"two-blocks.txt", reportOf(t, twoBlocks), Options{Width: 100}},
+		{"two-blocks.txt", few, Options{Width: 100}},
 	} {
 		var b bytes.Buffer
 		must.OK(t, writeText(&b, c.r, c.o))

@@ -53,6 +53,34 @@ func TestExamples(t *testing.T) {
 	walk(cli.New(console.Console{}, Kubernetes()).Root())
 }
 
+// All commands together have 230 flags at most, with those of several commands counted once, and load has 45.
+func TestFlagsAreFew(t *testing.T) {
+	all, load := len(commonFlags), 0
+	var walk func(*cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		n := 0
+		count := func(f *pflag.Flag) {
+			if _, common := commonFlags[f.Name]; !common && !f.Hidden && f.Name != "help" {
+				n++
+			}
+		}
+		cmd.NonInheritedFlags().VisitAll(count)
+		t.Logf("%s: %d", cmd.CommandPath(), n)
+		if all += n; cmd.Name() == "load" && !cmd.Parent().HasParent() {
+			load = n
+		}
+		for _, sub := range cmd.Commands() {
+			if sub.IsAvailableCommand() {
+				walk(sub)
+			}
+		}
+	}
+	walk(cli.New(console.Console{}, Kubernetes()).Root())
+	if all > 230 || load > 45 || load == 0 {
+		t.Errorf("%d flags, %d of load", all, load)
+	}
+}
+
 // commonFlags are the flags that several commands have, described once.
 var commonFlags = map[string]string{
 	"context":    "context of the kubeconfig, on commands for clusters",
