@@ -325,9 +325,9 @@ func (d *Dir) trusted(t plan.Trial) (Record, []Slice, error) {
 	if err != nil {
 		return Record{}, nil, err
 	}
-	rows, known := slicesOf(d, t.ID)
+	rows, unread := ReadSlices(d.TrialFile(t.ID, SlicesFile)) // tare verify names a missing or damaged file
 	var wrong, times []string
-	for _, f := range append(refuted(d, &r, rows, known), unlogged(d, &r)...) {
+	for _, f := range append(Refuted(d, &r, rows, unread == nil), unlogged(d, &r)...) {
 		if text := f.File + ": " + f.Message; f.File == MeasuredFile || f.File == LatencyFile {
 			times = append(times, text)
 		} else {
