@@ -311,23 +311,8 @@ func (c *contradictions) conserved(r *Record) {
 }
 
 // Refuted makes the checks of a recorded trial that are cheap enough for every reader: of one in itself and beside its slices, and of the
-// record against the plan, the experiment and the latency logs.
-func Refuted(d *Dir, r *Record) []Refutation {
-	rows, known := slicesOf(d, r.ID)
-	return refuted(d, r, rows, known)
-}
-
-// slicesOf are the slices of a trial. tare verify names a missing or damaged file; here it refutes nothing.
-func slicesOf(d *Dir, trial string) (rows []Slice, known bool) {
-	rows, err := ReadSlices(d.TrialFile(trial, SlicesFile))
-	if err != nil {
-		return nil, false
-	}
-	return rows, true
-}
-
-// refuted is Refuted with the slices of the trial, if they are known.
-func refuted(d *Dir, r *Record, rows []Slice, known bool) []Refutation {
+// record against the plan, the experiment and the latency logs. Slices that cannot be read are not known, and refute nothing.
+func Refuted(d *Dir, r *Record, rows []Slice, known bool) []Refutation {
 	all := r.refutations(rows, known)
 	for _, t := range d.plan.Treatments {
 		if t.ID != r.Treatment {

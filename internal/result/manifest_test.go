@@ -51,8 +51,8 @@ func TestManifest(t *testing.T) {
 	if want := []string{"events.jsonl", "latency.hdr", "provenance/envoy.log", "record.json"}; !slices.Equal(names, want) {
 		t.Errorf("files %v, want %v", names, want)
 	}
-	// A colleague can read the measurements. Logs and configurations keep their modes.
-	for name, want := range map[string]os.FileMode{result.EventsFile: 0o644, result.LatencyFile: 0o644, result.RecordFile: 0o644, result.ManifestFile: 0o644, "provenance/envoy.log": 0o600} {
+	// A colleague can read the results. Logs and configurations keep their modes.
+	for name, want := range map[string]os.FileMode{result.EventsFile: 0o644, result.RecordFile: 0o644, result.ManifestFile: 0o644, "provenance/envoy.log": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode() != want {
 			t.Errorf("%s has mode %v, want %v: %v", name, info.Mode(), want, err)

@@ -325,9 +325,9 @@ func (d *Dir) trusted(t plan.Trial) (Record, []Slice, error) {
 	if err != nil {
 		return Record{}, nil, err
 	}
-	rows, known := slicesOf(d, t.ID)
+	rows, unread := ReadSlices(d.TrialFile(t.ID, SlicesFile)) // tare verify names a missing or damaged file
 	var wrong, times []string
-	for _, f := range append(refuted(d, &r, rows, known), unlogged(d, &r)...) {
+	for _, f := range append(Refuted(d, &r, rows, unread == nil), unlogged(d, &r)...) {
 		if text := f.File + ": " + f.Message; f.File == MeasuredFile || f.File == LatencyFile {
 			times = append(times, text)
 		} else {
@@ -481,9 +481,6 @@ func fileOf(name string, content []byte) File {
 func (td *TrialDir) manifest(record File) error {
 	m := Manifest{Schema: Schema, Trial: td.trial.ID, Files: []File{record}}
 	for _, name := range measured {
-		if err := td.sameMode(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return storage("set the mode of", td.Path(name), err)
-		}
 		f, err := Digest(td.path, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -494,20 +491,6 @@ func (td *TrialDir) manifest(record File) error {
 		m.Files = append(m.Files, f)
 	}
 	return m.write(td.held, td.name(ManifestFile))
-}
-
-// sameMode gives a file of measurements the mode of events.jsonl. Programs write some with
-// mode 0600, which a colleague could not read. Logs and configurations keep theirs.
-func (td *TrialDir) sameMode(name string) error {
-	want, err := td.held.Lstat(td.name(EventsFile))
-	if err != nil {
-		return err
-	}
-	info, err := td.held.Lstat(td.name(name))
-	if err != nil || !info.Mode().IsRegular() || info.Mode() == want.Mode() {
-		return err
-	}
-	return td.held.Chmod(td.name(name), want.Mode().Perm())
 }
 
 // Seal writes the manifest of all files of a recorded trial. Nothing may write to

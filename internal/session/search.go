@@ -301,7 +301,7 @@ func succeeded(r load.Report) float64 {
 
 // ended returns the error of a program that ended during the search, with its exit code and its last lines.
 func (s *search) ended() error {
-	if s.deployment == nil || s.deployment.Broken == nil {
+	if s.deployment == nil {
 		return nil
 	}
 	return s.deployment.Broken()

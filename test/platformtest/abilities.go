@@ -32,7 +32,6 @@ var abilityTests = []struct {
 	{"Verify", func(_ suite, t *testing.T, d *platform.Deployment) { verify(t, d) }},
 	{"Warnings", suite.warner},
 	{"LoadWorkers", suite.loadWorkers},
-	{"CounterRefresh", suite.counterRefresh},
 	{"MeshCounters", suite.meshCounters},
 	{"RequestCounts", suite.requestCounters},
 	{"CheckConnections", suite.connections},
@@ -58,8 +57,8 @@ func (s suite) abilities(t *testing.T) {
 	for _, problem := range compare(declared(p), s.traits.PlatformAbilities) {
 		t.Errorf("platform: %s", problem)
 	}
-	if p.CounterRefresh != nil && p.CounterRefresh.Refresh() < 0 {
-		t.Errorf("the platform's counters are refreshed every %v", p.CounterRefresh.Refresh())
+	if c := p.CounterRefresh; c != nil && (c.Refresh() < 0 || c.NodeRefresh() < 0) {
+		t.Errorf("counters are refreshed every %v, those of nodes every %v", c.Refresh(), c.NodeRefresh())
 	}
 	spec, expected := Spec(t, s.mesh, 1, "echo"), s.traits.Abilities
 	spec.Changing = s.traits.Change != nil // answers name their pod
@@ -135,12 +134,6 @@ func (s suite) loadWorkers(t *testing.T, d *platform.Deployment) {
 		if err != nil || unsure < 0 || ahead.Abs() > time.Hour {
 			t.Errorf("the clock of load worker %d is %v ahead, within %v, %v", i, ahead, unsure, err)
 		}
-	}
-}
-
-func (s suite) counterRefresh(t *testing.T, d *platform.Deployment) {
-	if refresh, nodes := d.CounterRefresh.Refresh(), d.CounterRefresh.NodeRefresh(); refresh < 0 || nodes < 0 {
-		t.Errorf("counters are refreshed every %v, those of nodes every %v", refresh, nodes)
 	}
 }
 
@@ -511,7 +504,7 @@ func (s suite) watcher(t *testing.T, d *platform.Deployment) {
 func (s suite) intact(t *testing.T, d *platform.Deployment) {
 	t.Helper()
 	s.eventually(t, "requests succeed", func(ctx context.Context) bool { return s.answers(ctx, d, d.Entry()[0]) == nil })
-	if d.Broken != nil && d.Broken() != nil {
+	if d.Broken() != nil {
 		t.Errorf("the deployment is broken: %v", d.Broken())
 	}
 }

@@ -166,7 +166,7 @@ func (s suite) load(t *testing.T) {
 	if n, want := count(t, d, metric.Load), len(s.traits.LoadPods); n != want {
 		t.Errorf("%d tasks in the load plane after its end, want %d", n, want)
 	}
-	if d.Broken != nil && d.Broken() != nil {
+	if d.Broken() != nil {
 		t.Errorf("a load worker that ends breaks the deployment: %v", d.Broken())
 	}
 }
@@ -261,10 +261,6 @@ func get(ctx context.Context, _ *platform.Deployment, url string) (int, int64, e
 
 func verify(t *testing.T, d *platform.Deployment) {
 	t.Helper()
-	if d.Verify == nil {
-		t.Error("the deployment declares no Verify")
-		return
-	}
 	checks := must.Get(Checks(d.Verify(t.Context(), platform.Probe{})))(t)
 	if len(checks) == 0 {
 		t.Error("no checks were made")

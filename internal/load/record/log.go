@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -16,6 +14,8 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/tare-mesh/tare/internal/base/hdrlog"
+	"github.com/tare-mesh/tare/internal/base/hint"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/load"
 )
 
@@ -81,26 +81,12 @@ func (l *logInterval) write(log *hdrlog.Writer, from time.Duration) error {
 	return line(l.retried, load.TagRetried)
 }
 
-// WriteWhole writes a file under a temporary name first, so that it is complete or absent. Nothing is written to an empty path. what
-// names the file in errors.
-func WriteWhole(path, what string, write func(io.Writer) error) (err error) {
+// WriteWhole writes a file that is complete or absent. Nothing is written to an empty path. what names the file in errors.
+func WriteWhole(path, what string, write func(io.Writer) error) error {
 	if path == "" {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".part-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", what, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-			err = fmt.Errorf("write %s: %w", what, err)
-		}
-	}()
-	if err = errors.Join(write(f), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return hint.Prefix(outfile.Write(path, 0o644, write), "write %s", what)
 }
 
 // Log gathers the latencies of requests that another generator sent, and writes

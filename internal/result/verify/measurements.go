@@ -66,7 +66,7 @@ func (f *findings) events(d *result.Dir, r *result.Record) {
 	f.traces(file, r, &line, local)
 	f.node(file, r, &line, local)
 	f.medians(d, r, &line)
-	f.judged(d, r, &line)
+	f.judged(r, &line)
 	recounted(f, d, r, &line)
 	for _, t := range r.Tasks {
 		if r.Disturbed() {
@@ -229,16 +229,6 @@ func (f *findings) sameSums(file string, logged, sums hdrlog.Sums) {
 			f.problem(file, fmt.Sprintf("its histogram %q is not the sum of that of %s in the measure phase", tag, result.LatencyFile))
 			return
 		}
-	}
-}
-
-// slices reads the slices of an interleaved trial. [result.Record.Refutations] compares them with the record.
-func (f *findings) slices(d *result.Dir, r *result.Record) {
-	if r.Error != "" || r.Load == nil || r.Load.Slices == nil {
-		return
-	}
-	if _, err := result.ReadSlices(d.TrialFile(r.ID, result.SlicesFile)); err != nil {
-		f.problem(path.Join(result.TrialsDir, r.ID, result.SlicesFile), err.Error())
 	}
 }
 
@@ -516,16 +506,12 @@ func (f *findings) medians(d *result.Dir, r *result.Record, l *timeline) {
 }
 
 // judged makes the validity checks of a run again that need its record, slices and events only.
-func (f *findings) judged(d *result.Dir, r *result.Record, l *timeline) {
+func (f *findings) judged(r *result.Record, l *timeline) {
 	if f.judge == nil || r.Error != "" || r.Load == nil {
 		return
 	}
-	var rows []result.Slice
-	if r.Load.Slices != nil {
-		rows, _ = result.ReadSlices(d.TrialFile(r.ID, result.SlicesFile)) // [findings.slices] has the finding
-	}
 	file := path.Join(result.TrialsDir, r.ID, result.RecordFile)
-	checked, found := f.judge(r, rows, medianOf(r, l))
+	checked, found := f.judge(r, f.rows, medianOf(r, l))
 	for _, code := range checked {
 		i := slices.IndexFunc(found, func(w result.Warning) bool { return w.Code == code })
 		j := slices.IndexFunc(r.Warnings, func(w result.Warning) bool { return w.Code == code })

@@ -174,15 +174,11 @@ const dividedSlack = int64(10 * time.Microsecond)
 
 // divided: the CPU of the slices of others is idle or deferred CPU of the trial's tasks.
 func (c recount) divided(r *result.Record) {
-	if r.Load.Slices == nil || r.Disturbed() {
+	if r.Load.Slices == nil || r.Disturbed() || c.found.unread != nil {
 		return
 	}
-	rows, err := result.ReadSlices(c.dir.TrialFile(r.ID, result.SlicesFile))
-	if err != nil {
-		return // [findings.slices] has the finding
-	}
 	others, parts, known := map[metric.Plane]int64{}, map[metric.Plane]int64{}, map[metric.Plane]bool{}
-	for _, row := range rows {
+	for _, row := range c.found.rows {
 		for plane, ns := range row.CPU {
 			if !row.Own {
 				others[plane] += ns

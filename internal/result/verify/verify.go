@@ -86,6 +86,8 @@ type findings struct {
 	judge   Judge
 	of      *experiment.Experiment // nil if unknown
 	foreign bool                   // the run is of another version of tare
+	rows    []result.Slice         // of a trial, while it is verified
+	unread  error                  // the reason why its slices are unknown
 }
 
 // Dir verifies the results directory at path. The error is of a directory that cannot be
@@ -210,7 +212,10 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int, l list) bool 
 		f.problem(in(result.RecordFile), "the run ended before this block")
 	}
 	f.digests(d, &r, sum, l)
-	for _, refuted := range result.Refuted(d, &r) {
+	if r.Error == "" && r.Load != nil && r.Load.Slices != nil {
+		f.rows, f.unread = result.ReadSlices(d.TrialFile(t.ID, result.SlicesFile))
+	}
+	for _, refuted := range result.Refuted(d, &r, f.rows, f.unread == nil) {
 		f.problem(in(refuted.File), refuted.Message)
 	}
 	for _, message := range r.Regressions() {
@@ -218,7 +223,10 @@ func (f *findings) trial(d *result.Dir, t plan.Trial, stopped int, l list) bool 
 	}
 	f.events(d, &r)
 	f.latencies(d, &r)
-	f.slices(d, &r)
+	if f.unread != nil {
+		f.problem(in(result.SlicesFile), f.unread.Error())
+	}
+	f.rows = nil // the findings of all trials are in memory
 	return true
 }
 

@@ -80,18 +80,18 @@ func (s Spec) Title() string {
 }
 
 // Deployment is the running application of one trial, and its abilities. A nil
-// field is an ability that the platform lacks, and each comment gives the
-// consequence. To decorate a deployment, copy the struct and replace fields: the
-// others remain.
+// field is an ability that the platform lacks, and its comment gives the
+// consequence. Fields without such a comment are on every platform. To decorate a
+// deployment, copy the struct and replace fields: the others remain.
 type Deployment struct {
 	Running
 	// Host is the header Host of the load's requests, or :authority. Empty: the host of each URL.
 	Host string
 	// Verify sends probes and compares counters, to prove that the data plane is in the path. A check that fails is in the
-	// result, and the error is for checks that could not be made. nil: the trial is invalid (not-verified).
+	// result, and the error is for checks that could not be made.
 	Verify func(ctx context.Context, probe Probe) (Verification, error)
 	// Broken returns why the deployment can no longer be measured, such as a task that exited by itself, or nil if it can. Tasks
-	// that [TaskFaults] ends are not watched any more. nil: only counters that end unread show it.
+	// that [TaskFaults] ends are not watched any more.
 	Broken func() error
 	// Visitors returns the tasks of others, on the machines of the deployment, that were started and ended between two moments, so
 	// that no list of tasks contains them. nil: they are not noticed.
@@ -100,8 +100,6 @@ type Deployment struct {
 	Warnings func() []Warning
 	// LoadWorkers are pods that send the load. nil: one process sends it, on this machine's clock.
 	LoadWorkers LoadWorkers
-	// CounterRefresh is the refresh interval of the counters. nil: each reading is current.
-	CounterRefresh CounterRefresh
 	// MeshCounters reads the data plane's counters of requests, of each running proxy by name: "retries", "timeouts". A restarted
 	// proxy has another key, since it counts from 0. It is empty without proxies. nil: retries and timeouts are unknown.
 	MeshCounters func(ctx context.Context) (map[string]map[string]int64, error)
@@ -111,15 +109,15 @@ type Deployment struct {
 	// CheckConnections returns checks for each service behind proxies: every connection that is open now belongs to a proxy
 	// before it, and none to the load. tasks are the current ones. nil: it is not checked.
 	CheckConnections func(ctx context.Context, tasks []Task) ([]check.Check, error)
-	// TaskFaults ends, freezes and restarts tasks. nil: every fault is unsupported.
+	// TaskFaults ends, freezes and restarts tasks.
 	TaskFaults TaskFaults
 	// Ended accounts for tasks that [TaskFaults] ended. nil: their last reading counts.
 	Ended func() []Ended
 	// Scaler removes and returns whole replicas. nil: their tasks are ended and restarted one by one.
 	Scaler Scaler
-	// Configurer changes running services. nil: faults that change a service are unsupported.
+	// Configurer changes running services.
 	Configurer Configurer
-	// Changer changes routes and endpoints. nil: every change is unsupported.
+	// Changer changes routes and endpoints.
 	Changer Changer
 	// Moments reads when the parts of a mesh had a change. nil: unknown.
 	Moments Moments
@@ -130,12 +128,12 @@ type Deployment struct {
 	// Background changes services that no request calls. nil: there are none.
 	Background Background
 	// StopAndStart ends the processes of the entry's pods (SIGTERM) and starts them again at once. Requests at a fixed rate
-	// show what answers. nil: it is unsupported.
+	// show what answers.
 	StopAndStart func(ctx context.Context) ([]PodStart, error)
 	// Serial makes a TLS handshake with an endpoint of the entry, as one of its callers, and returns the serial number of its
 	// certificate. nil: no certificate can be renewed.
 	Serial func(ctx context.Context, endpoint string) (string, error)
-	// NetworkFaults impairs the network of a pod. nil: network faults are unsupported.
+	// NetworkFaults impairs the network of a pod. nil: [Faults] lack them.
 	NetworkFaults NetworkFaults
 }
 

@@ -57,8 +57,7 @@ func (c *changePhase) run(ctx context.Context, tasks []platform.Task) error {
 	group, ctx := errgroup.WithContext(ctx)
 	edges := c.load.edges
 	group.Go(routine.Guarded(func() error { return c.changes.Run(ctx, c.load.profile.Start, edges.begin, edges.end, c.show) }))
-	switch {
-	case c.deployment.CounterRefresh != nil && c.deployment.CounterRefresh.Refresh() > 0: // counters of one refresh span several changes
+	if counters := c.setup.Platform.CounterRefresh; counters != nil && counters.Refresh() > 0 { // counters of one refresh span several changes
 		return group.Wait()
 	}
 	group.Go(routine.Guarded(func() error {
@@ -201,10 +200,8 @@ type faultPhase struct {
 }
 
 // plan makes the timeline of faults. It is empty in a trial without faults.
-func (f *faultPhase) plan() error {
-	var err error
-	f.timeline, err = timeline.New(f.setup.Experiment.Faults, f.setup.of.Seed, f.setup.topology.EntryName(), f.deployment, f.setup.clock.now, f.journal.emit)
-	return err
+func (f *faultPhase) plan() {
+	f.timeline = timeline.New(f.setup.Experiment.Faults, f.setup.of.Seed, f.setup.topology.EntryName(), f.deployment, f.setup.clock.now, f.journal.emit)
 }
 
 // end records the injected faults, and heals faults that delay requests in flight.

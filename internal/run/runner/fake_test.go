@@ -35,7 +35,6 @@ type fake struct {
 	remove  func(context.Context) error
 	watched func() error
 	tasks   func([]platform.Task) []platform.Task
-	blind   bool // its deployments cannot verify
 
 	mu                sync.Mutex
 	deployed, removed int
@@ -57,9 +56,6 @@ func (f *fake) Deploy(context.Context, platform.Spec) (*platform.Deployment, err
 		}
 	}
 	d := &fakeDeployment{fake: f}
-	if f.blind {
-		return &platform.Deployment{Running: d}, nil
-	}
 	return &platform.Deployment{Running: d, Verify: d.Verify, Broken: d.Err}, nil
 }
 

@@ -280,7 +280,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 
 func newTimeline(t *testing.T, s subject, faults ...experiment.Fault) *timeline.Timeline {
 	t.Helper()
-	return must.Get(timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {}))(t)
+	return timeline.New(faults, 1, "echo", s.Deployment, time.Now, func(result.Event) {})
 }
 
 func faultSubject(t *testing.T, name string) subject {

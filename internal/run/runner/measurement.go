@@ -85,7 +85,8 @@ func (m *measurement) awaitRefresh(ctx context.Context) error {
 }
 
 func (m *measurement) duringMeasure(ctx context.Context, begin *meter.Look) error {
-	if err := errors.Join(m.faults.plan(), m.changes.plan()); err != nil {
+	m.faults.plan()
+	if err := m.changes.plan(); err != nil {
 		return err
 	}
 	tasks := slices.Clone(m.sampler.listed)
@@ -142,9 +143,6 @@ func (m *measurement) until(ctx context.Context, edge time.Time, begin *meter.Lo
 
 // broken returns the error of a deployment that can no longer be measured.
 func broken(d *platform.Deployment) error {
-	if d.Broken == nil {
-		return nil
-	}
 	err := d.Broken()
 	if err == nil {
 		return nil

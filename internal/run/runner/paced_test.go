@@ -20,15 +20,7 @@ import (
 const quickRefresh = 150 * time.Millisecond
 
 // quickRefreshPlatform has counters with a short refresh interval.
-type quickRefreshPlatform struct{ *fake }
-
-func (p quickRefreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
-	d, err := p.fake.Deploy(ctx, spec)
-	if err == nil {
-		d.CounterRefresh = p
-	}
-	return d, err
-}
+type quickRefreshPlatform struct{}
 
 func (quickRefreshPlatform) Refresh() time.Duration     { return quickRefresh }
 func (quickRefreshPlatform) NodeRefresh() time.Duration { return quickRefresh }
@@ -59,7 +51,7 @@ func TestTimesByMeasuredRefresh(t *testing.T) {
 	f := &fake{}
 	cfg, sink := fakeConfig(t, f, "")
 	const planned = 20 * time.Second
-	cfg.Platform.CounterRefresh, cfg.Refresh, cfg.TrialTime = quickRefreshPlatform{f}, planned, 3*time.Minute
+	cfg.Platform.CounterRefresh, cfg.Refresh, cfg.TrialTime = quickRefreshPlatform{}, planned, 3*time.Minute
 	must.Get(runner.Run(t.Context(), cfg))(t)
 	x := cfg.Experiment.Phases
 	want := cfg.TrialTime - runner.RefreshExtra(x, planned) + runner.RefreshExtra(x, quickRefresh)
@@ -86,7 +78,7 @@ func TestRoundOfRefreshedCounters(t *testing.T) {
 			cfg, _ := fakeRun(t, strings.NewReplacer("[none, envoy]", "[none]", "blocks: 1", "blocks: 1\nslices: {length: 150ms}", "measure: 1s", "measure: 1500ms").Replace(fakeRoundText), f, "")
 			cfg.Dir.Plan().Slices.Length, cfg.Dir.Plan().Slices.Measure = c.length, 1
 			cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 99, Deadline: 10 * experiment.Duration(time.Second)}
-			cfg.Platform.Deployer, cfg.Meter = quickRefreshPlatform{f}, &quickRefreshMeter{Meter: cfg.Meter, kept: map[string]result.Reading{}}
+			cfg.Platform.CounterRefresh, cfg.Meter = quickRefreshPlatform{}, &quickRefreshMeter{Meter: cfg.Meter, kept: map[string]result.Reading{}}
 			summary, err := runner.Run(context.Background(), cfg)
 			if err != nil || summary.Failed != c.failed || summary.Recorded != 2 {
 				t.Fatalf("%+v, %v, %q", summary, err, failures(cfg))

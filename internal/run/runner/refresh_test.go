@@ -24,16 +24,7 @@ import (
 
 const refresh = 1500 * time.Millisecond
 
-type refreshPlatform struct{ *fake }
-
-func (p refreshPlatform) Deploy(ctx context.Context, spec platform.Spec) (*platform.Deployment, error) {
-	d, err := p.fake.Deploy(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	d.CounterRefresh = p
-	return d, nil
-}
+type refreshPlatform struct{}
 
 func (refreshPlatform) Refresh() time.Duration     { return refresh }
 func (refreshPlatform) NodeRefresh() time.Duration { return time.Second } // as in [findingMeter]
@@ -77,7 +68,7 @@ func refreshConfig(t *testing.T, f *fake, measure time.Duration) (runner.Config,
 	cfg.Experiment.Phases.Measure = experiment.Duration(measure)
 	cfg.Experiment.Phases.Idle = experiment.Idle{CPU: 5, Deadline: experiment.Duration(10 * time.Second)}
 	m := &refreshMeter{Meter: cfg.Meter}
-	cfg.Meter, cfg.Platform.Deployer = m, refreshPlatform{f}
+	cfg.Meter, cfg.Platform.CounterRefresh = m, refreshPlatform{}
 	return cfg, m
 }
 

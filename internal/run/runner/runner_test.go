@@ -54,7 +54,7 @@ func TestWhatGoesWrong(t *testing.T) {
 			return []check.Check{{Name: "answer", Detail: "status 500, want 200", Hint: "see its log"}}, nil
 		}}, code: "verify-failed", message: "answer: status 500, want 200", hint: "see its log"},
 		{name: "verifying itself fails", fake: &fake{verify: func() ([]check.Check, error) { return nil, errors.New("admin socket is gone") }}, failed: "verify: admin socket is gone"},
-		{name: "platform that cannot verify", fake: &fake{blind: true}, code: "not-verified", message: "unsupported operation"},
+		{name: "deployment without checks", fake: &fake{verify: func() ([]check.Check, error) { return nil, nil }}, code: "not-verified", message: "the deployment made no checks"},
 		{name: "generator cannot do it", fake: &fake{}, mode: "unsupported", failed: "poisson arrivals: unsupported operation"},
 		{name: "generator crashes", fake: &fake{}, mode: "crash", failed: "segmentation violation"},
 		{name: "generator ends early", fake: &fake{}, mode: "early", failed: "ended before the measure phase did"},

@@ -220,7 +220,7 @@ func (s *sampler) nodeRefresh() time.Duration {
 	if !s.refreshed() {
 		return 0
 	}
-	return s.deployment.CounterRefresh.NodeRefresh()
+	return s.setup.Platform.CounterRefresh.NodeRefresh()
 }
 
 // relist lists the tasks again if faults or changes end and replace them.
@@ -261,11 +261,11 @@ func (s *sampler) refresh() time.Duration {
 	if !s.refreshed() {
 		return 0
 	}
-	return s.deployment.CounterRefresh.Refresh()
+	return s.setup.Platform.CounterRefresh.Refresh()
 }
 
 // refreshed reports whether counters are refreshed at an interval, with times of their own.
-func (s *sampler) refreshed() bool { return s.deployment.CounterRefresh != nil }
+func (s *sampler) refreshed() bool { return s.setup.Platform.CounterRefresh != nil }
 
 // history is the readings of counters with a refresh interval: by task, oldest first,
 // each refresh once.

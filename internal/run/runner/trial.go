@@ -185,10 +185,6 @@ func (t *trial) makeParts() {
 
 // verify lets the deployment verify itself. A failed check makes the trial invalid.
 func (t *trial) verify(ctx context.Context) error {
-	if t.deployment.Verify == nil {
-		return unusable("not-verified", fmt.Sprintf("platform %s cannot verify that the data plane is in the path: %v", t.setup.Experiment.Platform.Kind, errors.ErrUnsupported),
-			"use a platform that verifies")
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, t.setup.Timing.Verify, fmt.Errorf("it took longer than %v", t.setup.Timing.Verify))
 	defer cancel()
 	probe, err := t.load.verification()
@@ -288,9 +284,6 @@ func (t *trial) drain(ctx context.Context) error {
 func (t *trial) startsPods() bool { return t.setup.Experiment.Starts > 0 }
 
 func (t *trial) starts(ctx context.Context) error {
-	if t.deployment.StopAndStart == nil {
-		return fmt.Errorf("starts: %w by platform %s", errors.ErrUnsupported, t.setup.Experiment.Platform.Kind)
-	}
 	for range t.setup.Experiment.Starts {
 		did, err := t.deployment.StopAndStart(ctx)
 		if err != nil {

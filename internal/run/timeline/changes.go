@@ -60,9 +60,6 @@ func NewChanges(c experiment.Changes, seed uint64, entry string, meshed bool, d 
 	if c.Every == 0 {
 		return &Changes{}, nil
 	}
-	if d.Changer == nil {
-		return nil, fmt.Errorf("changes: %w by the platform", errors.ErrUnsupported)
-	}
 	p := planner{random: rand.New(rand.NewPCG(seed, 0x636861)), endpoints: d.Changer.Endpoints(), meshed: meshed, tasks: map[metric.Plane][]string{}}
 	if d.Restarter != nil {
 		for _, plane := range []metric.Plane{metric.Data, metric.Control} {

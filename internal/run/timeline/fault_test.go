@@ -101,13 +101,12 @@ func play(t *testing.T, p faulty, faults ...experiment.Fault) (*Timeline, []resu
 	t.Helper()
 	var mu sync.Mutex
 	var events []result.Event
-	line, err := New(faults, 7, "web", p.declare(), time.Now, func(e result.Event) {
+	line := New(faults, 7, "web", p.declare(), time.Now, func(e result.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		events = append(events, e)
 	})
-	must.OK(t, err)
-	err = line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour))
+	err := line.Run(t.Context(), time.Now(), time.Now().Add(time.Hour))
 	return line, events, err
 }
 
@@ -242,7 +241,7 @@ func TestAllAndTooMany(t *testing.T) {
 func TestHealAtTheEnd(t *testing.T) {
 	for length, want := range map[time.Duration]bool{20 * time.Millisecond: false, 15 * time.Millisecond: true} {
 		p := newPods()
-		line := must.Get(New([]experiment.Fault{{Kind: "scale", By: -1, For: experiment.Duration(length)}}, 7, "web", scaled{p}.declare(), time.Now, func(result.Event) {}))(t)
+		line := New([]experiment.Fault{{Kind: "scale", By: -1, For: experiment.Duration(length)}}, 7, "web", scaled{p}.declare(), time.Now, func(result.Event) {})
 		start := time.Now()
 		must.OK(t, line.Run(t.Context(), start, start.Add(20*time.Millisecond)))
 		if healed := slices.Contains(p.done, "grow web-0/app"); len(p.done) == 0 || healed != want {
@@ -267,16 +266,13 @@ func TestFailures(t *testing.T) {
 	if _, _, err := play(t, p, experiment.Fault{Kind: "kill"}); err == nil || !strings.Contains(err.Error(), "faults[0]): end web-0/app: not permitted") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := New([]experiment.Fault{{Kind: "kill"}}, 1, "web", &platform.Deployment{}, time.Now, nil); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("a platform that cannot: %v", err)
-	}
 }
 
 // An interrupted trial leaves no task suspended.
 func TestInterrupt(t *testing.T) {
 	p := newPods()
-	line := must.Get(New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
-		1, "web", p.declare(), time.Now, func(result.Event) {}))(t)
+	line := New([]experiment.Fault{{Kind: "pause", For: experiment.Duration(time.Hour)}, {Kind: "kill", Target: experiment.FaultTarget{Plane: "data"}}},
+		1, "web", p.declare(), time.Now, func(result.Event) {})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	enough := errors.New("enough")
 	stopped := make(chan error, 1)

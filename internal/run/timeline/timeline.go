@@ -58,21 +58,10 @@ type injected struct {
 	healed  bool
 }
 
-// New makes the timeline of a trial. entry is the target of faults without a service. now gives
+// New makes the timeline of a trial, of faults that [Check] accepted. entry is the target of faults without a service. now gives
 // the times of records and events, and emit takes the events.
-func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deployment, now func() time.Time, emit func(result.Event)) (*Timeline, error) {
+func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deployment, now func() time.Time, emit func(result.Event)) *Timeline {
 	t := &Timeline{d: d, emit: emit, now: now, random: rand.New(rand.NewPCG(seed, 0x666175)), held: map[string]*injected{}}
-	if len(faults) == 0 {
-		return t, nil
-	}
-	for i, f := range faults {
-		if _, ok := kinds[f.Kind]; !ok {
-			return nil, fmt.Errorf("faults[%d]: fault %q does not exist", i, f.Kind)
-		}
-	}
-	if lacks := missing(faults, d); lacks != "" {
-		return nil, fmt.Errorf("faults: %w: the platform cannot %s", errors.ErrUnsupported, lacks)
-	}
 	for i, f := range faults {
 		f = f.Defaults()
 		f.Target.Service = cmp.Or(f.Target.Service, entry)
@@ -81,7 +70,7 @@ func New(faults []experiment.Fault, seed uint64, entry string, d *platform.Deplo
 		}
 	}
 	slices.SortStableFunc(t.plan, func(a, b occurrence) int { return cmp.Compare(a.at, b.at) })
-	return t, nil
+	return t
 }
 
 // Run injects and heals faults at their times after start. It returns at end, or when ctx ends.
@@ -301,20 +290,6 @@ func supported(p platform.Faults) string {
 		return "remove the faults"
 	}
 	return "supported here: " + strings.Join(lists.Map(kinds, func(k experiment.FaultKind) string { return k.Name }), ", ")
-}
-
-// missing is the first ability of the kinds of faults that the deployment lacks, "" for none.
-func missing(faults []experiment.Fault, d *platform.Deployment) experiment.Ability {
-	has := map[experiment.Ability]bool{ // without a Scaler, tasks are ended one by one
-		experiment.EndTasks: d.TaskFaults != nil, experiment.SuspendTasks: d.TaskFaults != nil, experiment.ScaleServices: d.TaskFaults != nil,
-		experiment.ChangeServices: d.TaskFaults != nil && d.Configurer != nil, experiment.ImpairNetworks: d.TaskFaults != nil && d.NetworkFaults != nil,
-	}
-	for _, f := range faults {
-		if k, _ := experiment.FaultKindOf(f.Kind); !has[k.Ability] {
-			return k.Ability
-		}
-	}
-	return ""
 }
 
 // target is a task, or the tasks of a pod, the application first.

@@ -1,11 +1,8 @@
 package serve
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"net/http"
@@ -183,7 +180,6 @@ func sparkline(values []float64) string {
 const (
 	deepest     = 3     // levels below a directory given at which runs are found
 	mostEntries = 50000 // of a scan
-	maxList     = 64 << 20
 )
 
 // index finds runs below the directories given. It opens them as roots: names that lead out of them
@@ -306,47 +302,18 @@ func (r run) contained() error {
 	})
 }
 
-// digest of the list of the directory's files, which has the digests of all others. It is "" if there is none.
-func (r run) digest() string {
-	name, _ := r.list()
-	if name == "" {
-		return ""
-	}
-	f, err := r.root.Open(name)
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%s\x00", r.path) // the list of one run may be copied into another
-	if _, err := io.Copy(hash, io.LimitReader(f, maxList)); err != nil {
-		return ""
-	}
-	return hex.EncodeToString(hash.Sum(nil))
-}
-
-// stamp identifies the content of the list of the directory's files without reading it. It is "" if there is
-// none, because the run is under way or was killed.
+// stamp identifies the content of the list of the directory's files, which has the digests of all others, without reading it. It is ""
+// if there is none, because the run is under way or was killed.
 func (r run) stamp() string {
-	name, info := r.list()
-	if name == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
-}
-
-// list is the name of the list of the directory's files, "" without one.
-func (r run) list() (string, fs.FileInfo) {
-	for _, of := range []string{result.SumsFile, result.ManifestFile} {
-		name := path.Join(r.name, of)
-		if info, err := r.root.Lstat(name); err == nil && info.Mode().IsRegular() {
-			return name, info
+	for _, list := range []string{result.SumsFile, result.ManifestFile} {
+		if info, err := r.root.Lstat(path.Join(r.name, list)); err == nil && info.Mode().IsRegular() {
+			return fmt.Sprintf("%s %d %d", r.path, info.Size(), info.ModTime().UnixNano())
 		}
 	}
-	return "", nil
+	return ""
 }
 
-// summary is a run in the list. It is kept by the digest of the run's manifest.
+// summary is a run in the list. It is kept by the stamp of the run.
 type summary struct {
 	Experiment string
 	Began      time.Time
@@ -369,29 +336,25 @@ type summary struct {
 
 // summaries are made one at a time in the background.
 type summaries struct {
-	stop chan struct{}
-	wake chan struct{}
-	done chan struct{}
-	once sync.Once
+	begun sync.WaitGroup
+	turn  sync.Mutex // held while one is made
 
-	mu       sync.Mutex
-	byDigest map[string]summary
-	digests  map[string]string  // by stamp, so that an unchanged manifest is not read again
-	briefs   map[string]summary // by path and time of the plan
-	due      map[string]run     // by digest
+	mu     sync.Mutex
+	closed bool
+	made   map[string]*summary // by stamp, nil until it is made
+	briefs map[string]summary  // by path and time of the plan
 }
 
 func newSummaries() *summaries {
-	s := &summaries{stop: make(chan struct{}), wake: make(chan struct{}, 1), done: make(chan struct{}),
-		byDigest: map[string]summary{}, digests: map[string]string{}, briefs: map[string]summary{}, due: map[string]run{}}
-	go routine.Guarded(s.work)()
-	return s
+	return &summaries{made: map[string]*summary{}, briefs: map[string]summary{}}
 }
 
-// close may be called again.
+// close waits for the summary that is being made. It may be called again.
 func (s *summaries) close() {
-	s.once.Do(func() { close(s.stop) })
-	<-s.done
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.begun.Wait()
 }
 
 // summaryOf returns the summary of a run, as far as it is made.
@@ -401,27 +364,14 @@ func (s *summaries) summaryOf(r run) (_ summary, complete, ended bool) {
 		return s.briefly(r), true, false
 	}
 	s.mu.Lock()
-	digest, known := s.digests[stamp]
-	s.mu.Unlock()
-	if !known {
-		digest = r.digest()
-	}
-	if digest == "" {
-		return summary{Experiment: r.ID, Error: "the list of its files cannot be read"}, true, true
-	}
-	s.mu.Lock()
-	s.digests[stamp] = digest
-	found, ok := s.byDigest[digest]
-	if !ok {
-		s.due[digest] = r
+	found, begun := s.made[stamp]
+	if !begun && !s.closed {
+		s.made[stamp] = nil
+		s.begun.Go(routine.Guarded(func() { s.add(stamp, r) }))
 	}
 	s.mu.Unlock()
-	if ok {
-		return found, true, true
-	}
-	select {
-	case s.wake <- struct{}{}:
-	default:
+	if found != nil {
+		return *found, true, true
 	}
 	return s.briefly(r), false, true
 }
@@ -454,43 +404,25 @@ func (s *summaries) briefly(r run) summary {
 	return made
 }
 
-// work makes the summaries that are due.
-func (s *summaries) work() {
-	defer close(s.done)
-	for {
-		select {
-		case <-s.stop:
-			return
-		case <-s.wake:
-		}
-		for {
-			s.mu.Lock()
-			var digest string
-			var r run
-			for digest, r = range s.due {
-				break
-			}
-			s.mu.Unlock()
-			if digest == "" {
-				break
-			}
-			var sum summary
-			if err := r.contained(); err != nil {
-				sum = summary{Experiment: r.ID, Error: err.Error()}
-			} else {
-				sum = summarize(r.path)
-			}
-			s.mu.Lock()
-			s.byDigest[digest] = sum
-			delete(s.due, digest)
-			s.mu.Unlock()
-			select {
-			case <-s.stop:
-				return
-			default:
-			}
-		}
+// add makes the summary of a run, unless the program ends.
+func (s *summaries) add(stamp string, r run) {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	s.mu.Lock()
+	closed := s.closed
+	s.mu.Unlock()
+	if closed {
+		return
 	}
+	sum := summary{Experiment: r.ID}
+	if err := r.contained(); err != nil {
+		sum.Error = err.Error()
+	} else {
+		sum = summarize(r.path)
+	}
+	s.mu.Lock()
+	s.made[stamp] = &sum
+	s.mu.Unlock()
 }
 
 // summarize analyses a run.

@@ -55,10 +55,10 @@ type Server struct {
 	streams   chan struct{} // a place for each stream of events
 	making    chan struct{} // a place for each page that is being made
 	mux       *http.ServeMux
-	sessions  sessions
+	session   string // the cookie of browsers that have given the token: one that leaks is not the token
 
 	mu    sync.Mutex
-	pages map[string][]byte // of runs that have ended, by the digest of their manifest
+	pages map[string][]byte // of runs that have ended, by their stamp
 }
 
 const (
@@ -73,7 +73,7 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), making: make(chan struct{}, mostMaking), mux: http.NewServeMux(), pages: map[string][]byte{}}
+	s := &Server{Config: c, index: index, streams: make(chan struct{}, mostStreams), making: make(chan struct{}, mostMaking), mux: http.NewServeMux(), session: rand.Text(), pages: map[string][]byte{}}
 	s.summaries = newSummaries()
 	for pattern, show := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"/{$}": s.list, "/run/{id...}": s.run, "/live/{id...}": s.live, "/events/{id...}": s.events, "/compare": s.compare,
@@ -151,14 +151,14 @@ const cookie = "tare_session"
 
 // admitted checks the token in a header, or once in the address, which begins a session with a cookie.
 func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
-	if s.Token == "" || s.isToken(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
+	if s.Token == "" || same(s.Token, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")) {
 		return true
 	}
-	if c, err := r.Cookie(cookie); err == nil && s.sessions.has(c.Value, time.Now()) {
+	if c, err := r.Cookie(cookie); err == nil && same(s.session, c.Value) {
 		return true
 	}
-	if query := r.URL.Query(); s.isToken(query.Get("token")) {
-		http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.sessions.begin(time.Now()), Path: "/", MaxAge: int(sessionTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	if query := r.URL.Query(); same(s.Token, query.Get("token")) {
+		http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.session, Path: "/", MaxAge: int(sessionTime.Seconds()), HttpOnly: true, SameSite: http.SameSiteStrictMode})
 		query.Del("token")
 		to := url.URL{Path: r.URL.Path, RawQuery: query.Encode()}
 		http.Redirect(w, r, to.RequestURI(), http.StatusSeeOther)
@@ -169,8 +169,9 @@ func (s *Server) admitted(w http.ResponseWriter, r *http.Request) bool {
 	return false
 }
 
-func (s *Server) isToken(token string) bool {
-	a, b := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(s.Token))
+// same compares a secret in a time that does not depend on it.
+func same(secret, given string) bool {
+	a, b := sha256.Sum256([]byte(secret)), sha256.Sum256([]byte(given))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
 }
 
@@ -208,11 +209,11 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) error {
 
 // pageOf makes a page once for each content of a directory.
 func (s *Server) pageOf(w http.ResponseWriter, r *http.Request, of run) ([]byte, error) {
-	digest := of.digest()
+	stamp := of.stamp()
 	s.mu.Lock()
-	content := s.pages[digest]
+	content := s.pages[stamp]
 	s.mu.Unlock()
-	if content != nil && digest != "" {
+	if content != nil && stamp != "" {
 		return content, nil
 	}
 	done, err := s.turn(r.Context(), w)
@@ -225,12 +226,12 @@ func (s *Server) pageOf(w http.ResponseWriter, r *http.Request, of run) ([]byte,
 		return nil, newProblem(http.StatusUnprocessableEntity, err)
 	}
 	content = []byte(b.String())
-	if digest != "" {
+	if stamp != "" {
 		s.mu.Lock()
 		if len(s.pages) >= mostPages {
 			clear(s.pages)
 		}
-		s.pages[digest] = content
+		s.pages[stamp] = content
 		s.mu.Unlock()
 	}
 	return content, nil
@@ -313,47 +314,8 @@ func (s *Server) HTTP() *http.Server {
 	return &http.Server{Handler: s, ReadHeaderTimeout: headerTime, ReadTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: writeTime, MaxHeaderBytes: 16 << 10}
 }
 
-const (
-	sessionTime  = 12 * time.Hour
-	mostSessions = 1000
-)
-
-// sessions are browsers that have given the token. Their cookies have random identifiers, so that a cookie that leaks is
-// not the token. A restart ends all. Identifiers are kept as digests.
-type sessions struct {
-	mu   sync.Mutex
-	ends map[[sha256.Size]byte]time.Time
-}
-
-// begin returns the identifier of a new session. Above mostSessions it ends the one that would end first.
-func (s *sessions) begin(now time.Time) string {
-	id := rand.Text()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ends == nil {
-		s.ends = map[[sha256.Size]byte]time.Time{}
-	}
-	var oldest *[sha256.Size]byte
-	for of, end := range s.ends {
-		if !end.After(now) {
-			delete(s.ends, of)
-		} else if oldest == nil || end.Before(s.ends[*oldest]) {
-			oldest = &of
-		}
-	}
-	if len(s.ends) >= mostSessions {
-		delete(s.ends, *oldest)
-	}
-	s.ends[sha256.Sum256([]byte(id))] = now.Add(sessionTime)
-	return id
-}
-
-// has reports whether a session has begun and not ended.
-func (s *sessions) has(id string, now time.Time) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.ends[sha256.Sum256([]byte(id))].After(now)
-}
+// sessionTime is how long a browser keeps the cookie. A restart of the server ends it too.
+const sessionTime = 12 * time.Hour
 
 // live shows a run under way. One that has ended has its page.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) error {

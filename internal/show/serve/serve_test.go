@@ -317,25 +317,6 @@ func TestEndOfEvents(t *testing.T) {
 	}
 }
 
-func TestSessions(t *testing.T) {
-	var s sessions
-	now := time.Now()
-	first, second := s.begin(now), s.begin(now.Add(time.Second))
-	if first == second || !s.has(first, now) || s.has("", now) || s.has(first, now.Add(sessionTime)) || !s.has(second, now.Add(sessionTime)) {
-		t.Error("two sessions")
-	}
-	for range mostSessions - 1 {
-		s.begin(now.Add(time.Minute))
-	}
-	if s.has(first, now) || !s.has(second, now) || len(s.ends) != mostSessions {
-		t.Errorf("%d sessions; the oldest ends first", len(s.ends))
-	}
-	s.begin(now.Add(sessionTime + 30*time.Second))
-	if s.has(second, now.Add(sessionTime-time.Second)) {
-		t.Error("a session that has ended is forgotten")
-	}
-}
-
 // A file that becomes a link after the check is not read.
 func TestLinkAfterTheCheck(t *testing.T) {
 	runs, outside := t.TempDir(), t.TempDir()

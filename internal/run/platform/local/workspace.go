@@ -22,6 +22,7 @@ import (
 
 	"github.com/tare-mesh/tare/internal/base/hint"
 	"github.com/tare-mesh/tare/internal/base/lists"
+	"github.com/tare-mesh/tare/internal/base/outfile"
 	"github.com/tare-mesh/tare/internal/base/proc"
 	"github.com/tare-mesh/tare/internal/run/platform"
 )
@@ -71,14 +72,14 @@ func (w *workspace) recordCommand(id string, pid int, cmd proc.Command) error {
 func (w *workspace) keep(name string, rendered []byte) (path string, err error) {
 	path = w.provenance.Path(name)
 	redacted := w.secrets.redact(rendered)
-	if err := replace(path, redacted); err != nil {
+	if err := outfile.WriteFile(path, redacted, 0o600); err != nil {
 		return "", err
 	}
 	if bytes.Equal(redacted, rendered) {
 		return path, nil
 	}
 	path = w.runtime.file(name)
-	return path, replace(path, rendered)
+	return path, outfile.WriteFile(path, rendered, 0o600) // a running program may read it
 }
 
 // state makes the directory of a process with state, as which user it runs. Only a process that has its path can enter it.
@@ -106,14 +107,6 @@ func (w *workspace) remove() error {
 		return w.runtime.remove()
 	}
 	return errors.Join(w.runtime.remove(), w.states.remove())
-}
-
-// replace writes a file that a running program may read.
-func replace(path string, text []byte) error {
-	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }
 
 const (

@@ -148,7 +148,7 @@ func TestPlatform(t *testing.T) {
 		Change:            func(t *testing.T, d *platform.Deployment) { changeEndpoints(t, c, d.Changer) },
 		LoadPods:          []string{"load-0"},
 		Outside:           true,
-		Abilities:         []string{"Verify", "Broken", "Visitors", "Warnings", "LoadWorkers", "CounterRefresh", "TaskFaults", "Scaler", "Configurer", "Changer", "ControlTimes", "Background", "Restarter", "StopAndStart", "RequestCounts"},
+		Abilities:         []string{"Verify", "Broken", "Visitors", "Warnings", "LoadWorkers", "TaskFaults", "Scaler", "Configurer", "Changer", "ControlTimes", "Background", "Restarter", "StopAndStart", "RequestCounts"},
 		PlatformAbilities: []string{"Faults", "CounterRefresh", "DeploysAtOnce"},
 	}
 	platformtest.Run(t, traits, func(t *testing.T) platform.Platform { return newReal(t, c, nil).Declare() }, []mesh.Definition{noMesh(t)})

@@ -145,20 +145,19 @@ func (p *Platform) newDeployment(spec platform.Spec) (*deployment, error) {
 // declare returns the deployment with its abilities, each a part of it.
 func (d *deployment) declare(p *Platform) *platform.Deployment {
 	declared := &platform.Deployment{
-		Running:        d,
-		Verify:         d.verifier.Verify,
-		Broken:         func() error { return cmp.Or(d.nodes.Err(), d.monitor.Err(), p.holds()) },
-		Visitors:       d.visitors.Visitors,
-		Warnings:       d.entry.Warnings,
-		CounterRefresh: p,
-		TaskFaults:     d.faults,
-		Scaler:         d.scaler,
-		Configurer:     d.configurer,
-		RequestCounts:  d.counters.RequestCounts,
-		Changer:        d.changer,
-		ControlTimes:   d.trial.ControlTimes,
-		Restarter:      d.changer,
-		StopAndStart:   d.starter.StopAndStart,
+		Running:       d,
+		Verify:        d.verifier.Verify,
+		Broken:        func() error { return cmp.Or(d.nodes.Err(), d.monitor.Err(), p.holds()) },
+		Visitors:      d.visitors.Visitors,
+		Warnings:      d.entry.Warnings,
+		TaskFaults:    d.faults,
+		Scaler:        d.scaler,
+		Configurer:    d.configurer,
+		RequestCounts: d.counters.RequestCounts,
+		Changer:       d.changer,
+		ControlTimes:  d.trial.ControlTimes,
+		Restarter:     d.changer,
+		StopAndStart:  d.starter.StopAndStart,
 	}
 	if d.workers != nil {
 		declared.LoadWorkers = d.workers

@@ -280,9 +280,6 @@ func checkSupported(spec platform.Spec) error {
 			return fmt.Errorf("protocol %s: %w on Kubernetes", protocol, errors.ErrUnsupported)
 		}
 	}
-	if len(spec.CPUs) > 0 {
-		return hint.New("remove platform.cpus", "platform.cpus: %w on Kubernetes, where the kubelet assigns CPUs", errors.ErrUnsupported)
-	}
 	return nil
 }
 
