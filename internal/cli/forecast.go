@@ -120,7 +120,11 @@ func (c *CommandLine) forecasts(o forecastOptions) (report.Forecasts, error) {
 	if prices != nil {
 		month = &predict.Prices{Core: prices.MonthOf(1, 0), MiB: prices.MonthOf(0, 1)}
 	}
-	paths, err := c.curves(o.from)
+	flow, err := g.Spread(rates)
+	if err != nil {
+		return none, fmt.Errorf("forecast %s: %w", g.Name, err)
+	}
+	paths, err := c.curves(o.from, g.Command(flow, ""))
 	if err != nil {
 		return none, err
 	}

@@ -325,9 +325,9 @@ func (c *CommandLine) orNewest(dirs []string) ([]string, error) {
 	return []string{dir}, nil
 }
 
-// curves returns the named directories, without any the newest run with several rates. If there is none, a command measures a
-// first curve.
-func (c *CommandLine) curves(dirs []string) ([]string, error) {
+// curves returns the named directories, without any the newest run with several rates. If there is none, the hint is the command
+// that measures a first curve.
+func (c *CommandLine) curves(dirs []string, measure string) ([]string, error) {
 	if len(dirs) > 0 {
 		return dirs, nil
 	}
@@ -339,7 +339,7 @@ func (c *CommandLine) curves(dirs []string) ([]string, error) {
 		}
 		err = hint.Usage(errors.New("no directory is named, and no run in runs/ has several rates"), "name the directory that tare run printed")
 	}
-	return nil, hint.Usage(err, "measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[100, 220, 490, 1000]' --out runs/curve")
+	return nil, hint.Usage(err, "measure a curve first: "+measure+" --out runs/curve")
 }
 
 // severalRates reports whether the treatments of a run differ in their rate.

@@ -83,11 +83,11 @@ func TestNewestCurve(t *testing.T) {
 		must.OK(t, os.Chtimes(file, at, at))
 	}
 	write("a-newest", 0)
-	_, err := c.curves(nil)
+	_, err := c.curves(nil, "tare run FILE")
 	must.Fail(t, err, "no run in runs/ has several rates")
 	write("b-curve", time.Minute, 50, 100)
 	write("c-older", time.Hour, 50, 200)
-	got := must.Get(c.curves(nil))(t)
+	got := must.Get(c.curves(nil, ""))(t)
 	if want := filepath.Join("runs", "b-curve"); len(got) != 1 || got[0] != want {
 		t.Errorf("%v, want %s", got, want)
 	}
@@ -111,4 +111,22 @@ func TestNewestRunIsHandedOver(t *testing.T) {
 	if want := "report --push http://127.0.0.1:1/api/v1/write runs/one"; strings.Join(got, " ") != want {
 		t.Errorf("handed over: %q, want %q\n%s", got, want, &stderr)
 	}
+}
+
+// Without a run, the hint of a forecast measures the rates and sizes of its graph, and the hint of a size the rate that is asked:
+// what they print next needs no second run.
+func TestFirstCurve(t *testing.T) {
+	graph := must.Get(filepath.Abs("../../examples/graphs/shop.yaml"))(t)
+	t.Chdir(t.TempDir())
+	hintOf := func(args ...string) string {
+		var stderr bytes.Buffer
+		c := New(console.Console{Out: &bytes.Buffer{}, Err: &stderr}, nil)
+		c.Run(t.Context(), args)
+		return stderr.String()
+	}
+	must.Contain(t, hintOf("forecast", "--graph", graph, "--rate", "300"),
+		"measure a curve first: tare run examples/quickstart.yaml --set 'factors.rate=[54, 140, 380, 990]' --set 'factors.responseSize=[500, 16KiB]' --set blocks=8 --out runs/curve")
+	must.Contain(t, hintOf("size", "--rate", "5000"), "--set 'factors.rate=[100, 380, 1400, 5500]' --out runs/curve")
+	must.Contain(t, hintOf("size", "--rate", "800"), "--set 'factors.rate=[100, 220, 460, 1000]' --out runs/curve")
+	must.Contain(t, hintOf("size", "--rate", "20"), "--set 'factors.rate=[18, ")
 }

@@ -153,7 +153,7 @@ func (c *CommandLine) sizes(o sizeOptions) (report.Sizes, error) {
 	if err != nil {
 		return report.Sizes{}, err
 	}
-	dirs, err := c.curves(o.from)
+	dirs, err := c.curves(o.from, predict.CurveCommand(o.rate))
 	if err != nil {
 		return report.Sizes{}, err
 	}
@@ -359,7 +359,7 @@ func (c *CommandLine) needs(ctx context.Context, o sizeOptions) (report.Needs, e
 	if c.kubernetes == nil {
 		return none, session.ErrKubernetes
 	}
-	dirs, err := c.curves(o.from)
+	dirs, err := c.curves(o.from, predict.CurveCommand(0))
 	if err != nil {
 		return none, err
 	}

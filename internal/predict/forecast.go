@@ -514,6 +514,23 @@ func (g Graph) mostFresh(flow Flow) (most float64) {
 	return most
 }
 
+const quickstart = "examples/quickstart.yaml"
+
+// CurveCommand is a command that measures Envoy at rates around one, in requests/s. 0: the usual ones.
+func CurveCommand(rate float64) string {
+	down, up := 100.0, max(1000, twoDigits(rate*1.1))
+	if rate > 0 {
+		down = min(down, twoDigits(rate*0.9))
+	}
+	return measureRates(quickstart, down, up)
+}
+
+// measureRates is a command that runs an experiment at four rates, each as many times the one before.
+func measureRates(file string, down, up float64) string {
+	third := math.Cbrt(up / down)
+	return fmt.Sprintf("tare run %s --set 'factors.rate=%s'", printable.ShellWord(file), list([]float64{down, twoDigits(down * third), twoDigits(up / third), up}))
+}
+
 // Command is a command that measures a mesh over the rates, sizes and protocols of a graph, with the experiment of a results
 // directory. Without one it measures Envoy.
 func (g Graph) Command(flow Flow, dir string) string {
@@ -544,12 +561,11 @@ func (g Graph) Command(flow Flow, dir string) string {
 	if up < 4*down {
 		down = twoDigits(up / 4)
 	}
-	file := "examples/quickstart.yaml"
+	file := quickstart
 	if dir != "" {
 		file = filepath.Join(dir, result.ExperimentFile)
 	}
-	third := math.Cbrt(up / down)
-	command := fmt.Sprintf("tare run %s --set 'factors.rate=%s'", printable.ShellWord(file), list([]float64{down, twoDigits(down * third), twoDigits(up / third), up}))
+	command := measureRates(file, down, up)
 	if fresh := g.mostFresh(flow); fresh > 0 {
 		command += fmt.Sprintf(" --set 'factors.connectionRate=[0, %g]'", math.Floor(min(math.Ceil(fresh), down))) // a connection has a request
 	}

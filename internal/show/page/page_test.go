@@ -55,7 +55,7 @@ func TestPageNamesTheDoubt(t *testing.T) {
 		t.Error("one smallest difference of several treatments")
 	}
 	_, one := written(t, answertest.AB(0, 8))
-	if !bytes.Contains(one, []byte(`<li class="info"><b>Too small to see</b>`)) || !bytes.Contains(one, []byte("would not be seen</li>")) {
+	if !bytes.Contains(one, []byte(`<li class="info"><b>Too small to see</b>`)) || !bytes.Contains(one, []byte("may be missed</li>")) {
 		t.Error("no smallest difference of one treatment")
 	}
 	if bytes.Contains(text, []byte(`<div class="levels"`)) {

@@ -55,7 +55,7 @@ func results(v view) []Claim {
 		decided = executedClaims(v, lists.Map(v.r.Executed, func(d compare.Decision) string { return d.Metric })...)
 		slices.SortStableFunc(decided, func(a, b Claim) int { return verdictRank(a.Relation) - verdictRank(b.Relation) })
 	}
-	if gates != nil && gates[0].Amount != nil {
+	if slices.ContainsFunc(v.r.Decisions, func(d compare.Decision) bool { return d.Change != nil }) {
 		decided, gates = gates, decided
 	}
 	all := slices.Concat(decided, gates, moneyClaims(v), trendClaims(v), failureClaims(v), slopeClaims(v), changeClaims(v), startClaims(v), capacityClaims(v), boundaries)

@@ -156,7 +156,7 @@ func TestFiguresOfSeveral(t *testing.T) {
 		t.Error(got)
 	}
 	r.Comparisons = r.Comparisons[1:]
-	if got := SmallestWords(r); got != "Differences in CPU per request of less than 8.1 µs would not be seen" {
+	if got := SmallestWords(r); got != "Differences in CPU per request of less than 8.1 µs may be missed" {
 		t.Error(got)
 	}
 }

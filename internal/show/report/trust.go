@@ -234,7 +234,7 @@ func trustClaims(v view, doubted bool) []Claim {
 }
 
 // SmallestWords are the differences in CPU that the trials could not show: "Differences in CPU per request of less than 101 µs
-// would not be seen". They are "" if unknown, if they differ between treatments, or if the run is about something else.
+// may be missed". They are "" if unknown, if they differ between treatments, or if the run is about something else.
 func SmallestWords(r *answer.Report) string {
 	v, q, found := newView(r), quantityOf(answerCost), map[string]bool{}
 	for _, c := range r.Comparisons {
@@ -244,7 +244,7 @@ func SmallestWords(r *answer.Report) string {
 	}
 	for smallest := range found {
 		if len(found) == 1 && aboutCPU(v) {
-			return fmt.Sprintf("Differences in CPU per request of less than %s would not be seen", smallest)
+			return fmt.Sprintf("Differences in CPU per request of less than %s may be missed", smallest)
 		}
 	}
 	return ""
